@@ -41,7 +41,7 @@ impl Relation {
     pub(crate) fn stamped(&mut self, clock: &Clock, wall: i64) -> (Option<Mono>, Mono) {
         let mut now = clock.now();
         if now >= self.until {
-            (self.ahead, now) = clock.relate();
+            (self.ahead, _, now) = clock.related();
             self.until = now.plus(ALIKE);
         }
         (taken(wall, self.ahead, now), now)
@@ -72,15 +72,9 @@ impl Clock {
         Clock { origin: *ORIGIN.get_or_init(read) }
     }
 
-    /// What the host's clock said at its zero, ns: what the clock of a worker process begins with.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn origin(&self) -> u64 {
-        self.origin
-    }
-
     /// The process's clock, with the zero of the process that has started this one; `false` when it has been read already.
     #[cfg(target_os = "linux")]
-    pub(crate) fn begin_at(origin: u64) -> bool {
+    pub fn begin_at(origin: u64) -> bool {
         ORIGIN.set(origin).is_ok()
     }
 
@@ -96,12 +90,7 @@ impl Clock {
     /// nothing is known about it.
     pub fn sample(&self) -> metrics::Clock {
         let (error_ns, synced) = wall_clock_state();
-        metrics::Clock {
-            wall_at_zero: self.wall_at_zero(),
-            error_ns,
-            synced,
-            host_at_zero: self.host_at_zero(),
-        }
+        metrics::Clock { wall_at_zero: self.wall_at_zero(), error_ns, synced, host_at_zero: self.origin() }
     }
 
     /// The instant that the wall clock stamped as `wall` (ns since 1970), which was a moment ago, and the current instant.
@@ -111,7 +100,7 @@ impl Clock {
     /// being disciplined. The error is half the time between two readings, at most 0.5 µs unless this thread was interrupted
     /// three times in a row.
     pub fn from_wall(&self, wall: i64) -> (Option<Mono>, Mono) {
-        let (ahead, now) = self.relate();
+        let (ahead, _, now) = self.related();
         (taken(wall, ahead, now), now)
     }
 
@@ -120,12 +109,6 @@ impl Clock {
     pub(crate) fn wall_ahead(&self) -> (i64, u64) {
         let (ahead, off, _) = self.related();
         (ahead, off)
-    }
-
-    /// How far the wall clock is ahead of this one, ns, and the current instant.
-    fn relate(&self) -> (i64, Mono) {
-        let (ahead, _, now) = self.related();
-        (ahead, now)
     }
 
     /// How far the wall clock is ahead of this one, ns, how far that may be off, and the current instant: the tightest of up to
@@ -147,8 +130,9 @@ impl Clock {
         (best.0, best.1.saturating_add(1), before)
     }
 
-    /// What the host's monotonic clock says at `Mono(0)`; 0 where it says nothing to other programs.
-    fn host_at_zero(&self) -> u64 {
+    /// What the host's monotonic clock says at `Mono(0)`, ns: what the clock of a worker process begins with. 0 where it says nothing
+    /// to other programs.
+    pub fn origin(&self) -> u64 {
         #[cfg(target_os = "linux")]
         return self.origin;
         #[cfg(not(target_os = "linux"))]

@@ -9,7 +9,7 @@ use crate::sys::space::{self, Ask};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt as _;
@@ -228,15 +228,12 @@ impl Interface {
     fn ask(&self, ask: Ask, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
         let mut request = space::request(&self.name)?;
         // The kernel looks at the IPv4 addresses of a socket of that family; the other requests take any socket.
-        if matches!(ask, Ask::Address | Ask::Netmask) {
-            let socket = UdpSocket::bind("0.0.0.0:0")?;
-            fill(&mut request);
-            space::interface(socket.as_fd(), ask, &mut request)?;
-        } else {
-            let socket = UnixDatagram::unbound()?;
-            fill(&mut request);
-            space::interface(socket.as_fd(), ask, &mut request)?;
-        }
+        let socket: OwnedFd = match ask {
+            Ask::Address | Ask::Netmask => UdpSocket::bind("0.0.0.0:0")?.into(),
+            _ => UnixDatagram::unbound()?.into(),
+        };
+        fill(&mut request);
+        space::interface(socket.as_fd(), ask, &mut request)?;
         Ok(request)
     }
 }

@@ -1,6 +1,6 @@
 //! Worker processes: this program once more, whose standard input is a connection to the process that has started it.
 
-use crate::{Clock, Stream};
+use crate::Stream;
 use metrics::real;
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -103,16 +103,6 @@ fn used_by(stat: &str) -> Option<(f64, f64)> {
     let mut times = rest.split_whitespace().skip(11).map(|ticks| ticks.parse::<u64>().ok());
     let ticks = real(crate::host::ticks_per_second());
     Some((real(times.next()??) / ticks, real(times.next()??) / ticks))
-}
-
-/// The zero of this process's clock, which its worker processes are to have as well.
-pub fn clock_origin() -> u64 {
-    Clock::new().origin()
-}
-
-/// In a worker process: has the clock begin at `origin`; `false` when it has been read already.
-pub fn begin_clock(origin: u64) -> bool {
-    Clock::begin_at(origin)
 }
 
 /// In a worker process: says that it is ready. The connection to the process that has started it.

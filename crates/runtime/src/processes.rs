@@ -137,7 +137,7 @@ mod linux {
         settings: &[WorkerSettings],
     ) -> Result<(Vec<Stream>, Started), EngineError> {
         let failed = |source| EngineError::System { what: "starting a worker process", source };
-        let origin = io::workers::clock_origin();
+        let origin = io::Clock::new().origin();
         let start = |settings: &WorkerSettings| {
             io::workers::start(&WorkerSettings { origin, ..settings.clone() }.arguments(protocol))
         };
@@ -183,7 +183,7 @@ mod linux {
     pub fn be_worker(protocol: &'static dyn Protocol, settings: &WorkerSettings) -> Result<(), EngineError> {
         let not_ours = || EngineError::Setting("this command is one that netcaliper runs itself".to_owned());
         let replica = protocol.replica().ok_or_else(not_ours)?;
-        if !io::workers::begin_clock(settings.origin) {
+        if !io::Clock::begin_at(settings.origin) {
             return Err(not_ours());
         }
         super::processes_for(1);

@@ -20,9 +20,6 @@ pub(crate) use portable::Bell;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 pub use portable::{Reactor, Waker};
 
-/// Whether a change is reported without being asked for, and once: edges. Elsewhere [`Reactor::rearm`] asks for each report.
-pub const EDGES: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
-
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other descriptor.
 ///
 /// Without edges it must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is closed.

@@ -66,7 +66,7 @@ impl Bench for Loopback {
             Ability::ReceiveStamps => receive_stamps,
             Ability::TransmitStamps => transmit_stamps,
             Ability::SleepingReceives | Ability::Panics | Ability::ExactRung => true,
-            Ability::Edges => crate::reactor::EDGES,
+            Ability::Edges => cfg!(all(target_os = "linux", not(feature = "portable"))),
             Ability::SharedPorts => Udp::CAN_SHARE,
         };
         (!has).then(|| format!("this kernel lacks it: {what:?}, {found:?}"))

@@ -20,38 +20,22 @@ const KEPT: &[(&str, &[&str])] = &[
     ("Udp", &["NoPorts", "InErrors", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "MemErrors"]),
     ("Tcp", &["AttemptFails", "EstabResets", "RetransSegs", "InErrs", "OutRsts", "InCsumErrors"]),
     // Connections that a listener could not take.
-    (
-        "TcpExt",
-        &["ListenOverflows", "ListenDrops", "TCPReqQFullDrop", "TCPReqQFullDoCookies", "TCPDeferAcceptDrop"],
-    ),
+    ("TcpExt", &["ListenOverflows", "ListenDrops", "TCPReqQFullDrop", "TCPReqQFullDoCookies"]),
     ("TcpExt", &["SyncookiesSent", "SyncookiesFailed", "EmbryonicRsts", "TCPFastOpenListenOverflow"]),
-    ("TcpExt", &["TCPTimeWaitOverflow", "TCPSYNChallenge", "TCPChallengeACK"]),
+    ("TcpExt", &["TCPDeferAcceptDrop", "TCPTimeWaitOverflow", "TCPSYNChallenge", "TCPChallengeACK"]),
     // Segments that arrived and were thrown away here: memory, queues, checks.
-    (
-        "TcpExt",
-        &[
-            "TCPBacklogDrop",
-            "TCPRcvQDrop",
-            "TCPZeroWindowDrop",
-            "TCPOFODrop",
-            "TCPMinTTLDrop",
-            "BeyondWindow",
-        ],
-    ),
+    ("TcpExt", &["TCPBacklogDrop", "TCPRcvQDrop", "TCPZeroWindowDrop", "TCPOFODrop", "TCPMinTTLDrop"]),
     ("TcpExt", &["PruneCalled", "RcvPruned", "OfoPruned", "TCPRcvCollapsed", "TCPMemoryPressures"]),
     ("TcpExt", &["PAWSActive", "PAWSEstab", "TSEcrRejected", "PFMemallocDrop", "IPReversePathFilter"]),
-    ("TcpExt", &["LockDroppedIcmps", "TCPWqueueTooBig"]),
+    ("TcpExt", &["BeyondWindow", "LockDroppedIcmps", "TCPWqueueTooBig"]),
     // Milliseconds, not events.
     ("TcpExt", &["TCPMemoryPressuresChrono"]),
     // The receiver could not keep up and closed its window.
     ("TcpExt", &["TCPToZeroWindowAdv"]),
     // What the sender repeated, why, and when it was wrong to.
-    (
-        "TcpExt",
-        &["TCPTimeouts", "TCPLossProbes", "TCPFastRetrans", "TCPSlowStartRetrans", "TCPLostRetransmit"],
-    ),
+    ("TcpExt", &["TCPTimeouts", "TCPLossProbes", "TCPFastRetrans", "TCPSlowStartRetrans"]),
     ("TcpExt", &["TCPSynRetrans", "TCPRetransFail", "TCPSpuriousRTOs", "TCPDSACKRecv", "TCPSACKReneging"]),
-    ("TcpExt", &["TCPSpuriousRtxHostQueues", "TcpTimeoutRehash", "TCPMTUPFail"]),
+    ("TcpExt", &["TCPLostRetransmit", "TCPSpuriousRtxHostQueues", "TcpTimeoutRehash", "TCPMTUPFail"]),
     // Reordering noticed, and segments marked by a congested router.
     ("TcpExt", &["TCPSACKReorder", "TCPRenoReorder", "TCPTSReorder", "TCPDeliveredCE"]),
     // Connections given up.
@@ -61,23 +45,11 @@ const KEPT: &[(&str, &[&str])] = &[
 
 /// `/proc/net/snmp6`, where group and name are one word (`Udp6RcvbufErrors`); kept as `Udp6.RcvbufErrors`.
 const KEPT6: &[(&str, &[&str])] = &[
-    (
-        "Ip6",
-        &[
-            "InHdrErrors",
-            "InTooBigErrors",
-            "InNoRoutes",
-            "InAddrErrors",
-            "InUnknownProtos",
-            "InTruncatedPkts",
-        ],
-    ),
+    ("Ip6", &["InHdrErrors", "InTooBigErrors", "InNoRoutes", "InAddrErrors", "InUnknownProtos"]),
     ("Ip6", &["InDiscards", "OutDiscards", "OutNoRoutes", "ReasmReqds", "ReasmTimeout", "ReasmFails"]),
-    ("Ip6", &["FragFails", "FragCreates", "InCEPkts"]),
-    (
-        "Icmp6",
-        &["InErrors", "InCsumErrors", "InDestUnreachs", "InPktTooBigs", "InTimeExcds", "OutDestUnreachs"],
-    ),
+    ("Ip6", &["FragFails", "FragCreates", "InCEPkts", "InTruncatedPkts"]),
+    ("Icmp6", &["InErrors", "InCsumErrors", "InDestUnreachs", "OutDestUnreachs"]),
+    ("Icmp6", &["InPktTooBigs", "InTimeExcds"]),
     ("Udp6", &["NoPorts", "InErrors", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "MemErrors"]),
 ];
 

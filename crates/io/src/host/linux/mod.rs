@@ -121,7 +121,8 @@ pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
 pub fn card(name: &str) -> Option<Vec<(String, u64)>> {
     sys::index_of(name)?;
     // Any socket answers questions about interfaces.
-    Some(UnixDatagram::unbound().map(|socket| sys::driver_counters(&socket, name)).unwrap_or_default())
+    let socket = UnixDatagram::unbound().ok();
+    Some(socket.and_then(|socket| sys::driver_counters(&socket, name)).unwrap_or_default())
 }
 
 /// The kernel's counters as it prints them.

@@ -199,31 +199,22 @@ const MOST_COUNTERS: u32 = 20_000;
 /// A name of a counter, bytes (`ETH_GSTRING_LEN`).
 const COUNTER_NAME: usize = 32;
 
-/// What the driver of an interface counts, by its own names; nothing where it has none.
-pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Vec<(String, u64)> {
+/// What the driver of an interface counts, by its own names; `None` where it counts nothing.
+pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Option<Vec<(String, u64)>> {
     // `n_stats` is the last but three of the words of `struct ethtool_drvinfo`: behind the command, five names of 32 bytes, 12
     // bytes and the number of flags.
-    let Some(n) = ethtool(socket, name, Ethtool::DriverInfo, 0).map(|answer| answer[45]) else {
-        return Vec::new();
-    };
-    if !(1..=MOST_COUNTERS).contains(&n) {
-        return Vec::new();
-    }
+    let answer = ethtool(socket, name, Ethtool::DriverInfo, 0)?;
+    let n = Some(answer[45]).filter(|n| (1..=MOST_COUNTERS).contains(n))?;
     // ETHTOOL_GSTRINGS: command, set (1: counters), number; then the names. ETHTOOL_GSTATS: command, number; then the values.
-    let (names, values) = ([0x1b, 1, n], [0x1d, n]);
-    let Some(names) = counter_block(socket, name, &names, usize::clamped(n) * COUNTER_NAME) else {
-        return Vec::new();
-    };
-    let Some(values) = counter_block(socket, name, &values, usize::clamped(n) * size_of::<u64>()) else {
-        return Vec::new();
-    };
+    let names = counter_block(socket, name, &[0x1b, 1, n], usize::clamped(n) * COUNTER_NAME)?;
+    let values = counter_block(socket, name, &[0x1d, n], usize::clamped(n) * size_of::<u64>())?;
     let names = names[12..].chunks_exact(COUNTER_NAME).map(|name| {
         let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         String::from_utf8_lossy(&name[..end]).trim().to_owned()
     });
     let values =
         values[8..].chunks_exact(size_of::<u64>()).map(|n| n.try_into().map_or(0, u64::from_ne_bytes));
-    names.zip(values).take(usize::clamped(n)).collect()
+    Some(names.zip(values).take(usize::clamped(n)).collect())
 }
 
 /// Asks the driver of an interface for a block: what is asked, then `length` bytes of answer behind the same words.
@@ -232,15 +223,11 @@ fn counter_block(socket: &UnixDatagram, name: &str, ask: &[u32], length: usize) 
     // The kernel writes all present queues, not the number in the request: queues may have been added.
     let mut words =
         vec![0u64; (head.len() + 4 * length) / size_of::<u64>() + 4 * usize::clamped(MOST_COUNTERS)];
-    let head_words: Vec<u64> = head
-        .chunks(size_of::<u64>())
-        .map(|part| {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            u64::from_ne_bytes(word)
-        })
-        .collect();
-    words[..head_words.len()].copy_from_slice(&head_words);
+    for (word, part) in words.iter_mut().zip(head.chunks(size_of::<u64>())) {
+        let mut bytes = [0; size_of::<u64>()];
+        bytes[..part.len()].copy_from_slice(part);
+        *word = u64::from_ne_bytes(bytes);
+    }
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: words.as_mut_ptr().cast() };
     let mut request = libc::ifreq { ifr_name: interface(name)?, ifr_ifru };
     // SAFETY: SIOCETHTOOL reads the request and reads and writes `words` through its pointer. Both outlive the call, and `words`
