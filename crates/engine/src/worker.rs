@@ -326,7 +326,7 @@ impl<P: Platform> Worker<P> {
                 }
             }
             Command::Order(group, order) => self.order(group, order),
-            Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow),
+            Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow, self.clock.now()),
             Command::Spare(tally) => self.own.rec.spare(*tally),
             Command::Quit => self.quit = true,
         }

@@ -112,6 +112,18 @@ pub enum When {
     At(Mono),
 }
 
+impl When {
+    /// Whether it is time to send.
+    #[inline]
+    pub fn is_due(self, now: Mono) -> bool {
+        match self {
+            When::Now => true,
+            When::At(at) => at <= now,
+            When::Never => false,
+        }
+    }
+}
+
 /// What a flow wants to read next. The limit never goes beyond what belongs to this step of the protocol, so that a
 /// socket can be handed on without left-over bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -100,7 +100,7 @@ pub fn turn<N: Net>(
     if !can.read || want.send != When::Never || want.read == Read::Pause {
         cx.now = net.now();
     }
-    let first = can.send && is_due(want.send, cx.now);
+    let first = can.send && want.send.is_due(cx.now);
     if first {
         broken = send(net, flow, cx, scratch, &mut done);
         want = flow.interest();
@@ -130,7 +130,7 @@ pub fn turn<N: Net>(
         let due = flow.interest().send;
         if due != When::Never {
             cx.now = net.now();
-            if is_due(due, cx.now) {
+            if due.is_due(cx.now) {
                 broken = send(net, flow, cx, scratch, &mut done);
             }
         }
@@ -202,14 +202,6 @@ fn receive<N: Net>(
         net.send(&burst);
     }
     Err(Cause::Violation(violation))
-}
-
-fn is_due(send: When, now: Mono) -> bool {
-    match send {
-        When::Now => true,
-        When::At(at) => at <= now,
-        When::Never => false,
-    }
 }
 
 /// Sends what the flow offers. A stream's refusal is returned.

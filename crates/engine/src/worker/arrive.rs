@@ -216,21 +216,14 @@ impl<P: Platform> Worker<P> {
         let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else { return };
         let mut cx = self.own.cx(now);
         let Some(flow) = acceptor.accept(&mut cx, &path) else { return stream.abort() };
-        let key = self.hold(Socket::Stream(stream), path, flow, now);
-        self.tell(key, FlowEvent::Up(path));
-        self.attach(key);
+        self.adopt(Socket::Stream(stream), path, flow, now);
     }
 
-    /// A link that comes from another worker.
-    pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>) {
-        let now = self.clock.now();
-        let key = self.hold(socket, path, flow, now);
+    /// A link that was accepted, or comes from another worker.
+    pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) {
+        let key = self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) });
         self.tell(key, FlowEvent::Up(path));
         self.attach(key);
-    }
-
-    pub(super) fn hold(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) -> Key {
-        self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) })
     }
 
     /// An accepted link that has begun to count belongs to a group from now on.

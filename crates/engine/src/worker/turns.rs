@@ -112,13 +112,9 @@ impl<P: Platform> Worker<P> {
         let Some(link) = self.links.get(key) else { return Took::Gone };
         let want = link.flow.interest();
         // What is due later is met by the clock, not between two calls.
-        let (due, later) = match want.send {
-            When::Now => (true, false),
-            When::At(at) => (at <= now, at > now),
-            When::Never => (false, false),
-        };
-        let later = later || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
-        let moves = due || want.read != Read::Pause;
+        let later = matches!(want.send, When::At(at) if at > now)
+            || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
+        let moves = want.send.is_due(now) || want.read != Read::Pause;
         let goes_on = want.end.is_none() && moves && link.can.send && !later;
         if goes_on { Took::Turn(now) } else { Took::Enough(now) }
     }
@@ -208,11 +204,7 @@ impl<P: Platform> Worker<P> {
             }
             Some(End::Half) | None => {}
         }
-        let due = match send {
-            When::Now => true,
-            When::At(at) => at <= now,
-            When::Never => false,
-        };
+        let due = send.is_due(now);
         let reads = read != Read::Pause;
         let readable = link.can.read || link.state.hung_up;
         // A link that goes on in one direction may wait in the other.
@@ -251,20 +243,16 @@ impl<P: Platform> Worker<P> {
     }
 
     pub(super) fn detach(&mut self, key: Key) {
-        let Some(link) = self.links.remove(key) else { return };
-        if link.state.watched {
-            link.socket.forget(&self.reactor);
-        }
+        let Some(mut link) = self.links.remove(key) else { return };
+        link.unwatch(&self.reactor);
         if let Link { socket: Socket::Stream(stream), path: Some(path), .. } = *link {
             self.report(Report::Detached { stream, path });
         }
     }
 
     pub(super) fn migrate(&mut self, key: Key, to: u16) {
-        let Some(link) = self.links.remove(key) else { return };
-        if link.state.watched {
-            link.socket.forget(&self.reactor);
-        }
+        let Some(mut link) = self.links.remove(key) else { return };
+        link.unwatch(&self.reactor);
         let Link { socket, path: Some(path), flow, .. } = *link else { return };
         if let Some((mailbox, waker)) = self.config.peers.get(usize::from(to)) {
             mailbox.send(Command::Adopt { socket, path, flow });

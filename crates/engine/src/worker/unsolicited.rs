@@ -138,7 +138,7 @@ impl<P: Platform> Worker<P> {
     /// Gives a peer the socket that was made for it.
     fn give_socket(&mut self, flow: Box<dyn Flow>, path: Path, socket: Result<P::Udp, Fault>) {
         match socket {
-            Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow),
+            Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow, self.clock.now()),
             Err(fault) => {
                 // One line for all peers when descriptors have run out.
                 let text = match exhausted::is_exhausted(&fault) {
