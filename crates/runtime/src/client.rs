@@ -191,14 +191,9 @@ pub fn run(
         workers_of_process: spread.workers,
         ..session::setup(&config.placement, started.workers, usize::clamped(first_worker), started.buffer)
     };
-    let Some(hello) = &config.protocol.info().hello else {
-        let ran = session::run(started.session, setup, interrupt, sink);
-        processes.finish();
-        return ran;
-    };
-    let probes = probe_all(&config.peers, hello);
+    let probes = config.protocol.info().hello.as_ref().map(|hello| probe_all(&config.peers, hello));
     let mut with_probes = |mut event: Event| {
-        if let Event::Session(info) = &mut event {
+        if let (Event::Session(info), Some(probes)) = (&mut event, &probes) {
             let probes = probes.lock().unwrap_or_else(PoisonError::into_inner);
             info.udp_rtt_ns = probes.get(&info.address).copied();
         }

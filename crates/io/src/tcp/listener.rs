@@ -1,7 +1,7 @@
 //! Accepting connections.
 
 use super::Stream;
-use super::settings::{apply_or_fault, protocol};
+use super::settings::{apply, protocol};
 use crate::System;
 use crate::sys::{fault, open_for, plain, prefer_core, share_port};
 use socket2::{SockAddr, Socket, Type};
@@ -46,7 +46,7 @@ impl Listener {
         }
         // A label is a sender's: accepted sockets have none to inherit.
         let settings = &SocketSettings { flow_label: None, ..settings.clone() };
-        apply_or_fault(&socket, settings, None)?;
+        apply(&socket, settings, None)?;
         socket.bind(&at.into()).map_err(fault(Deed::Bind))?;
         socket.listen(BACKLOG).map_err(fault(Deed::Listen))?;
         Ok(Listener(socket))

@@ -8,8 +8,8 @@ mod stream;
 
 pub use listener::Listener;
 pub use net::TcpNet;
+pub(crate) use settings::{Options, effective_options, set_device, set_tos, set_ttl};
 pub use settings::{Refusal, check};
-pub(crate) use settings::{effective_options, set_device, set_tos, set_ttl};
 pub use stream::Stream;
 
 #[cfg(test)]

@@ -23,6 +23,12 @@ impl fmt::Display for Refusal {
     }
 }
 
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
+        Fault { deed: Deed::Open, errno: refusal.errno }
+    }
+}
+
 /// Tries the options on a throw-away socket of the family of `to`, so that a refusal can be told by name before
 /// anything is opened. The flow label is leased for `to`, too.
 ///
@@ -31,7 +37,7 @@ impl fmt::Display for Refusal {
 pub fn check(settings: &SocketSettings, to: SocketAddr) -> Result<(), Refusal> {
     let (socket, mut to) = sys::open_for(to, Type::STREAM, protocol(settings))
         .map_err(|e| Refusal { option: "socket", errno: sys::errno(&e) })?;
-    apply(&socket, settings, Some(&mut to)).map_or(Ok(()), Err)
+    apply(&socket, settings, Some(&mut to))
 }
 
 /// The protocol that a socket with these settings is opened with.
@@ -39,69 +45,60 @@ pub(super) fn protocol(settings: &SocketSettings) -> Protocol {
     if settings.multipath { sys::stream_protocol() } else { Protocol::TCP }
 }
 
-/// Sets what is asked for, all of it even when something is refused; the first refusal. With `to`, the socket is about
-/// to connect there, which a flow label needs to know and to change.
-pub(super) fn apply(socket: &Socket, want: &SocketSettings, to: Option<&mut SocketAddr>) -> Option<Refusal> {
-    let mut first = None;
-    let mut note = |option: &'static str, result: io::Result<()>| {
-        if let Err(e) = result {
-            first.get_or_insert(Refusal { option, errno: sys::errno(&e) });
-        }
-    };
-    if let Some(device) = &want.device {
-        note("device", set_device(socket, device));
-    }
-    if let Some(bytes) = want.sndbuf {
-        note("sndbuf", socket.set_send_buffer_size(sys::buffer_size(bytes)));
-    }
-    if let Some(bytes) = want.rcvbuf {
-        note("rcvbuf", socket.set_recv_buffer_size(sys::buffer_size(bytes)));
-    }
-    // A fresh socket has Nagle's algorithm on; an accepted one what its listener had.
-    if want.nodelay || to.is_none() {
-        note("nodelay", socket.set_tcp_nodelay(want.nodelay));
-    }
-    if let Some(bytes) = want.mss {
-        note("mss", set_mss(socket, bytes));
-    }
-    if let Some(name) = &want.congestion {
-        note("congestion", set_congestion(socket, name));
-    }
-    if let Some(ns) = want.keepalive_ns {
-        let time = Duration::from_nanos(ns).max(Duration::from_secs(1));
-        note("keepalive", socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time)));
-    }
-    if let Some(bits) = want.pacing {
-        note("pacing", sys::set_pacing(socket, bits));
-    }
-    if let Some(ns) = want.user_timeout_ns {
-        note("user_timeout", set_user_timeout(socket, Duration::from_nanos(ns)));
-    }
-    if want.dscp.is_some() || want.ttl.is_some() {
-        let v6 = is_v6(socket);
-        if let Some(dscp) = want.dscp {
-            note("dscp", set_tos(socket, v6, dscp));
-        }
-        if let Some(ttl) = want.ttl {
-            note("ttl", set_ttl(socket, v6, ttl));
+/// Options that are set one after the other, all of them even when the system refuses one; the first refusal is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Options(Option<Refusal>);
+
+impl Options {
+    /// Sets an option that is asked for.
+    pub(crate) fn set<T>(
+        &mut self,
+        option: &'static str,
+        value: Option<T>,
+        set: impl FnOnce(T) -> io::Result<()>,
+    ) {
+        if let Some(Err(e)) = value.map(set) {
+            self.0.get_or_insert(Refusal { option, errno: sys::errno(&e) });
         }
     }
-    if let Some(label) = want.flow_label {
-        note("flow_label", to.map_or_else(|| Err(sys::unsupported()), |to| lease_label(socket, label, to)));
+
+    pub(crate) fn done(self) -> Result<(), Refusal> {
+        self.0.map_or(Ok(()), Err)
     }
-    first
 }
 
-/// As [`apply`], as a fault.
-pub(super) fn apply_or_fault(
+/// Sets what is asked for. With `to`, the socket is about to connect there, which a flow label needs to know and to change.
+///
+/// # Errors
+/// The first refusal; the other options are set all the same.
+pub(super) fn apply(
     socket: &Socket,
     want: &SocketSettings,
     to: Option<&mut SocketAddr>,
-) -> Result<(), Fault> {
-    match apply(socket, want, to) {
-        None => Ok(()),
-        Some(refusal) => Err(Fault { deed: Deed::Open, errno: refusal.errno }),
-    }
+) -> Result<(), Refusal> {
+    let mut options = Options::default();
+    options.set("device", want.device.as_deref(), |device| set_device(socket, device));
+    options.set("sndbuf", want.sndbuf, |bytes| socket.set_send_buffer_size(sys::buffer_size(bytes)));
+    options.set("rcvbuf", want.rcvbuf, |bytes| socket.set_recv_buffer_size(sys::buffer_size(bytes)));
+    // A fresh socket has Nagle's algorithm on; an accepted one what its listener had.
+    let nodelay = (want.nodelay || to.is_none()).then_some(want.nodelay);
+    options.set("nodelay", nodelay, |nodelay| socket.set_tcp_nodelay(nodelay));
+    options.set("mss", want.mss, |bytes| set_mss(socket, bytes));
+    options.set("congestion", want.congestion.as_deref(), |name| set_congestion(socket, name));
+    options.set("keepalive", want.keepalive_ns, |ns| {
+        let time = Duration::from_nanos(ns).max(Duration::from_secs(1));
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time))
+    });
+    options.set("pacing", want.pacing, |bits| sys::set_pacing(socket, bits));
+    let timeout = want.user_timeout_ns.map(Duration::from_nanos);
+    options.set("user_timeout", timeout, |timeout| set_user_timeout(socket, timeout));
+    let v6 = (want.dscp.is_some() || want.ttl.is_some()) && is_v6(socket);
+    options.set("dscp", want.dscp, |dscp| set_tos(socket, v6, dscp));
+    options.set("ttl", want.ttl, |ttl| set_ttl(socket, v6, ttl));
+    options.set("flow_label", want.flow_label, |label| {
+        lease_label(socket, label, to.ok_or_else(sys::unsupported)?)
+    });
+    options.done()
 }
 
 /// What the system says of a TCP socket.

@@ -1,6 +1,6 @@
 //! A connection.
 
-use super::settings::{apply_or_fault, effective, protocol};
+use super::settings::{apply, effective, protocol};
 use super::{TcpNet, info};
 use crate::sys::{self, fault, in_progress, plain};
 use crate::{Clock, System};
@@ -32,7 +32,7 @@ impl Stream {
         let mut peer = to.to;
         let socket = sys::open(Domain::for_address(peer), Type::STREAM, protocol(settings))
             .map_err(fault(Deed::Open))?;
-        apply_or_fault(&socket, settings, Some(&mut peer))?;
+        apply(&socket, settings, Some(&mut peer))?;
         if let Some(from) = to.from {
             bind(&socket, from)?;
         }
@@ -98,7 +98,7 @@ impl StreamSocket<System> for Stream {
 
     /// A flow label is always refused: a connection has it from its beginning or never.
     fn apply(&self, settings: &SocketSettings) -> Result<(), Fault> {
-        apply_or_fault(&self.0, settings, None)
+        apply(&self.0, settings, None).map_err(Fault::from)
     }
 
     fn effective(&self) -> Effective {

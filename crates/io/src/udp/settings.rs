@@ -1,54 +1,25 @@
 //! Options of UDP sockets: what is asked for, what the system made of it.
 
 use crate::sys;
-use crate::tcp::Refusal;
-use crate::tcp::{effective_options, set_device, set_tos, set_ttl};
+use crate::tcp::{Options, Refusal, set_device, set_tos, set_ttl};
 use socket2::Socket;
 use std::io;
-use transport::{SocketSettings, UdpEffective};
+use transport::SocketSettings;
 
-/// Sets all options in `want`, also after a refusal; returns the first refusal.
-pub(super) fn apply(socket: &Socket, v6: bool, want: &SocketSettings) -> Option<Refusal> {
-    let mut first = None;
-    let mut note = |option: &'static str, result: io::Result<()>| {
-        if let Err(e) = result {
-            first.get_or_insert(Refusal { option, errno: sys::errno(&e) });
-        }
-    };
-    if let Some(device) = &want.device {
-        note("device", set_device(socket, device));
-    }
-    if let Some(bytes) = want.sndbuf {
-        note("sndbuf", set_buffer(socket, Buffer::Send, bytes));
-    }
-    if let Some(bytes) = want.rcvbuf {
-        note("rcvbuf", set_buffer(socket, Buffer::Receive, bytes));
-    }
-    if let Some(dscp) = want.dscp {
-        note("dscp", set_tos(socket, v6, dscp));
-    }
-    if let Some(ttl) = want.ttl {
-        note("ttl", set_ttl(socket, v6, ttl));
-    }
-    if let Some(bits) = want.pacing {
-        note("pacing", sys::set_pacing(socket, bits));
-    }
-    if let Some(df) = want.dont_fragment {
-        note("dont_fragment", set_df(socket, v6, df));
-    }
-    first
-}
-
-/// What the system says of the options that every system has.
-pub(super) fn effective(socket: &Socket, v6: bool) -> UdpEffective {
-    UdpEffective {
-        options: effective_options(socket, v6),
-        mtu: mtu(socket, v6),
-        segments: 1,
-        gro: false,
-        stamps: false,
-        no_card: None,
-    }
+/// Sets all options in `want`, also after a refusal.
+///
+/// # Errors
+/// The first refusal.
+pub(super) fn apply(socket: &Socket, v6: bool, want: &SocketSettings) -> Result<(), Refusal> {
+    let mut options = Options::default();
+    options.set("device", want.device.as_deref(), |device| set_device(socket, device));
+    options.set("sndbuf", want.sndbuf, |bytes| set_buffer(socket, Buffer::Send, bytes));
+    options.set("rcvbuf", want.rcvbuf, |bytes| set_buffer(socket, Buffer::Receive, bytes));
+    options.set("dscp", want.dscp, |dscp| set_tos(socket, v6, dscp));
+    options.set("ttl", want.ttl, |ttl| set_ttl(socket, v6, ttl));
+    options.set("pacing", want.pacing, |bits| sys::set_pacing(socket, bits));
+    options.set("dont_fragment", want.dont_fragment, |df| set_df(socket, v6, df));
+    options.done()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +70,7 @@ fn set_df(_: &Socket, _: bool, _: bool) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn mtu(socket: &Socket, v6: bool) -> Option<u32> {
+pub(super) fn mtu(socket: &Socket, v6: bool) -> Option<u32> {
     use std::os::fd::AsFd as _;
     let (level, name) = if v6 { (libc::SOL_IPV6, libc::IPV6_MTU) } else { (libc::SOL_IP, libc::IP_MTU) };
     let mut bytes = [0; 4];
@@ -108,6 +79,6 @@ fn mtu(socket: &Socket, v6: bool) -> Option<u32> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn mtu(_: &Socket, _: bool) -> Option<u32> {
+pub(super) fn mtu(_: &Socket, _: bool) -> Option<u32> {
     None
 }

@@ -2,11 +2,11 @@
 
 use super::ability::ability;
 use super::net::{UdpMemory, UdpNet};
-use super::settings::{apply, effective};
+use super::settings::{apply, mtu};
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 use super::shared::{Dealer, Shared};
 use crate::sys::{self, fault, open_for, plain, share_port};
-use crate::tcp::Refusal;
+use crate::tcp::effective_options;
 use crate::{Clock, System};
 use metrics::Stamp;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -169,9 +169,7 @@ impl Udp {
         settings: &SocketSettings,
         place: impl FnOnce(&Socket) -> Result<Option<Path>, Fault>,
     ) -> Result<Self, Fault> {
-        if let Some(Refusal { errno, .. }) = apply(&socket, v6, settings) {
-            return Err(Fault { deed: Deed::Open, errno });
-        }
+        apply(&socket, v6, settings)?;
         let path = place(&socket)?;
         let mut udp = Udp {
             #[cfg(target_os = "linux")]
@@ -237,16 +235,17 @@ impl DatagramSocket<System> for Udp {
         if self.shared_peer().is_some() {
             return Ok(());
         }
-        let refusal = apply(&self.socket, self.v6, settings);
+        let applied = apply(&self.socket, self.v6, settings);
         self.abilities(settings);
-        refusal.map_or(Ok(()), |refusal| Err(Fault { deed: Deed::Open, errno: refusal.errno }))
+        applied.map_err(Fault::from)
     }
 
     fn effective(&self) -> UdpEffective {
         let State { segments, gro, stamps, .. } = self.state;
         // Only a user who permitted changes to network cards expects more than kernel stamps.
         let no_card = self.state.no_card.clone().filter(|_| crate::card::may_change());
-        UdpEffective { segments, gro, stamps, no_card, ..effective(&self.socket, self.v6) }
+        let options = effective_options(&self.socket, self.v6);
+        UdpEffective { options, mtu: mtu(&self.socket, self.v6), segments, gro, stamps, no_card }
     }
 
     /// IPv4 is shown as IPv4.
