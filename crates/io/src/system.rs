@@ -3,10 +3,10 @@
 use crate::{Clock, Listener, Reactor, Stream, Udp, UdpMemory, Waker, clock, thread};
 use metrics::Mono;
 use std::io;
-use std::sync::mpsc::{self, TryRecvError};
+use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle, sleep, yield_now};
 use std::time::Duration;
-use transport::{Fault, Mail, Park, Path, Platform, SocketSettings, Target, Task, Watch};
+use transport::{Fault, Park, Path, Platform, SocketSettings, Target, Task, Watch};
 
 /// Stack of a thread, bytes.
 const STACK: usize = 512 * 1024;
@@ -27,9 +27,9 @@ impl Platform for System {
     type Listener = Listener;
     type Udp = Udp;
     type UdpMemory = UdpMemory;
-    type Sender<T: Send + 'static> = Sender<T>;
-    type Receiver<T: Send + 'static> = Receiver<T>;
-    type Join = Join;
+    type Sender<T: Send + 'static> = mpsc::Sender<T>;
+    type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
+    type Join = JoinHandle<()>;
 
     fn clock(&self) -> Clock {
         Clock::new()
@@ -39,19 +39,18 @@ impl Platform for System {
         Reactor::new()
     }
 
-    fn channel<T: Send + 'static>(&self) -> (Sender<T>, Receiver<T>) {
-        let (sender, receiver) = mpsc::channel();
-        (Sender(sender), Receiver(receiver))
+    fn channel<T: Send + 'static>(&self) -> (mpsc::Sender<T>, mpsc::Receiver<T>) {
+        mpsc::channel()
     }
 
-    fn spawn(&self, name: &str, mut task: impl Task<Self> + Send + 'static) -> io::Result<Join> {
+    fn spawn(&self, name: &str, mut task: impl Task<Self> + Send + 'static) -> io::Result<JoinHandle<()>> {
         let name = name.to_owned();
         let builder = Builder::new().name(name.clone()).stack_size(STACK);
         let body = move || {
             thread::name(&name);
             drive(&mut task);
         };
-        builder.spawn(body).map(Join)
+        builder.spawn(body)
     }
 
     fn random(&self) -> u64 {
@@ -162,47 +161,6 @@ macro_rules! watch {
 watch!(Stream, Listener);
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 watch!(Udp);
-
-/// The sending end of a mailbox.
-#[derive(Debug)]
-pub struct Sender<T>(mpsc::Sender<T>);
-
-// `derive` would demand `T: Clone`.
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Self {
-        Sender(self.0.clone())
-    }
-}
-
-impl<T: Send> transport::Sender<T> for Sender<T> {
-    fn send(&self, message: T) {
-        // Fails only when the receiving end is gone.
-        let _ = self.0.send(message);
-    }
-}
-
-/// The receiving end of a mailbox.
-#[derive(Debug)]
-pub struct Receiver<T>(mpsc::Receiver<T>);
-
-impl<T: Send> transport::Receiver<T> for Receiver<T> {
-    fn try_recv(&self) -> Mail<T> {
-        match self.0.try_recv() {
-            Ok(message) => Mail::Message(message),
-            Err(TryRecvError::Empty) => Mail::Empty,
-            Err(TryRecvError::Disconnected) => Mail::Closed,
-        }
-    }
-}
-
-#[derive(Debug)]
-pub struct Join(JoinHandle<()>);
-
-impl transport::Join for Join {
-    fn join(self) -> bool {
-        self.0.join().is_ok()
-    }
-}
 
 #[cfg(test)]
 mod conformance;

@@ -8,6 +8,8 @@ use crate::{Fault, Net, Path, Target};
 use metrics::{Mono, SocketState, Stamp, TcpInfo};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread::JoinHandle;
 
 /// Longest datagram payload of UDP, bytes; also the most that one send of several datagrams holds.
 pub const LONGEST_DATAGRAM: usize = 65_507;
@@ -302,10 +304,27 @@ pub trait Sender<T>: Clone + Send {
     fn send(&self, message: T);
 }
 
+impl<T: Send> Sender<T> for mpsc::Sender<T> {
+    fn send(&self, message: T) {
+        // Fails only when the receiving end is gone.
+        let _ = mpsc::Sender::send(self, message);
+    }
+}
+
 /// The receiving end of a mailbox.
 pub trait Receiver<T>: Send {
     /// The next message that is there.
     fn try_recv(&self) -> Mail<T>;
+}
+
+impl<T: Send> Receiver<T> for mpsc::Receiver<T> {
+    fn try_recv(&self) -> Mail<T> {
+        match mpsc::Receiver::try_recv(self) {
+            Ok(message) => Mail::Message(message),
+            Err(TryRecvError::Empty) => Mail::Empty,
+            Err(TryRecvError::Disconnected) => Mail::Closed,
+        }
+    }
 }
 
 /// What a look into a mailbox finds.
@@ -323,6 +342,12 @@ pub enum Mail<T> {
 pub trait Join: Send {
     /// Waits for its end; false when it panicked.
     fn join(self) -> bool;
+}
+
+impl Join for JoinHandle<()> {
+    fn join(self) -> bool {
+        JoinHandle::join(self).is_ok()
+    }
 }
 
 /// One of the engine's threads, driven by the platform: `step`, then what its [`Park`] asks for, and again.

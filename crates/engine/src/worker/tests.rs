@@ -64,7 +64,7 @@ impl Thread {
     /// Commands that are all there when the worker looks.
     pub(super) fn tell_all(&self, commands: impl IntoIterator<Item = Command<System>>) {
         for command in commands {
-            self.mailbox.send(command);
+            self.mailbox.send(command).unwrap();
         }
         self.waker.wake();
     }
@@ -88,7 +88,7 @@ impl Thread {
         let end = Instant::now() + PATIENCE;
         loop {
             assert!(Instant::now() < end, "the worker says nothing");
-            let Mail::Message((_, report)) = self.reports.try_recv() else {
+            let Ok((_, report)) = self.reports.try_recv() else {
                 std::thread::sleep(Duration::from_micros(100));
                 continue;
             };
@@ -127,7 +127,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        self.mailbox.send(Command::Quit);
+        let _ = self.mailbox.send(Command::Quit);
         self.waker.wake();
         if let Some(thread) = self.thread.take() {
             thread.join();
@@ -378,7 +378,7 @@ fn a_worker_that_is_told_to_quit_before_its_round_does_not_wait() {
     let (mut worker, mailbox, waker, _reports) = Thread::parts(Vec::new());
     assert!(matches!(worker.step(), Park::Wait(None)));
     worker.resume(Ok(&mut Vec::new()));
-    mailbox.send(Command::Quit);
+    mailbox.send(Command::Quit).unwrap();
     waker.wake();
     assert!(matches!(worker.step(), Park::Done));
 }

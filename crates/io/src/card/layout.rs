@@ -134,22 +134,16 @@ impl Able {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct How {
+/// How a card stamps (`struct hwtstamp_config`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct How {
     pub(super) flags: i32,
     pub(super) sends: i32,
     pub(super) receives: i32,
 }
 
 impl How {
-    pub(super) fn of([flags, sends, receives]: [i32; 3]) -> Self {
-        How { flags, sends, receives }
-    }
-
-    pub(super) fn words(self) -> [i32; 3] {
-        [self.flags, self.sends, self.receives]
-    }
-
     /// Whether it stamps all that comes; packets of PTP alone are none of ours.
     pub(super) fn receives_all(self) -> bool {
         self.receives == ALL

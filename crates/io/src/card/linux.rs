@@ -70,7 +70,7 @@ impl Card {
         restore(|changed| changed.name == name);
         let no = |why: String| format!("no stamps of the card of {name}: {why}");
         let socket = UnixDatagram::unbound().map_err(|e| no(e.to_string()))?;
-        let how = sys::how(socket.as_fd(), &name).ok().map(How::of);
+        let how = sys::how(socket.as_fd(), &name).ok();
         let choice = choose(&able, how, may_change()).map_err(no)?;
         let path = format!("/dev/ptp{}", able.clock.unwrap_or_default());
         let clock = File::open(&path).map_err(|e| no(format!("its clock {path} cannot be opened: {e}")))?;
@@ -156,7 +156,7 @@ fn change(serial: u64, socket: UnixDatagram, name: &str, was: How, to: How) -> R
     ONCE.call_once(|| terminal::at_exit(restore_all));
     // Held meanwhile, so that no end of the process comes between the telling and the list.
     let mut list = lock(&CHANGED);
-    let told = sys::set(socket.as_fd(), name, to.words()).map(How::of).map_err(|e| match e.kind() {
+    let told = sys::set(socket.as_fd(), name, to).map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => {
             "they are off, and switching them on needs CAP_NET_ADMIN".to_owned()
         }
@@ -177,10 +177,10 @@ fn restore(which: impl Fn(&Changed) -> bool) {
     list.retain(|changed| {
         let fits = which(changed);
         if fits {
-            let now = sys::how(changed.socket.as_fd(), &changed.name).map(How::of);
+            let now = sys::how(changed.socket.as_fd(), &changed.name);
             if now.is_ok_and(|now| now == changed.told) {
                 // A card that is gone needs nothing; other failures cannot be reported any more.
-                let _ = sys::set(changed.socket.as_fd(), &changed.name, changed.was.words());
+                let _ = sys::set(changed.socket.as_fd(), &changed.name, changed.was);
             }
         }
         !fits
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn a_card_that_is_let_go_of_late_leaves_to_the_next_user_what_is_theirs() {
         let name = "no-such-card".to_owned();
-        let how = How::of([0, 0, 0]);
+        let how = How::default();
         let users = [Card::idle(true), Card::idle(true)];
         for card in &users {
             let socket = UnixDatagram::unbound().unwrap();

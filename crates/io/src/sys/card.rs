@@ -2,39 +2,32 @@
 //! `card::layout`'s to know.
 
 use super::space::interface_name;
+use crate::card::layout::How;
 use metrics::Clamped;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-
-/// How a card stamps (`struct hwtstamp_config`): flags, what it sends, what it receives.
-pub(crate) type Stamping = [i32; 3];
 
 /// `SIOCSHWTSTAMP` and `SIOCGHWTSTAMP` of linux/sockios.h.
 const SET: libc::c_ulong = 0x89b0;
 const GET: libc::c_ulong = 0x89b1;
 
-fn stamping(
-    socket: BorrowedFd<'_>,
-    name: &str,
-    ask: libc::c_ulong,
-    mut config: Stamping,
-) -> io::Result<Stamping> {
+fn stamping(socket: BorrowedFd<'_>, name: &str, ask: libc::c_ulong, mut config: How) -> io::Result<How> {
     let ifr_name = interface_name(name).ok_or(io::ErrorKind::InvalidInput)?;
-    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: config.as_mut_ptr().cast() };
+    let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut config).cast() };
     let mut request = libc::ifreq { ifr_name, ifr_ifru };
-    // SAFETY: both requests read the interface's name and read and write the three integers behind the pointer, which have the
-    // layout of a hwtstamp_config. The request and the integers outlive the call.
+    // SAFETY: both requests read the interface's name and read and write the hwtstamp_config behind the pointer, whose layout
+    // `How` has. The request and the configuration outlive the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), ask as _, &raw mut request) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(config) }
 }
 
 /// How the card of an interface stamps now.
-pub(crate) fn how(socket: BorrowedFd<'_>, name: &str) -> io::Result<Stamping> {
-    stamping(socket, name, GET, [0; 3])
+pub(crate) fn how(socket: BorrowedFd<'_>, name: &str) -> io::Result<How> {
+    stamping(socket, name, GET, How::default())
 }
 
 /// Has the card of an interface stamp like that; how it does now, which a driver may choose otherwise. Needs `CAP_NET_ADMIN`.
-pub(crate) fn set(socket: BorrowedFd<'_>, name: &str, config: Stamping) -> io::Result<Stamping> {
+pub(crate) fn set(socket: BorrowedFd<'_>, name: &str, config: How) -> io::Result<How> {
     stamping(socket, name, SET, config)
 }
 

@@ -1,12 +1,12 @@
 use super::*;
 use crate::testing::here;
-use transport::{Join as _, Reactor as _, Ready, Receiver as _, Sender as _, Wake as _};
+use transport::{Reactor as _, Ready, Wake as _};
 
 /// Returns its parks in turn. Steps and the keys that are ready go into a mailbox.
 struct Script {
     parks: std::vec::IntoIter<Park>,
     reactor: Reactor,
-    log: Sender<Log>,
+    log: mpsc::Sender<Log>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -18,7 +18,7 @@ enum Log {
 
 impl Task<System> for Script {
     fn step(&mut self) -> Park {
-        self.log.send(Log::Step);
+        self.log.send(Log::Step).unwrap();
         self.parks.next().expect("no step follows the end")
     }
 
@@ -28,19 +28,14 @@ impl Task<System> for Script {
 
     /// What is ready is left where it is.
     fn resume(&mut self, ready: io::Result<&mut Vec<Ready>>) {
-        self.log.send(Log::Resume(ready.unwrap().iter().map(|ready| ready.key).collect()));
-        self.log.send(Log::Name(std::thread::current().name().map(str::to_owned)));
+        self.log.send(Log::Resume(ready.unwrap().iter().map(|ready| ready.key).collect())).unwrap();
+        self.log.send(Log::Name(std::thread::current().name().map(str::to_owned))).unwrap();
     }
 }
 
-fn script(parks: Vec<Park>) -> (Script, Receiver<Log>) {
+fn script(parks: Vec<Park>) -> (Script, mpsc::Receiver<Log>) {
     let (log, logged) = System.channel();
     (Script { parks: parks.into_iter(), reactor: System.reactor().unwrap(), log }, logged)
-}
-
-fn all<T: Send>(mailbox: &Receiver<T>) -> Vec<T> {
-    let next = || if let Mail::Message(message) = mailbox.try_recv() { Some(message) } else { None };
-    std::iter::from_fn(next).collect()
 }
 
 #[test]
@@ -53,7 +48,7 @@ fn waits_alone_resume_a_task_with_what_is_ready_now() {
     let to = Target { to: listener.local().unwrap(), from: None };
     let (stream, _) = crate::testing::connect(&to, &SocketSettings::default());
     drive(&mut task);
-    let log: Vec<_> = all(&logged).into_iter().filter(|log| !matches!(log, Log::Name(_))).collect();
+    let log: Vec<_> = logged.try_iter().filter(|log| !matches!(log, Log::Name(_))).collect();
     let (step, resume) = (|| Log::Step, || Log::Resume(vec![7]));
     assert_eq!(log, [step(), step(), resume(), step(), step(), resume(), step()]);
     drop(stream);
@@ -72,8 +67,8 @@ fn a_sleep_is_never_cut_short() {
 #[test]
 fn a_thread_has_its_name_and_says_whether_it_panicked() {
     let (task, logged) = script(vec![Park::Wait(Some(Mono(0))), Park::Done]);
-    assert!(System.spawn("worker-12", task).unwrap().join());
-    assert!(all(&logged).contains(&Log::Name(Some("worker-12".to_owned()))));
+    assert!(System.spawn("worker-12", task).unwrap().join().is_ok());
+    assert!(logged.try_iter().any(|log| log == Log::Name(Some("worker-12".to_owned()))));
     let (task, _logged) = script(vec![]);
-    assert!(!System.spawn("panics", task).unwrap().join());
+    assert!(System.spawn("panics", task).unwrap().join().is_err());
 }

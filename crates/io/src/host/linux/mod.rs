@@ -62,16 +62,12 @@ const SYSCTLS: &[&str] = &[
     "net.core.netdev_max_backlog",
 ];
 
-/// Identifies this boot of this host, across all its containers and network namespaces; empty when it is not told.
-fn boot_id() -> String {
-    sysctl("kernel.random.boot_id").unwrap_or_default()
-}
-
 /// Identifies the clock that this process reads: this boot of this host, and the time namespace with its offsets, which move the
 /// monotonic clock; empty when the boot is not told. Processes with one identifier read one clock, unless a virtual machine was
 /// cloned: snapshots share all of it.
 pub fn clock_id() -> String {
-    let boot = boot_id();
+    // One across all containers and network namespaces.
+    let boot = sysctl("kernel.random.boot_id").unwrap_or_default();
     if boot.is_empty() {
         return boot;
     }
