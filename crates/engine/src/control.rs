@@ -400,8 +400,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             }
             Report::Message(message) => self.feed(Input::Message(message)),
             Report::Detached { stream, path } => {
-                let link = self.enter(stream, None);
-                if let Some(link) = link {
+                if let Some(link) = self.enter(stream, None) {
                     self.feed(Input::Up(link, path, None));
                 }
             }
@@ -414,17 +413,9 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let id = self.next_link;
         self.next_link += 1;
         stream.watch(&self.reactor, id).ok()?;
-        self.links.insert(
-            id,
-            ControlLink {
-                stream,
-                key,
-                out: Outgoing::default(),
-                closing: None,
-                unread: false,
-                process: None,
-            },
-        );
+        let out = Outgoing::default();
+        let entry = ControlLink { stream, key, out, closing: None, unread: false, process: None };
+        self.links.insert(id, entry);
         Some(Link(id))
     }
 

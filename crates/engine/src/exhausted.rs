@@ -7,9 +7,7 @@ pub(crate) fn is_exhausted(fault: &transport::Fault) -> bool {
 
 /// What cannot be done, and what helps when descriptors have run out.
 pub(crate) fn told(what: &str, fault: &transport::Fault) -> String {
-    if is_exhausted(fault) {
-        format!("{what}: {fault}: raise the limit (ulimit -n, LimitNOFILE= in the service)")
-    } else {
-        format!("{what}: {fault}")
-    }
+    let advice =
+        if is_exhausted(fault) { ": raise the limit (ulimit -n, LimitNOFILE= in the service)" } else { "" };
+    format!("{what}: {fault}{advice}")
 }

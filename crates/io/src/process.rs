@@ -143,7 +143,7 @@ mod ending {
     }
 
     pub(super) fn hear(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
-        let mut counter = File::from(linux::semaphore()?);
+        let mut counter = File::from(linux::eventfd(libc::EFD_SEMAPHORE)?);
         COUNTER.set(counter.try_clone()?).map_err(|_| io::ErrorKind::AlreadyExists)?;
         let listen = move || {
             // Each reading takes one off, and waits where there is none.

@@ -75,6 +75,13 @@ pub struct Scratch {
     pub segments: usize,
 }
 
+impl Scratch {
+    /// Room for sends and replies of these lengths, without segmentation.
+    pub fn new(room: usize, reply_room: usize) -> Self {
+        Scratch { tx: Arena::new(room), reply: Arena::new(reply_room), room, reply_room, segments: 1 }
+    }
+}
+
 /// One turn: interest, prepare_send, send, on_sent; interest, recv, on_received. At most one send and one receive, and some more where
 /// a batch of datagrams has left: where nothing was due before the
 /// receive call and something is after it, such as an answer, it is sent last and not in the next turn.
@@ -320,8 +327,7 @@ mod tests {
         let (clock, mut rng, mut rec) = (Clock::default(), Rng::new(1), Recorder::default());
         let mut outbox: Vec<Message> = Vec::new();
         let mut cx = Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
-        let mut scratch =
-            Scratch { tx: Arena::new(64), reply: Arena::new(0), room: 64, reply_room: 0, segments: 1 };
+        let mut scratch = Scratch::new(64, 0);
         let mut wire = Wire { come, at: 0, said: Vec::new(), refuses };
         let done = turn(&mut wire, &mut talker, &mut cx, &mut scratch, Can { send: can_send, read: true });
         (wire.said, talker.at, done)

@@ -63,8 +63,8 @@ pub(super) struct Idle {
     /// The instant that was slept for.
     slept_for: Option<Mono>,
     /// Bytes that datagrams brought since the last sleep, and that they took.
-    got: usize,
-    sent: usize,
+    pub(super) got: usize,
+    pub(super) sent: usize,
     /// When the last sleep ended.
     woke: Mono,
     /// When the reactor was last asked.
@@ -115,12 +115,6 @@ impl Idle {
         let near = now.since(std::mem::replace(&mut self.waited, now)) < DENSE;
         self.row = if near { self.row.saturating_add(1) } else { 0 };
         self.row >= IN_A_ROW
-    }
-
-    /// Counts datagrams received and sent since the last sleep.
-    pub(super) fn came(&mut self, got: usize, sent: usize) {
-        self.got += got;
-        self.sent += sent;
     }
 
     pub(super) fn spins(&self) -> bool {

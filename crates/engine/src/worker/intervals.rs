@@ -1,6 +1,5 @@
 //! Intervals and timers.
 
-use super::links::Peers;
 use super::{GroupState, Worker};
 use crate::link::{Key, Phase};
 use metrics::{Group, Mono, Sample};
@@ -96,7 +95,7 @@ impl<P: Platform> Worker<P> {
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
         let asks = self.opening.iter().filter_map(|group| self.groups.get(group)?.state.ask_at);
         let tend = self.groups.get(&Group::ALL).and_then(|watch| watch.state.ask_at);
-        let links = self.peers.as_ref().map(Peers::next);
+        let links = self.peers.as_ref().map(|peers| peers.next);
         asks.chain(timer)
             .chain(tend)
             .chain(links)

@@ -17,7 +17,7 @@ pub(super) struct Peers {
     every: u64,
     /// Times of the last and of the next report.
     last: Mono,
-    next: Mono,
+    pub(super) next: Mono,
     /// Unsolicited datagrams: those of peers that have no socket of their own.
     unsolicited: BTreeMap<SocketAddr, UnsolicitedPeer>,
     /// Whether the last list had any.
@@ -35,10 +35,6 @@ struct UnsolicitedPeer {
 impl Peers {
     pub(super) fn new(every: u64, now: Mono) -> Peers {
         Peers { every, last: now, next: now.plus(every), unsolicited: BTreeMap::new(), told: false }
-    }
-
-    pub(super) fn next(&self) -> Mono {
-        self.next
     }
 
     /// Counts bytes sent to and received from a peer without a socket of its own.

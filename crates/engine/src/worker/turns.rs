@@ -149,7 +149,8 @@ impl<P: Platform> Worker<P> {
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
                     self.idle.sent_since_yield += done.sent;
-                    self.idle.came(done.got, done.sent);
+                    self.idle.got += done.got;
+                    self.idle.sent += done.sent;
                 }
                 self.idle.active |= moved > 0 && (datagrams || moved <= SHORT);
                 link.can.send &= !done.full;

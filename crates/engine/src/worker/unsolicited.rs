@@ -6,7 +6,7 @@ use crate::link::Socket;
 use metrics::Group;
 use model::Finding;
 use transport::{
-    Arena, Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
+    Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
     LONGEST_DATAGRAM, Net as _, Path, Platform, Read, Scratch, Transmit, Turn,
 };
 
@@ -22,9 +22,7 @@ impl<P: Platform> Memory<P> {
     /// For sends and receives of this length.
     pub(super) fn new(longest: usize) -> Self {
         // Flows write their framing, and random payload, into the arena: a buffer and some marks.
-        let room = longest + 256;
-        let (tx, reply) = (Arena::new(room), Arena::new(0));
-        let scratch = Scratch { tx, reply, room, reply_room: 0, segments: 1 };
+        let scratch = Scratch::new(longest + 256, 0);
         Memory { scratch, buffer: vec![0; longest], packets: Packets(None) }
     }
 }
@@ -35,13 +33,7 @@ pub(super) struct Packets<P: Platform>(Option<Box<(Scratch, P::UdpMemory)>>);
 impl<P: Platform> Packets<P> {
     fn memory(&mut self) -> &mut (Scratch, P::UdpMemory) {
         self.0.get_or_insert_with(|| {
-            let scratch = Scratch {
-                tx: Arena::new(LONGEST_DATAGRAM),
-                reply: Arena::new(LONGEST_DATAGRAM),
-                room: LONGEST_DATAGRAM,
-                reply_room: LONGEST_DATAGRAM,
-                segments: 1,
-            };
+            let scratch = Scratch::new(LONGEST_DATAGRAM, LONGEST_DATAGRAM);
             Box::new((scratch, P::UdpMemory::default()))
         })
     }

@@ -154,21 +154,12 @@ impl How {
     }
 }
 
-/// What is done about a card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// It stamps as it is.
-    Leave,
-    /// It is told to.
-    Change(How),
-}
-
-/// Whether a card's stamps can be had, `how` it stamps now being known or not: one that stamps already is left as it is, and one
-/// that has to be told is told only if that `may` be.
+/// Whether a card's stamps can be had, `how` it stamps now being known or not: one that stamps already is left as it is (`None`), and
+/// one that has to be told, and how, is told only if that `may` be.
 ///
 /// # Errors
 /// A clause that says why they cannot.
-pub(super) fn choose(able: &Able, how: Option<How>, may: bool) -> Result<Choice, String> {
+pub(super) fn choose(able: &Able, how: Option<How>, may: bool) -> Result<Option<How>, String> {
     let can = |mask: u32, what: i32| mask & 1 << what != 0;
     if able.flags & STAMPS != STAMPS {
         return Err("it has none".to_owned());
@@ -180,7 +171,7 @@ pub(super) fn choose(able: &Able, how: Option<How>, may: bool) -> Result<Choice,
     if let Some(how) = now
         && (how.sends_any() || !may || !can(able.sends, SENDING))
     {
-        return Ok(Choice::Leave);
+        return Ok(None);
     }
     if !can(able.receives, ALL) {
         return Err("it stamps packets of PTP only".to_owned());
@@ -192,7 +183,7 @@ pub(super) fn choose(able: &Able, how: Option<How>, may: bool) -> Result<Choice,
         return Err("how it stamps now cannot be asked, so that it could not be left as it was".to_owned());
     };
     let sends = if can(able.sends, SENDING) { SENDING } else { how.sends };
-    Ok(Choice::Change(How { sends, receives: ALL, ..how }))
+    Ok(Some(How { sends, receives: ALL, ..how }))
 }
 
 #[cfg(test)]
@@ -277,19 +268,16 @@ mod tests {
     #[test]
     fn a_card_is_told_only_what_is_needed_and_permitted() {
         let on = How { sends: 1, receives: 1, ..OFF };
-        assert_eq!(choose(&CARD, Some(on), false), Ok(Choice::Leave));
-        assert_eq!(choose(&CARD, Some(on), true), Ok(Choice::Leave));
+        assert_eq!(choose(&CARD, Some(on), false), Ok(None));
+        assert_eq!(choose(&CARD, Some(on), true), Ok(None));
         let receiving = How { sends: 0, ..on };
-        assert_eq!(choose(&CARD, Some(receiving), false), Ok(Choice::Leave));
-        assert_eq!(choose(&CARD, Some(receiving), true), Ok(Choice::Change(on)));
-        assert_eq!(choose(&CARD, Some(OFF), true), Ok(Choice::Change(on)));
+        assert_eq!(choose(&CARD, Some(receiving), false), Ok(None));
+        assert_eq!(choose(&CARD, Some(receiving), true), Ok(Some(on)));
+        assert_eq!(choose(&CARD, Some(OFF), true), Ok(Some(on)));
         // Flags that are there stay there, and so does what it cannot do otherwise.
         let bond = How { flags: 1, ..OFF };
         let mute = Able { sends: 1, ..CARD };
-        assert_eq!(
-            choose(&mute, Some(bond), true),
-            Ok(Choice::Change(How { sends: 0, receives: 1, flags: 1 }))
-        );
+        assert_eq!(choose(&mute, Some(bond), true), Ok(Some(How { sends: 0, receives: 1, flags: 1 })));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Cards of Linux: found, told to stamp, their clocks read, and left as they were.
 
-use super::layout::{Choice, How, Reading, WAYS, Way, choose, crossing};
+use super::layout::{How, Reading, WAYS, Way, choose, crossing};
 use super::may_change;
 use crate::sys::{card as sys, lock, terminal};
 use crate::{Clock, host};
@@ -78,8 +78,8 @@ impl Card {
         let first = reader.read().map_err(|e| no(format!("its clock {path} cannot be read: {e}")))?;
         let serial = NEXT.fetch_add(1, Ordering::Relaxed);
         let (sends, changed) = match choice {
-            Choice::Leave => (how.is_some_and(How::sends_any), false),
-            Choice::Change(to) => {
+            None => (how.is_some_and(How::sends_any), false),
+            Some(to) => {
                 let told = change(serial, socket, &name, how.unwrap_or(to), to).map_err(no)?;
                 (told.sends_any(), true)
             }

@@ -33,7 +33,7 @@ impl Reactor {
     /// When the process has no descriptors left (two are needed).
     pub fn new() -> io::Result<Self> {
         let epoll = linux::epoll()?;
-        let bell = linux::eventfd()?;
+        let bell = linux::eventfd(libc::EFD_NONBLOCK)?;
         linux::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, bell.as_fd(), EPOLLIN | EPOLLET, WAKER)?;
         let waker = Waker(Arc::new(Bell { rung: AtomicBool::new(false), eventfd: bell.into() }));
         Ok(Reactor { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], waker })

@@ -1,6 +1,7 @@
 //! The system calls about a network card's stamps and its clock, made safe: one call a function. What their bytes mean is
 //! `card::layout`'s to know.
 
+use super::linux::check;
 use super::space::interface_name;
 use crate::card::layout::How;
 use metrics::Clamped;
@@ -17,8 +18,7 @@ fn stamping(socket: BorrowedFd<'_>, name: &str, ask: libc::c_ulong, mut config: 
     let mut request = libc::ifreq { ifr_name, ifr_ifru };
     // SAFETY: both requests read the interface's name and read and write the hwtstamp_config behind the pointer, whose layout
     // `How` has. The request and the configuration outlive the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), ask as _, &raw mut request) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(config) }
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), ask as _, &raw mut request) }).map(|_| config)
 }
 
 /// How the card of an interface stamps now.
@@ -39,8 +39,7 @@ pub(crate) fn ask_clock(clock: BorrowedFd<'_>, request: u32, block: &mut [u8]) -
     }
     // SAFETY: a device's requests read and write as many bytes behind the pointer as their number says, which is what `block`
     // has; it outlives the call.
-    let result = unsafe { libc::ioctl(clock.as_raw_fd(), request as _, block.as_mut_ptr()) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    check(unsafe { libc::ioctl(clock.as_raw_fd(), request as _, block.as_mut_ptr()) }).map(drop)
 }
 
 #[cfg(test)]

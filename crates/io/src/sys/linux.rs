@@ -21,7 +21,7 @@ struct KernelTime {
 }
 
 /// The result of a call that answers -1 on failure.
-fn check(result: i32) -> io::Result<i32> {
+pub(super) fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
@@ -48,15 +48,10 @@ pub(crate) fn epoll() -> io::Result<OwnedFd> {
     check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(own)
 }
 
-pub(crate) fn eventfd() -> io::Result<OwnedFd> {
+/// A new counter that is zero. With `EFD_SEMAPHORE` each read takes one off, waiting where the counter is zero.
+pub(crate) fn eventfd(flags: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
-    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) }).map(own)
-}
-
-/// A new counter of which each read takes one off, waiting where it is zero.
-pub(crate) fn semaphore() -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) }).map(own)
+    check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | flags) }).map(own)
 }
 
 /// Adds, changes or removes (`op`) a descriptor's registration.
@@ -214,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_older_wait_is_never_early_and_tells_the_same() {
-        let (epoll, bell) = (epoll().unwrap(), eventfd().unwrap());
+        let (epoll, bell) = (epoll().unwrap(), eventfd(libc::EFD_NONBLOCK).unwrap());
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
         for ns in [1, 1_200_000] {
             let begun = Instant::now();
@@ -231,7 +226,7 @@ mod tests {
 
     #[test]
     fn failures_are_errors() {
-        let bell = eventfd().unwrap();
+        let bell = eventfd(libc::EFD_NONBLOCK).unwrap();
         let error = recv_drop(bell.as_fd(), 10).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
         assert!(set_option(bell.as_fd(), libc::SOL_TCP, libc::TCP_NODELAY, &[0; 4]).is_err());

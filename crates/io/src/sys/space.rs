@@ -1,16 +1,12 @@
 //! Linux system calls around network namespaces, the devices in them and the programs run there, made safe: one call a
 //! function.
 
+use super::linux::check;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::null_mut;
-
-/// The result of a call that answers -1 on failure.
-fn check(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
 
 /// Puts the calling thread into a new network namespace. Needs `CAP_SYS_ADMIN`.
 pub(crate) fn leave_network() -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! Linux system calls around the terminal, made safe: one call a function.
 
+use super::linux::check;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -11,9 +12,7 @@ pub(crate) type Termios = libc::termios;
 pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Termios> {
     let mut manners = MaybeUninit::<Termios>::uninit();
     // SAFETY: the pointer is to memory for one termios, which the call fills in when it answers 0.
-    if unsafe { libc::tcgetattr(fd.as_raw_fd(), manners.as_mut_ptr()) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::tcgetattr(fd.as_raw_fd(), manners.as_mut_ptr()) })?;
     // SAFETY: the call above has answered 0, and so filled it in.
     Ok(unsafe { manners.assume_init() })
 }
@@ -21,8 +20,7 @@ pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Termios> {
 /// Has the terminal treat what is typed like that from now on.
 pub(crate) fn behave(fd: BorrowedFd<'_>, manners: &Termios) -> io::Result<()> {
     // SAFETY: the pointer is to a whole termios, which the call only reads.
-    let done = unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSANOW, manners) };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    check(unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSANOW, manners) }).map(drop)
 }
 
 /// The same manners, but each key is given at once and not shown. Ctrl-C stays a signal.
@@ -70,9 +68,7 @@ pub(crate) fn at_exit(last: extern "C" fn()) {
 pub(crate) fn size(fd: BorrowedFd<'_>) -> io::Result<(u16, u16)> {
     let mut size = MaybeUninit::<libc::winsize>::uninit();
     // SAFETY: the request fills in one winsize, which is what the pointer is to, when it answers 0.
-    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()) })?;
     // SAFETY: the call above has answered 0, and so filled it in.
     let size = unsafe { size.assume_init() };
     Ok((size.ws_col, size.ws_row))
