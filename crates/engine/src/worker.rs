@@ -188,13 +188,10 @@ impl<P: Platform> Worker<P> {
         self.pin(self.config.core);
         // Late timers show in the results; without precise ones they are only later.
         self.platform.precise_timers();
-        if self.config.realtime {
-            self.raise_priority();
+        if !self.config.realtime {
+            return;
         }
-    }
-
-    /// Runs before all ordinary threads, as far as the system allows it.
-    fn raise_priority(&self) {
+        // The worker runs before all ordinary threads, as far as the system allows it.
         if let Err(e) = self.platform.realtime() {
             self.report(Finding::Trouble(format!("workers do not run in real time (SCHED_FIFO): {e}")));
         }

@@ -123,9 +123,7 @@ impl Violation {
             _ => Ending::DataError,
         }
     }
-}
 
-impl Violation {
     /// What went wrong, without particulars: failures with the same name are counted together.
     pub fn name(&self) -> &'static str {
         match self {

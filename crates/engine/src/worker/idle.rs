@@ -175,8 +175,11 @@ impl<P: Platform> Worker<P> {
         match self.idle.wait {
             Wait::Receive if !idle && !busy => {
                 let until = self.receive(now, next);
-                if until.is_some_and(|until| until != Some(now)) {
-                    self.watch_only();
+                // The only link is to be slept for in the reactor.
+                if until.is_some_and(|until| until != Some(now))
+                    && let Some(key) = self.links.only()
+                {
+                    self.watch(key);
                 }
                 return until;
             }
@@ -263,13 +266,6 @@ impl<P: Platform> Worker<P> {
         only.and_then(|key| self.links.get(key)).is_some_and(|link| link.is_tried())
     }
 
-    /// The only link is to be slept for in the reactor.
-    fn watch_only(&mut self) {
-        if let Some(key) = self.links.only() {
-            self.watch(key);
-        }
-    }
-
     /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing
     /// between them but a look at the waker. False when there are too many links for that.
     fn spin_on(&mut self, until: Mono) -> bool {
@@ -332,18 +328,14 @@ impl<P: Platform> Worker<P> {
             return false;
         }
         for key in self.links.keys() {
-            self.try_one(key);
+            if let Some(link) = self.links.get(key)
+                && link.flow.interest().read != Read::Pause
+            {
+                link.can.read = true;
+                self.queue(key);
+            }
         }
         true
-    }
-
-    fn try_one(&mut self, key: Key) {
-        if let Some(link) = self.links.get(key)
-            && link.flow.interest().read != Read::Pause
-        {
-            link.can.read = true;
-            self.queue(key);
-        }
     }
 }
 

@@ -21,7 +21,8 @@ pub(super) fn nic(local: IpAddr) -> Option<NicSnapshot> {
         nic.driver = driver(&socket, &nic.name).unwrap_or_default();
         nic.speed_mbit = speed(&socket, &nic.name, &nic.driver);
         nic.offloads = offloads(&socket, &nic.name);
-        (nic.hardware_stamps, nic.phc) = stamps(&socket, &nic.name).unwrap_or_default();
+        let able = able(&socket, &nic.name);
+        (nic.hardware_stamps, nic.phc) = (able.both(), able.clock);
     }
     Some(nic)
 }
@@ -45,10 +46,10 @@ fn driver(socket: &UnixDatagram, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether the card stamps packets both ways, and the number of its clock (`/dev/ptpN`).
-fn stamps(socket: &UnixDatagram, name: &str) -> Option<(bool, Option<u32>)> {
-    let able = Able::read(&sys::ethtool(socket, name, Ethtool::StampInfo, 0)?)?;
-    Some((able.both(), able.clock))
+/// What the card can stamp, and the number of its clock (`/dev/ptpN`).
+fn able(socket: &UnixDatagram, name: &str) -> Able {
+    let words = sys::ethtool(socket, name, Ethtool::StampInfo, 0);
+    words.and_then(|words| Able::read(&words)).unwrap_or_default()
 }
 
 /// The interface `device`, or the one that owns `local`, and what its card can stamp; `None` when there is no such interface.
@@ -58,8 +59,7 @@ pub(crate) fn stamping(local: IpAddr, device: Option<&str>) -> Option<(String, A
         None => owner(&sys::addresses(), local)?.0,
     };
     let socket = UnixDatagram::unbound().ok()?;
-    let words = sys::ethtool(&socket, &name, Ethtool::StampInfo, 0);
-    let able = words.and_then(|words| Able::read(&words)).unwrap_or_default();
+    let able = able(&socket, &name);
     Some((name, able))
 }
 
