@@ -29,7 +29,7 @@ impl Platform for System {
     type UdpMemory = UdpMemory;
     type Sender<T: Send + 'static> = mpsc::Sender<T>;
     type Receiver<T: Send + 'static> = mpsc::Receiver<T>;
-    type Join = JoinHandle<()>;
+    type Join = Join;
 
     fn clock(&self) -> Clock {
         Clock::new()
@@ -43,14 +43,14 @@ impl Platform for System {
         mpsc::channel()
     }
 
-    fn spawn(&self, name: &str, mut task: impl Task<Self> + Send + 'static) -> io::Result<JoinHandle<()>> {
+    fn spawn(&self, name: &str, mut task: impl Task<Self> + Send + 'static) -> io::Result<Join> {
         let name = name.to_owned();
         let builder = Builder::new().name(name.clone()).stack_size(STACK);
         let body = move || {
             thread::name(&name);
             drive(&mut task);
         };
-        builder.spawn(body)
+        builder.spawn(body).map(Join)
     }
 
     fn random(&self) -> u64 {
@@ -161,6 +161,15 @@ macro_rules! watch {
 watch!(Stream, Listener);
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 watch!(Udp);
+
+#[derive(Debug)]
+pub struct Join(JoinHandle<()>);
+
+impl transport::Join for Join {
+    fn join(self) -> bool {
+        self.0.join().is_ok()
+    }
+}
 
 #[cfg(test)]
 mod conformance;

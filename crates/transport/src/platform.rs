@@ -9,7 +9,6 @@ use metrics::{Mono, SocketState, Stamp, TcpInfo};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, TryRecvError};
-use std::thread::JoinHandle;
 
 /// Longest datagram payload of UDP, bytes; also the most that one send of several datagrams holds.
 pub const LONGEST_DATAGRAM: usize = 65_507;
@@ -342,12 +341,6 @@ pub enum Mail<T> {
 pub trait Join: Send {
     /// Waits for its end; false when it panicked.
     fn join(self) -> bool;
-}
-
-impl Join for JoinHandle<()> {
-    fn join(self) -> bool {
-        JoinHandle::join(self).is_ok()
-    }
 }
 
 /// One of the engine's threads, driven by the platform: `step`, then what its [`Park`] asks for, and again.

@@ -58,37 +58,28 @@ pub(crate) fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(libc::ifreq { ifr_name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_map } })
 }
 
-/// What [`interface`] may ask for. Each reads and writes no more than the request.
+/// What [`interface`] may ask for, by the request's number. Each reads and writes no more than the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// Make, or attach to, the TUN device of that name.
-    Tun,
+    Tun = libc::TUNSETIFF as isize,
     /// Set IPv4 address.
-    Address,
+    Address = libc::SIOCSIFADDR as isize,
     /// Set IPv4 netmask.
-    Netmask,
+    Netmask = libc::SIOCSIFNETMASK as isize,
     /// Set the largest packet.
-    Mtu,
+    Mtu = libc::SIOCSIFMTU as isize,
     /// Set the length of the transmit queue.
-    Queue,
-    Flags,
-    SetFlags,
+    Queue = libc::SIOCSIFTXQLEN as isize,
+    Flags = libc::SIOCGIFFLAGS as isize,
+    SetFlags = libc::SIOCSIFFLAGS as isize,
     /// Read the interface's number.
-    Index,
+    Index = libc::SIOCGIFINDEX as isize,
 }
 
 /// Asks the kernel, through any socket of the right namespace (or the TUN device's file), about an interface.
 pub(crate) fn interface(fd: BorrowedFd<'_>, ask: Ask, request: &mut libc::ifreq) -> io::Result<()> {
-    let code = match ask {
-        Ask::Tun => libc::TUNSETIFF as libc::c_ulong,
-        Ask::Address => libc::SIOCSIFADDR as libc::c_ulong,
-        Ask::Netmask => libc::SIOCSIFNETMASK as libc::c_ulong,
-        Ask::Mtu => libc::SIOCSIFMTU as libc::c_ulong,
-        Ask::Queue => libc::SIOCSIFTXQLEN as libc::c_ulong,
-        Ask::Flags => libc::SIOCGIFFLAGS as libc::c_ulong,
-        Ask::SetFlags => libc::SIOCSIFFLAGS as libc::c_ulong,
-        Ask::Index => libc::SIOCGIFINDEX as libc::c_ulong,
-    };
+    let code = ask as isize;
     // SAFETY: all of these read and write a struct ifreq and nothing beyond it, and it outlives the call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
 }
