@@ -194,16 +194,6 @@ pub fn entropy() -> u64 {
     })
 }
 
-/// 128 unpredictable bits from the system's generator.
-///
-/// # Errors
-/// When the system has no random generator; nothing weaker stands in.
-pub fn secret() -> io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    random(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Fills `bytes` from the system's cryptographic generator.
 ///
 /// # Errors
@@ -271,6 +261,8 @@ mod tests {
     #[test]
     fn randomness_does_not_repeat() {
         assert_ne!(entropy(), entropy());
-        assert_ne!(secret().unwrap(), secret().unwrap());
+        let mut bytes = [[0; 16]; 2];
+        bytes.iter_mut().for_each(|bytes| random(bytes).unwrap());
+        assert_ne!(bytes[0], bytes[1]);
     }
 }

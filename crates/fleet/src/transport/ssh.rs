@@ -93,7 +93,9 @@ impl RemoteShell {
             checksum(file).map_err(|e| format!("cannot read the program to copy, {}: {e}", file.display()))
         });
         let checksum = checksum.as_ref().map_err(String::clone)?.as_str();
-        let name = hex(&::io::clock::secret().map_err(|e| e.to_string())?);
+        let mut name = [0; 16];
+        ::io::clock::random(&mut name).map_err(|e| e.to_string())?;
+        let name = hex(&name);
         let path = format!("{}/netcaliper-{name}", self.folder.trim_end_matches('/'));
         let input = File::open(file).map_err(|e| format!("{}: {e}", file.display()))?;
         let send = || {

@@ -2,7 +2,6 @@
 
 use crate::sys;
 use socket2::{Protocol, Socket, TcpKeepalive, Type};
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,12 +14,6 @@ pub struct Refusal {
     pub option: &'static str,
     /// The system's error number.
     pub errno: i32,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.option, io::Error::from_raw_os_error(self.errno))
-    }
 }
 
 impl From<Refusal> for Fault {
