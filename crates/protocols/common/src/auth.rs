@@ -1,6 +1,6 @@
 //! Secrets: pre-shared keys, and unguessable bytes made of the system's randomness.
 
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -46,7 +46,7 @@ impl Psk {
 
     /// Whether `seal` is that of `parts`; compared in constant time.
     pub fn sealed(&self, parts: &[&[u8]], seal: &[u8]) -> bool {
-        let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(&self.0) else { return false };
+        let Ok(mut mac) = <Hmac<Sha256> as Mac>::new_from_slice(&self.0) else { return false };
         parts.iter().for_each(|part| mac.update(part));
         seal.len() == 16 && mac.verify_truncated_left(seal).is_ok()
     }
@@ -98,7 +98,7 @@ impl Secrets {
 /// HMAC-SHA-256 of `parts`, one behind the other.
 pub fn keyed_long(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let mut out = [0; 32];
-    if let Ok(mut mac) = <Hmac<Sha256> as KeyInit>::new_from_slice(key) {
+    if let Ok(mut mac) = <Hmac<Sha256> as Mac>::new_from_slice(key) {
         parts.iter().for_each(|part| mac.update(part));
         out.copy_from_slice(&mac.finalize().into_bytes());
     }

@@ -15,7 +15,7 @@
 
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::Word;
-use hmac::{Hmac, KeyInit, Mac};
+use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::collections::BTreeMap;
 use std::sync::Arc;
