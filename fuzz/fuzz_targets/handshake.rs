@@ -4,6 +4,7 @@
 #[path = "bench.rs"]
 mod bench;
 
+use common::protocol::Foreigners;
 use libfuzzer_sys::fuzz_target;
 use metrics::Group;
 use model::Phase;
@@ -13,8 +14,8 @@ use native::{Grant, Grants, Listener, OpeningKey, Params};
 
 fuzz_target!(|bytes: &[u8]| {
     let phase = Phase { transfer: 300, ..Phase::default() };
-    let grants = Arc::new(Grants::new(None));
-    let grant = Grant::new(OpeningKey::new(&[0; 16], &[]), Arc::new(Params::of(&phase, Group(1))), 1, 300, true);
+    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    let grant = Grant::new(OpeningKey::new(&[0; 16], &[]), Arc::new(Params::of(&phase, Group(1))), 0..1);
     grants.insert(0, Arc::new(grant));
     let mut listener = Listener::new(grants, Arc::default(), 0);
     let mut side = bench::side();

@@ -14,7 +14,9 @@ pub mod agent;
 pub mod controller;
 pub mod inventory;
 pub mod matrix;
-mod message;
+// For what damages messages from outside: nothing else needs them.
+#[doc(hidden)]
+pub mod message;
 pub mod plan;
 pub mod record;
 pub mod result;

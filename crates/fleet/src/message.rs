@@ -153,7 +153,7 @@ pub(crate) fn is_zero(n: &u64) -> bool {
 ///
 /// # Errors
 /// One sentence, that repeats nothing of the line but its length.
-pub(crate) fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String> {
+pub fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String> {
     serde_json::from_slice(line).map_err(|e| {
         format!("a line of {} bytes is no message of version {VERSION}: {:?}", line.len(), e.classify())
     })
