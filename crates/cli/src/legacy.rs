@@ -93,7 +93,7 @@ impl Answering {
 }
 
 impl Beside {
-    /// What is told of each address.
+    /// A line about each address that a protocol answers at.
     fn told(&self, text: impl Fn(&Legacy, &SocketAddr) -> String) -> Vec<String> {
         let addresses = self.answering.iter().flat_map(|one| one.shown().map(move |at| (&one.asked, at)));
         addresses.map(|(asked, at)| text(asked, at)).collect()

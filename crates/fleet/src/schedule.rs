@@ -128,7 +128,7 @@ impl Resources {
         resources
     }
 
-    /// Indices into `groups` of those that a test between these hosts uses.
+    /// Indices into `groups` of the groups whose limit counts a test between these hosts.
     pub(crate) fn used(&self, from: HostId, to: HostId) -> impl Iterator<Item = usize> {
         let of = |host: HostId| self.of_host.get(host.index()).map_or(&[][..], Vec::as_slice);
         let (a, b) = (of(from), of(to));
@@ -140,7 +140,7 @@ impl Resources {
     }
 }
 
-/// Tests that may all start at `now`, beside those that run and beside each other. Each one that is sent is told to the state
+/// Tests that may all start at `now`, beside running tests and beside each other. The caller tells the state of each test it sends
 /// ([`Event::Started`]) before the next call.
 ///
 /// Hosts with the most tests left come first, and get the partner with the most left; so the last tests of a run are not all at one

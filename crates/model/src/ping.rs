@@ -401,7 +401,7 @@ impl PingInterval {
         PingInterval::of_trips(PingCounts::of(&tally.counts, tally.omitted), &tally.delay_ns)
     }
 
-    /// Messages with these counts, of which those that came back took so long, ns.
+    /// The round trips of an interval: counts of messages, and the times of those answered, ns.
     pub fn of_trips(counts: PingCounts, rtt: &Dist) -> Self {
         let (min_ns, max_ns) = rtt.extremes().unwrap_or_default();
         let missing = u64::try_from(counts.lost).unwrap_or(0);

@@ -57,7 +57,7 @@ pub struct Highest {
     pub loss: f64,
 }
 
-/// The datagrams that were sent and those that arrived, in each direction in which some were to be sent.
+/// Datagrams sent and datagrams received, for each direction that the test sends in.
 fn ways(point: &Point) -> impl Iterator<Item = (u64, u64)> {
     let counts = |end: &Totals| end.packets.as_deref().map(|packets| packets.counts).unwrap_or_default();
     let local = counts(&point.local);

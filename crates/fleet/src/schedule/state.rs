@@ -296,7 +296,7 @@ impl State {
         }
     }
 
-    /// Takes a task from those that may start.
+    /// Removes a task from the lists of pending tasks of both its hosts.
     fn withdraw(&mut self, task: &Task) {
         let class = self.plan.class_of(task);
         for host in [task.from, task.to] {

@@ -369,7 +369,7 @@ async fn carry(
                 None => break,
             },
             order = orders.next() => match order {
-                // What is no order is a stranger's: subjects are guarded by the server.
+                // A message that is no order comes from no controller: the server guards the subjects.
                 Some(order) if order.payload.len() > MAX_ORDER => {}
                 Some(order) => {
                     if let Ok(order) = message::parse(&order.payload)

@@ -258,7 +258,7 @@ pub struct ExitCodes {
     pub failed: u8,
 }
 
-/// What is told of every run: how it ended, and warnings; and where it is kept.
+/// A run of an original's client or server: tells warnings and how the run ended, and saves it.
 pub struct Run<'a> {
     driver: &'a Driver,
     prefix: String,

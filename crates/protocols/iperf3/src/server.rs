@@ -161,7 +161,7 @@ impl Server {
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        // Somebody has to look now and then, also where no interval is told.
+        // Silence is found at the end of an interval, so there are intervals also where none is reported.
         let interval = if plan.interval_ns > 0 { plan.interval_ns } else { SECOND };
         driver.group(GroupPlan::new(Group::ALL, now, interval), sources);
         Server {

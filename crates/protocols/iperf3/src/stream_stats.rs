@@ -91,7 +91,7 @@ impl StreamStats {
             silence: (test_state.serving != terms.reverse).then_some(silence),
             remote: None,
             tells: interval_ns > 0,
-            // Something has to be asked now and then, or nobody would notice that nothing comes.
+            // Silence is found at the end of an interval, so there are intervals also where none is reported.
             interval: if interval_ns > 0 { interval_ns } else { SECOND },
             streams: (0..terms.all_streams()).map(stream).collect(),
             rounds: VecDeque::new(),

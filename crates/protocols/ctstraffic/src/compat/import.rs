@@ -96,7 +96,7 @@ fn status(rows: &[Slice], first_is_void: bool) -> ImportedPhase {
     phase
 }
 
-/// Who sent; `otherwise` where nobody did.
+/// The pattern by the directions that carried bytes; `otherwise` where neither did.
 fn pattern(traffic: Traffic, otherwise: Pattern) -> Pattern {
     match (traffic.tx_bytes > 0, traffic.rx_bytes > 0) {
         (true, true) => Pattern::Duplex,
