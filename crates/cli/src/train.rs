@@ -100,6 +100,16 @@ impl ShapeArgs {
     fn rounds(&self) -> Option<u64> {
         self.time.map(|ns| ns.div_ceil(self.every))
     }
+
+    /// Whether so many rounds are possible.
+    fn check_rounds(&self) -> Result<(), CliError> {
+        match self.rounds() {
+            Some(rounds) if rounds > MOST_TRAINS => Err(CliError::usage(format!(
+                "--time has room for {rounds} rounds, and at most {MOST_TRAINS} are possible: shorten it, or lengthen --every"
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Scenarios that belong together.
@@ -167,18 +177,14 @@ pub(crate) fn write_series(folder: &Path, outcome: &Outcome) -> Result<(), CliEr
 
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
-    if let Some(rounds) = args.trains.rounds().filter(|rounds| *rounds > MOST_TRAINS) {
-        return Err(CliError::usage(format!(
-            "--time has room for {rounds} rounds, and at most {MOST_TRAINS} are possible: shorten it, or lengthen --every"
-        )));
-    }
+    args.trains.check_rounds()?;
     args.sockets.permit_card_change(protocol)?;
     let repeat = RepeatArgs { repeat: args.runs, until_confidence: args.until_confidence };
     let method = match args.preset.preset {
         Some(Preset::Slac) => {
             Method::list(slac(args), repeat.most()).map(|method| method.until(repeat.until_confidence))
         }
-        None => repeat.of(&plain(args), &[]),
+        None => repeat.of(&checked(args)?, &[]),
     };
     let method = method.map_err(CliError::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
@@ -202,9 +208,13 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     Ok(outputs.finish())
 }
 
-/// The phase without a preset.
-pub(crate) fn plain(args: &TrainArgs) -> Phase {
-    phase(args, train_of(&args.trains), u32::try_from(args.trains.length).unwrap_or(u32::MAX))
+/// The phase without a preset, where its trains are possible.
+pub(crate) fn checked(args: &TrainArgs) -> Result<Phase, CliError> {
+    args.trains.check_rounds()?;
+    let size = u32::try_from(args.trains.length).unwrap_or(u32::MAX);
+    let phase = phase(args, train_of(&args.trains), size);
+    phase.check().map_err(CliError::usage)?;
+    Ok(phase)
 }
 
 /// The trains that the command line asks for.

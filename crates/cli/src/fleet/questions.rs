@@ -42,7 +42,7 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
         Command::Ping(args) => of_phase(&ping::phase(args, false)?),
         Command::Delay(args) => of_phase(&delay::phase(args)?),
         Command::Tcp(args) => of_phase(&plan::tcp(args)),
-        Command::Train(args) => of_phase(&train::plain(args)),
+        Command::Train(args) => of_phase(&train::checked(args).map_err(|e| wrong(&e.text))?),
         Command::Load(args) => Test { length_ns: load::length_ns(args), ..Test::default() },
         _ => return Err(wrong("expected ping, delay, tcp, load or train")),
     };
@@ -121,6 +121,22 @@ mod tests {
         assert!(read("load -t 1s --ramp 1s").length_ns >= 7_000_000_000);
         assert_eq!(read("train").class, CostClass::Exclusive);
         assert_eq!(test("tcp", Some("background")).unwrap().class, CostClass::Background);
+    }
+
+    #[test]
+    fn trains_that_no_agent_can_send_are_refused_with_the_sentence_of_train() {
+        for (text, why) in [
+            (
+                "train -n 2 -t 1h",
+                "--time has room for 18000 rounds, and at most 10000 are possible: shorten it, or lengthen --every",
+            ),
+            (
+                "train -t 5m",
+                "all trains together must have at most 100000 packets: send fewer or shorter ones",
+            ),
+        ] {
+            assert_eq!(test(text, None).unwrap_err().text, format!("--test '{text}': {why}"));
+        }
     }
 
     #[test]
