@@ -34,14 +34,15 @@ const MAX_PATIENCE: u64 = 600 * SECOND;
 const NOTICE: u64 = SECOND / 2;
 /// How much later than the longest test a reservation may end, ns.
 const SLACK: u64 = 60 * SECOND;
+/// For how long a difference of two clocks counts at least, and for twice as long at most, ns.
+const OFFSET_WINDOW: u64 = 30 * SECOND;
 
 /// A controller's run.
 #[derive(Debug)]
 struct Session {
     epoch: u64,
     key: Option<String>,
-    /// Smallest difference seen of this clock and the controller's, ns.
-    offset: i128,
+    offset: Offset,
     heard: Mono,
     patience_ns: u64,
     server: Server,
@@ -59,8 +60,45 @@ enum Server {
 impl Session {
     /// A time of the controller's clock by this one. A message takes some time, so that this is late by the shortest.
     fn local(&self, theirs: Mono) -> Mono {
-        Mono(u64::try_from(i128::from(theirs.0) + self.offset).unwrap_or(0))
+        Mono(u64::try_from(i128::from(theirs.0) + self.offset.smallest()).unwrap_or(0))
     }
+}
+
+/// How far this clock is ahead of a controller's, as messages tell that each take some time: the smallest difference of the last
+/// while, ns. Clocks drift, and the controller's stands still while its host is suspended, so that an older difference may have
+/// become too small: orders would seem to be out of date.
+#[derive(Clone, Copy, Debug)]
+struct Offset {
+    /// When the window began that goes on.
+    since: Mono,
+    /// Smallest difference of this window.
+    latest: i128,
+    /// Smallest difference of the window before.
+    earlier: i128,
+}
+
+impl Offset {
+    fn new(now: Mono, theirs: Mono) -> Offset {
+        let difference = difference(now, theirs);
+        Offset { since: now, latest: difference, earlier: difference }
+    }
+
+    fn add(&mut self, now: Mono, theirs: Mono) {
+        let difference = difference(now, theirs);
+        if now.since(self.since) >= OFFSET_WINDOW {
+            *self = Offset { since: now, latest: difference, earlier: self.latest };
+        } else {
+            self.latest = self.latest.min(difference);
+        }
+    }
+
+    fn smallest(&self) -> i128 {
+        self.latest.min(self.earlier)
+    }
+}
+
+fn difference(now: Mono, theirs: Mono) -> i128 {
+    i128::from(now.0) - i128::from(theirs.0)
 }
 
 /// A test whose process runs.
@@ -146,7 +184,7 @@ impl Agent {
             let session = Session {
                 epoch,
                 key,
-                offset: i128::from(now.0) - i128::from(theirs.0),
+                offset: Offset::new(now, theirs),
                 heard: now,
                 patience_ns: patience_ns.clamp(SECOND, MAX_PATIENCE),
                 server: Server::Off,
@@ -180,7 +218,10 @@ impl Agent {
             }
             Order::Stored { tasks } => tasks.into_iter().for_each(|task| self.spool.forget(run, task)),
             Order::Alive { now: theirs } => {
-                session.offset = session.offset.min(i128::from(now.0) - i128::from(theirs.0));
+                // A transport that looks for silent agents knows no controller's clock.
+                if theirs != Mono(0) {
+                    session.offset.add(now, theirs);
+                }
                 self.tell(run, Report::Alive);
             }
             Order::Bye => self.on_bye(now, run),

@@ -73,7 +73,7 @@ pub enum Order {
     Release { attempt: Attempt },
     /// The controller has the results of these tasks on its disk: the agent need not keep them.
     Stored { tasks: Vec<TaskId> },
-    /// Nothing new; the controller's clock.
+    /// Nothing new; the controller's clock, 0 where the sender does not know it.
     Alive { now: Mono },
     /// The run is over.
     Bye,

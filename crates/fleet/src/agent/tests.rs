@@ -333,6 +333,25 @@ fn an_order_that_was_held_up_is_not_carried_out() {
 }
 
 #[test]
+fn the_difference_of_the_clocks_rises_again() {
+    let mut rig = rig();
+    rig.hello(0, 1);
+    // The controller's host is suspended for a minute, in which its clock stands still.
+    let slept = 60;
+    for second in 61..=120 {
+        rig.order(s(second), Order::Alive { now: theirs(second - slept) });
+        // As a transport looks for silent agents.
+        rig.order(s(second), Order::Alive { now: Mono(0) });
+    }
+    assert!(rig.order(s(121), run(1, 70)).is_empty(), "the order has nine seconds left");
+    assert_eq!(rig.did().len(), 1);
+    let due = rig.agent.wake(s(121)).unwrap();
+    assert!(due < s(130), "{due:?}");
+    rig.agent.tick(s(130));
+    assert!(rig.did().contains(&Did::Kill(attempt(1))));
+}
+
+#[test]
 fn controllers_of_another_version_or_epoch_are_turned_away() {
     let mut rig = rig();
     let other = Order::Hello { version: VERSION + 1, epoch: 1, key: None, now: theirs(0), patience_ns: 0 };
