@@ -216,7 +216,12 @@ impl Agent {
                     self.admission.release(now, run, attempt);
                 }
             }
-            Order::Stored { tasks } => tasks.into_iter().for_each(|task| self.spool.forget(run, task)),
+            Order::Stored { tasks, numbers } => {
+                let numbers = numbers.into_iter().map(Some).chain(std::iter::repeat(None));
+                for (task, number) in tasks.into_iter().zip(numbers) {
+                    self.spool.stored(run, task, number);
+                }
+            }
             Order::Alive { now: theirs } => {
                 // A transport that looks for silent agents knows no controller's clock.
                 if theirs != Mono(0) {
@@ -325,8 +330,15 @@ impl Agent {
         target: &Target,
     ) -> Result<(), Report> {
         let Held { run, attempt, until, .. } = wanted;
-        if let Some(kept) = self.spool.get(run, attempt.task) {
-            return Err(Report::Ended(kept.clone()));
+        // The reason of another attempt is no answer to this one. An outcome is, and nothing has to run.
+        let kept = self.spool.get(run, attempt.task);
+        let kept = kept.filter(|kept| kept.attempt == attempt || kept.ending.reason().is_none());
+        if let Some(kept) = kept.cloned() {
+            if kept.attempt != attempt {
+                self.tell(run, Report::Ended(kept));
+                return Err(Report::Busy { attempt, for_ns: 0 });
+            }
+            return Err(Report::Ended(kept));
         }
         if self.running.contains_key(&(run, attempt)) {
             return Ok(());
@@ -336,6 +348,8 @@ impl Agent {
         let target_words = options::target(target, &self.ceilings).map_err(refused)?;
         let more = options::limited(verb, &arguments, &self.ceilings).map_err(refused)?;
         self.admit(wanted)?;
+        // The controller that orders another attempt has given the one before up.
+        self.spool.forget(run, attempt.task);
         let (first, last) = (vec![verb.name().to_owned()], vec!["--json".to_owned()]);
         let words = [first, target_words, arguments, more, last].concat();
         self.running.insert((run, attempt), Running { until, ends: None, killed: false });

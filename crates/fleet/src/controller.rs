@@ -28,6 +28,8 @@ const PATIENCE: u64 = 10 * SECOND;
 const LOOK: u64 = SECOND / 10;
 /// How much longer hosts are waited for with each one that has an agent: only a few are dialled at a time, ns.
 const DIALLING: u64 = SECOND;
+/// Most results that one order names as stored: it has to fit into a line.
+const MAX_STORED: usize = 1_000;
 
 /// What the user wants of a run that goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +91,7 @@ pub struct Controller<'a> {
     /// Endings that are not on the disk yet.
     fresh: Vec<(TaskId, Ending)>,
     /// Agents that are told of the next results on the disk.
-    owed: BTreeMap<HostId, BTreeSet<TaskId>>,
+    owed: BTreeMap<HostId, BTreeSet<Attempt>>,
     arrived: Vec<(HostId, Arrival)>,
     /// What the user has not been told yet.
     news: Vec<Progress>,
@@ -372,7 +374,7 @@ impl<'a> Controller<'a> {
             return;
         }
         // Also where another result of the task is there already: the agent need not keep this one.
-        self.owed.entry(host).or_default().insert(attempt.task);
+        self.owed.entry(host).or_default().insert(attempt);
         // An outcome that comes after the task was given up takes the place of the reason.
         let is_outcome = ending.reason().is_none();
         if is_outcome && self.lacking.remove(&attempt.task) {
@@ -427,8 +429,12 @@ impl<'a> Controller<'a> {
             })?;
             self.news.push(Progress::Ended(self.done.len(), self.plan().tasks.len()));
         }
-        for (host, tasks) in std::mem::take(&mut self.owed) {
-            self.send(host, Order::Stored { tasks: tasks.into_iter().collect() });
+        for (host, attempts) in std::mem::take(&mut self.owed) {
+            let attempts: Vec<Attempt> = attempts.into_iter().collect();
+            for some in attempts.chunks(MAX_STORED) {
+                let (tasks, numbers) = some.iter().map(|attempt| (attempt.task, attempt.number)).unzip();
+                self.send(host, Order::Stored { tasks, numbers });
+            }
         }
         Ok(())
     }

@@ -72,7 +72,12 @@ pub enum Order {
     /// The test is over: forget the reservation.
     Release { attempt: Attempt },
     /// The controller has the results of these tasks on its disk: the agent need not keep them.
-    Stored { tasks: Vec<TaskId> },
+    Stored {
+        tasks: Vec<TaskId>,
+        /// The attempt at each task, in the same order; without one whichever the agent keeps.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        numbers: Vec<u32>,
+    },
     /// Nothing new; the controller's clock, 0 where the sender does not know it.
     Alive { now: Mono },
     /// The run is over.

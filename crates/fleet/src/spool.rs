@@ -60,10 +60,14 @@ impl Spool {
         }
     }
 
-    /// Keeps a result. The first of a task stays: a task has one.
+    /// Keeps a result: of a task the first outcome, and before there is one, the reason of the latest attempt.
     pub(crate) fn keep(&mut self, run: Uuid, kept: Kept) {
         let key = (run, kept.attempt.task);
-        if self.kept.contains_key(&key) {
+        let is_better = |before: &Kept| {
+            let is_later = kept.attempt.number > before.attempt.number;
+            before.ending.reason().is_some() && (kept.ending.reason().is_none() || is_later)
+        };
+        if self.kept.get(&key).is_some_and(|before| !is_better(before)) {
             return;
         }
         self.trouble = self.write(run, &kept).err().map(|e| format!("{}: {e}", self.folder.display()));
@@ -85,7 +89,15 @@ impl Spool {
         self.kept.len() >= MAX_KEPT
     }
 
-    /// The controller has it.
+    /// The controller has the result of this attempt at a task; of whichever is kept where it does not say.
+    pub(crate) fn stored(&mut self, run: Uuid, task: TaskId, number: Option<u32>) {
+        let is_stored = |kept: &Kept| number.is_none_or(|number| number == kept.attempt.number);
+        if self.get(run, task).is_some_and(is_stored) {
+            self.forget(run, task);
+        }
+    }
+
+    /// Keeps nothing of a task any more.
     pub(crate) fn forget(&mut self, run: Uuid, task: TaskId) {
         if self.kept.remove(&(run, task)).is_none() {
             return;
@@ -194,6 +206,39 @@ mod tests {
         again.forget(other, TaskId(3));
         assert!(!scratch.0.join("netcaliper").exists(), "empty folders are gone");
         assert!(scratch.0.join("other").exists());
+    }
+
+    #[test]
+    fn a_later_attempt_takes_the_place_of_a_reason_and_an_outcome_stays() {
+        let scratch = Scratch::new("attempts");
+        let run = Uuid::from_u128(1);
+        let mut spool = Spool::open(scratch.0.clone());
+        let outcome = || Ending::Measured(serde_json::value::RawValue::NULL.to_owned());
+        let failed = || Ending::missing(Reason::Failed, "");
+        for (number, ending, stays) in [
+            (2, failed(), 2),
+            (1, failed(), 2),
+            (3, failed(), 3),
+            (2, outcome(), 2),
+            (4, outcome(), 2),
+            (5, failed(), 2),
+        ] {
+            spool.keep(run, Kept { attempt: Attempt { task: TaskId(1), number }, ending });
+            for spool in [&spool, &Spool::open(scratch.0.clone())] {
+                assert_eq!(
+                    spool.get(run, TaskId(1)).unwrap().attempt.number,
+                    stays,
+                    "after attempt {number}"
+                );
+            }
+        }
+        spool.stored(run, TaskId(1), Some(1));
+        assert_eq!(spool.of(run).count(), 1, "the controller has another attempt's");
+        spool.stored(run, TaskId(1), Some(2));
+        assert_eq!(spool.of(run).count(), 0);
+        spool.keep(run, kept(1, "again"));
+        spool.stored(run, TaskId(1), None);
+        assert_eq!(spool.of(run).count(), 0, "a controller that names no attempt");
     }
 
     #[test]

@@ -175,9 +175,43 @@ fn a_test_runs_and_its_result_is_kept_until_the_controller_has_it() {
     // Another agent of the host, after this one was killed.
     let mut after = made(Ceilings::default(), rig.folder.clone());
     assert!(matches!(after.hello(4, 2)[..], [Report::Ready { .. }, Report::Ended(_)]));
-    assert!(after.order(s(4), Order::Stored { tasks: vec![TaskId(1)] }).is_empty());
+    assert!(after.order(s(4), Order::Stored { tasks: vec![TaskId(1)], numbers: vec![1] }).is_empty());
     assert!(!after.folder.exists(), "nothing is left");
     assert!(matches!(after.hello(5, 3)[..], [Report::Ready { .. }]));
+}
+
+#[test]
+fn a_second_attempt_is_not_answered_with_the_reason_of_the_first() {
+    let mut rig = rig();
+    let second = Attempt { number: 2, ..attempt(1) };
+    let again = |until| match run(1, until) {
+        Order::Run { class, until, verb, arguments, target, .. } => {
+            Order::Run { attempt: second, class, until, verb, arguments, target }
+        }
+        other => other,
+    };
+    rig.hello(0, 1);
+    rig.order(s(1), run(1, 5));
+    rig.over(s(2), 1, Left::default());
+    rig.did();
+    assert!(rig.order(s(3), again(9)).is_empty());
+    assert!(matches!(&rig.did()[..], [Did::Start(started, ..)] if *started == second));
+    rig.agent.on_happened(s(4), Happened::Over { run: RUN, attempt: second, left: measured() });
+    let is_outcome = |report: &Report| match report {
+        Report::Ended(Kept { attempt, ending }) => *attempt == second && ending.reason().is_none(),
+        _ => false,
+    };
+    assert!(matches!(&rig.reports()[..], [report] if is_outcome(report)));
+    // The report is lost, and the word that the first attempt's result is stored comes late.
+    rig.order(s(5), Order::Stored { tasks: vec![TaskId(1)], numbers: vec![1] });
+    assert!(matches!(&rig.hello(6, 1)[..], [Report::Ready { .. }, report] if is_outcome(report)));
+    // An outcome answers whichever attempt is ordered, for which nothing runs.
+    let reports = rig.order(s(7), run(1, 9));
+    let [report, Report::Busy { attempt: refused, .. }] = &reports[..] else { panic!("{reports:?}") };
+    assert!(is_outcome(report) && *refused == attempt(1));
+    assert!(rig.did().is_empty() && rig.agent.is_idle());
+    rig.order(s(8), Order::Stored { tasks: vec![TaskId(1)], numbers: vec![2] });
+    assert!(rig.agent.spool.get(RUN, TaskId(1)).is_none());
 }
 
 #[test]
