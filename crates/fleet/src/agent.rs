@@ -255,8 +255,10 @@ impl Agent {
             Some(before) if before.server != Server::Off => self.programs.end_server(run),
             _ => {}
         }
+        let held = self.admission.held.iter().filter(|held| held.run == run);
+        let held_ns = held.map(|held| held.until.since(session.heard)).max().unwrap_or(0);
         self.sessions.insert(run, session);
-        self.tell(run, Report::Ready { resource: self.resource.clone() });
+        self.tell(run, Report::Ready { resource: self.resource.clone(), held_ns: Some(held_ns) });
         // An agent that was started by another controller may have left some.
         self.spool.read();
         let kept: Vec<Kept> = self.spool.of(run).cloned().collect();

@@ -130,7 +130,9 @@ impl<'a> Controller<'a> {
         let passive: Vec<(HostId, String)> =
             passive.map(|(id, host)| (id, format!("passive/{}", host.name))).collect();
         let dialled = (members.len() - passive.len()) as u64;
-        let policy = Policy { dialling_ns: DIALLING * dialled, ..Policy::default() };
+        // Agents keep tests apart at their own host alone, and know no limit of a group.
+        let takes_over = journal.epoch() > 1;
+        let policy = Policy { dialling_ns: DIALLING * dialled, takes_over, ..Policy::default() };
         let (state, fresh) = State::new(plan, policy, &over, now);
         let mut controller = Controller {
             state,
@@ -264,8 +266,12 @@ impl<'a> Controller<'a> {
                     format!("its agent ({program}) speaks version {version}, and this controller {VERSION}");
                 self.on_lost(host, Reason::Version, why, false);
             }
-            Report::Ready { resource } if member.stage == Stage::Greeted => {
+            Report::Ready { resource, held_ns } if member.stage == Stage::Greeted => {
                 (member.stage, member.why) = (Stage::Ready, None);
+                if let Some(held_ns) = held_ns {
+                    let until = self.now.plus(held_ns);
+                    self.apply(Event::Inherited { host, until });
+                }
                 self.apply(Event::Joined { host, resource: bounded(&resource) });
             }
             Report::Reserved { attempt, port } => self.on_reserved(host, attempt, port),

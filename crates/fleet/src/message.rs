@@ -104,9 +104,14 @@ pub enum Report {
     /// The agent does not know the run: first of all, and again after it was started anew. [`VERSION`] of the agent, and the version of
     /// its program.
     Hello { version: u32, program: String },
-    /// The answer to the controller's hello: what the agent's tests occupy, which is boot id and network namespace, or what was given
-    /// to the agent.
-    Ready { resource: String },
+    /// The answer to the controller's hello.
+    Ready {
+        /// What the agent's tests occupy, which is boot id and network namespace, or what was given to the agent.
+        resource: String,
+        /// How long tests of the run may go on that controllers before this one have started at the host, ns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_ns: Option<u64>,
+    },
     /// A server is ready at this port.
     Reserved { attempt: Attempt, port: u16 },
     /// Not for so long.

@@ -2,7 +2,7 @@
 
 mod state;
 
-use crate::inventory::{HostId, Inventory};
+use crate::inventory::{Host, HostId, Inventory};
 use crate::plan::{Attempt, CostClass, Task, TaskId};
 use crate::result::Ending;
 use metrics::{Mono, SECOND};
@@ -46,6 +46,8 @@ pub(crate) enum Event {
     /// A host is there. `resource` identifies what its tests occupy: boot id and network namespace; hosts with the same one count as
     /// one. The label `resource` of the inventory overrides it.
     Joined { host: HostId, resource: String },
+    /// Tests that a controller before this one has started run at a host until then at most.
+    Inherited { host: HostId, until: Mono },
     /// A host is gone. Its tests may still run until [`Assignment::until`].
     Lost { host: HostId },
     /// An assignment of [`next`] was sent.
@@ -82,11 +84,19 @@ pub(crate) struct Policy {
     pub(crate) absent_ns: u64,
     /// How much longer at the beginning of a run, when hosts are dialled, ns.
     pub(crate) dialling_ns: u64,
+    /// Whether tests may still run that a controller before this one has started.
+    pub(crate) takes_over: bool,
 }
 
 impl Default for Policy {
     fn default() -> Self {
-        Policy { retry_ns: SECOND, grace_ns: 5 * SECOND, absent_ns: 30 * SECOND, dialling_ns: 0 }
+        Policy {
+            retry_ns: SECOND,
+            grace_ns: 5 * SECOND,
+            absent_ns: 30 * SECOND,
+            dialling_ns: 0,
+            takes_over: false,
+        }
     }
 }
 
@@ -151,6 +161,7 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
         return chosen;
     }
     let mut load = state.load.clone();
+    let is_alone = state.inherited_until() <= now;
     for class in [CostClass::Exclusive, CostClass::Limited, CostClass::Background] {
         let ready = |host: &HostState| host.present && (class == CostClass::Background || host.busy <= now);
         let left = |host: HostId| state.hosts[host.index()].pending[class as usize].len();
@@ -166,6 +177,7 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
                     let other = if task.from == host { task.to } else { task.from };
                     let other = &state.hosts[other.index()];
                     ready(other)
+                        && (is_alone || !state.is_shared(task, class))
                         && load.is_free([own.resource, other.resource], class)
                         && load.has_room(&state.resources, task, class)
                 };
@@ -188,6 +200,17 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
 }
 
 impl State {
+    /// Whether a test uses what no agent keeps free, since each knows its own host alone: a group with a limit, a resource that the
+    /// inventory names, a host without an agent.
+    fn is_shared(&self, task: &Task, class: CostClass) -> bool {
+        let is_named = |host: HostId| {
+            let is_passive = |host: &Host| host.passive_protocol().is_some();
+            self.hosts[host.index()].labelled || self.plan.inventory.host(host).is_some_and(is_passive)
+        };
+        let is_limited = self.resources.used(task.from, task.to).next().is_some();
+        class != CostClass::Background && (is_limited || [task.from, task.to].into_iter().any(is_named))
+    }
+
     /// How many tests are left to the task's other host, or to each place of its fullest group.
     fn urgency(&self, task: &Task, host: HostId, left: impl Fn(HostId) -> usize) -> usize {
         let other = if task.from == host { task.to } else { task.from };

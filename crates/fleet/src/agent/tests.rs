@@ -320,9 +320,13 @@ fn a_reservation_waits_for_the_server_and_ends_by_itself() {
 #[test]
 fn a_reservation_lasts_as_long_as_the_controller_that_took_over_wants() {
     let mut rig = rig();
-    rig.hello(0, 1);
+    let held = |reports: &[Report]| match reports {
+        [Report::Ready { held_ns, .. }] => *held_ns,
+        _ => panic!("{reports:?}"),
+    };
+    assert_eq!(held(&rig.hello(0, 1)), Some(0));
     rig.order(s(1), reserve(1, 4));
-    rig.hello(2, 2);
+    assert_eq!(held(&rig.hello(2, 2)), Some(2 * SECOND), "the test that the controller before has started");
     rig.order(s(2), reserve(1, 9));
     rig.order(s(2), reserve(1, 6));
     assert_eq!(rig.agent.wake(s(2)), Some(s(9)));

@@ -5,7 +5,7 @@ use super::*;
 use crate::agent::Agent;
 use crate::agent::options::Ceilings;
 use crate::agent::programs::{Happened, HostLock, Left, Programs};
-use crate::inventory::Inventory;
+use crate::inventory::{Group, Inventory};
 use crate::plan::{CostClass, Random, Task};
 use crate::spool::Spool;
 use std::cell::RefCell;
@@ -481,6 +481,37 @@ fn many_hosts_are_waited_for_while_they_are_dialled() {
         controller.done.len()
     };
     assert_eq!((step(0), step(69), step(70)), (0, 0, world.plan.tasks.len()));
+}
+
+#[test]
+fn limits_of_groups_hold_for_tests_that_a_controller_before_has_started() {
+    let mut world = World::new(4, 2);
+    let wan = Group { members: (0..4).map(HostId).collect(), limit: Some(1), crossing: false };
+    world.plan.inventory.groups.insert("wan".to_owned(), wan);
+    let (folder, run) = (world.folder.join("run"), world.plan.run);
+    drop(Journal::create(&folder, world.plan.clone(), serde_json::Value::Null).unwrap());
+    let journal = Journal::resume(&folder).unwrap();
+    let sent = Sent::default();
+    let mut transport = sent.clone();
+    let mut controller = Controller::at(Mono(0), journal, None, &mut transport).unwrap();
+    let mut reservations = |seconds: u64, reports: Vec<(u32, Report)>| {
+        for (host, message) in reports {
+            let report = Arrival::Report(Box::new(Of::new(run, message)));
+            controller.arrived.push((HostId(host), report));
+        }
+        controller.step(Mono(seconds * SECOND), Wall(0), false).unwrap();
+        let orders = std::mem::take(&mut *sent.0.borrow_mut());
+        orders.iter().filter(|(_, order)| matches!(order.message, Order::Reserve { .. })).count()
+    };
+    let hello = |host: u32| (host, Report::Hello { version: VERSION, program: String::new() });
+    let ready = |host: u32, held: u64| {
+        (host, Report::Ready { resource: format!("r{host}"), held_ns: Some(held * SECOND) })
+    };
+    assert_eq!(reservations(0, (0..4).map(hello).collect()), 0);
+    assert_eq!(reservations(1, vec![ready(0, 0), ready(1, 0), ready(2, 3)]), 0, "one host is not there yet");
+    assert_eq!(reservations(2, vec![ready(3, 0)]), 0, "a test of a host goes on");
+    assert_eq!(reservations(3, Vec::new()), 0, "it still goes on");
+    assert_eq!(reservations(4, Vec::new()), 1, "it is over");
 }
 
 #[test]

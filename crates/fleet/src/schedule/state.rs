@@ -28,8 +28,10 @@ pub(super) struct HostState {
     /// Index of what its tests occupy.
     pub(super) resource: usize,
     /// Whether the inventory says what its tests occupy.
-    labelled: bool,
+    pub(super) labelled: bool,
     pub(super) busy: Mono,
+    /// Until when a test may run that a controller before this one has started.
+    inherited: Mono,
     /// Tasks of each class that may start, by either host, in the order of the plan.
     pub(super) pending: [Vec<TaskId>; 3],
 }
@@ -87,6 +89,7 @@ impl State {
     pub(crate) fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
         let resources = Resources::of(&plan.inventory);
         let begun = now.plus(policy.absent_ns).plus(policy.dialling_ns);
+        let inherited = if policy.takes_over { now.plus(longest(&plan, &policy)) } else { Mono(0) };
         let mut state = State {
             load: Load { groups: vec![0; resources.groups.len()], ..Load::default() },
             open: vec![0; resources.groups.len()],
@@ -99,7 +102,9 @@ impl State {
             let label = host.label("resource").map(|label| format!("label {label}"));
             let labelled = label.is_some();
             let resource = state.resource(label.unwrap_or_else(|| format!("host {}", host.name)));
-            state.hosts.push(HostState { resource, labelled, ..HostState::default() });
+            // A host without an agent runs no client: the other host's agent tells of the test.
+            let inherited = if host.passive_protocol().is_some() { Mono(0) } else { inherited };
+            state.hosts.push(HostState { resource, labelled, inherited, ..HostState::default() });
             state.absent.insert((begun, id));
         }
         state.plan = plan;
@@ -138,9 +143,15 @@ impl State {
         let first = [&self.deadlines, &self.delayed].map(|set| set.first().map(|(at, _)| *at));
         let absent = self.absent.iter().filter(|(_, host)| self.hosts[host.index()].has_tasks());
         let busy = self.hosts.iter().filter(|host| host.has_tasks()).map(|host| host.busy);
+        let others = absent.map(|(at, _)| *at).chain(busy).chain([self.inherited_until()]);
         // What is due already is due now.
         let due = first.into_iter().flatten().map(|at| at.max(now));
-        due.chain(absent.map(|(at, _)| *at).chain(busy).filter(|at| *at > now)).min()
+        due.chain(others.filter(|at| *at > now)).min()
+    }
+
+    /// Until when tests may run that a controller before this one has started.
+    pub(super) fn inherited_until(&self) -> Mono {
+        self.hosts.iter().map(|host| host.inherited).max().unwrap_or_default()
     }
 
     /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
@@ -148,6 +159,10 @@ impl State {
         let mut endings = Vec::new();
         match event {
             Event::Joined { host, resource } => self.joined(host, resource),
+            Event::Inherited { host, until } => {
+                let host = self.hosts.get_mut(host.index());
+                host.into_iter().for_each(|host| host.inherited = host.inherited.min(until));
+            }
             Event::Lost { host } => self.lost(host, now),
             Event::Started(assignment) => self.started(&assignment),
             Event::Ended { attempt, ending } => endings.extend(self.reported(attempt, ending, now)),
@@ -326,6 +341,13 @@ impl State {
             *open = if more { *open + 1 } else { open.saturating_sub(1) };
         }
     }
+}
+
+/// How long a test of a plan may take at most, ns: its last attempt has the most time.
+fn longest(plan: &Plan, policy: &Policy) -> u64 {
+    let lengths = plan.tests.iter().map(|test| test.length_ns.saturating_add(test.wait_ns));
+    let grace_ns = policy.grace_ns.saturating_mul(1 << (MAX_ATTEMPTS - 1));
+    lengths.max().unwrap_or(0).saturating_add(grace_ns)
 }
 
 impl Load {

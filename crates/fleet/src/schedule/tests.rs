@@ -413,6 +413,30 @@ fn a_test_may_wait_for_answers_beyond_its_length() {
 }
 
 #[test]
+fn what_hosts_share_is_free_once_no_test_of_a_controller_before_can_run() {
+    let plan = plan("a groups=wan\nb groups=wan\nc\nd\n", &["wan:1"], &[CostClass::Exclusive], 1);
+    let policy = Policy { takes_over: true, ..Policy::default() };
+    let longest = Mono(500 * MS + 4 * policy.grace_ns);
+    let (mut state, _) = State::new(plan, policy, &[], Mono(0));
+    for host in 0..4 {
+        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
+    }
+    let through_wan = |state: &State, now: Mono| {
+        let chosen = next(state, now);
+        chosen.iter().filter(|chosen| chosen.client.0 < 2 || chosen.server.0 < 2).count()
+    };
+    assert_eq!((next(&state, Mono(0)).len(), through_wan(&state, Mono(0))), (1, 0), "of c and d alone");
+    assert_eq!((state.wake(Mono(0)), through_wan(&state, longest)), (Some(longest), 1));
+    let two = Mono(2 * SECOND);
+    for host in 0..4 {
+        state.apply(Event::Inherited { host: HostId(host), until: two }, Mono(0));
+    }
+    assert_eq!((state.wake(Mono(0)), through_wan(&state, two)), (Some(two), 1));
+    state.apply(Event::Inherited { host: HostId(0), until: longest }, two);
+    assert_eq!(through_wan(&state, two), 1, "a host that comes back has tests of this controller");
+}
+
+#[test]
 fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
     let plan = plan("a nat=1\nb nat=1\nc\n", &[], &[CostClass::Exclusive], 1);
     let (mut state, endings) = State::new(plan, Policy::default(), &[], Mono(0));
