@@ -40,7 +40,7 @@ pub trait Transport {
 }
 
 /// Waits at most so long for what the threads of a transport send, and takes all that has come.
-fn arrived(arrivals: &Receiver<(HostId, Arrival)>, wait: Duration) -> Vec<(HostId, Arrival)> {
+fn arrived<T>(arrivals: &Receiver<T>, wait: Duration) -> Vec<T> {
     let first = arrivals.recv_timeout(wait);
     if matches!(first, Err(RecvTimeoutError::Disconnected)) {
         thread::sleep(wait);

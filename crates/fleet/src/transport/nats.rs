@@ -13,6 +13,7 @@ use crate::agent::{Agent, Input, drive};
 use crate::inventory::HostId;
 use crate::message::{self, MAX_ORDER, MAX_REPORT, Of, Order};
 use crate::result::Reason;
+use crate::spool::MAX_KEPT;
 use crate::threads::{lock, no_thread};
 use async_nats::connection::State;
 use async_nats::{Client, ConnectOptions, Event, Message};
@@ -22,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use tokio::sync::mpsc as queue;
@@ -36,6 +37,12 @@ const OLDEST: (u32, u32) = (2, 11);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Most orders that wait for the server.
 const MAX_WAITING: usize = 65_536;
+/// Most reports of a host that the controller has not read: more than all results that an agent keeps, which it sends at once.
+const MAX_UNREAD: usize = 2 * MAX_KEPT;
+/// Most bytes of these reports.
+const MAX_UNREAD_BYTES: usize = 64 << 20;
+/// How long the messages of a host are ignored after one that is no report, or one too many.
+const IGNORED: Duration = Duration::from_secs(3);
 /// Time between two looks for hosts that have not said anything.
 const KNOCK: Duration = Duration::from_secs(1);
 /// How long a host may be silent before it is asked for.
@@ -178,10 +185,42 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, String> {
         .map_err(|e| format!("cannot start a runtime: {e}"))
 }
 
+/// What comes from a host, and its bytes where it counts among the unread reports.
+type Counted = (HostId, Arrival, Option<usize>);
+
+/// Number and bytes of the reports of each host that the controller has not read. NATS holds no agent up: one that sends more than
+/// is read loses its own reports, which it keeps until they are stored, and takes no memory or reports from other hosts.
+#[derive(Default)]
+struct Unread(Mutex<BTreeMap<HostId, (usize, usize)>>);
+
+impl Unread {
+    /// Counts a report, where there is room for it.
+    fn add(&self, host: HostId, length: usize) -> bool {
+        let mut unread = lock(&self.0);
+        let (count, bytes) = unread.entry(host).or_default();
+        let has_room = *count < MAX_UNREAD && *bytes + length <= MAX_UNREAD_BYTES;
+        if has_room {
+            *count += 1;
+            *bytes += length;
+        }
+        has_room
+    }
+
+    /// Makes room again for what the controller reads.
+    fn read(&self, (host, arrival, length): Counted) -> (HostId, Arrival) {
+        if let (Some(length), Some((count, bytes))) = (length, lock(&self.0).get_mut(&host)) {
+            *count = count.saturating_sub(1);
+            *bytes = bytes.saturating_sub(length);
+        }
+        (host, arrival)
+    }
+}
+
 /// Agents behind a NATS server.
 pub struct Nats {
     orders: Option<queue::Sender<(HostId, String)>>,
-    arrivals: Receiver<(HostId, Arrival)>,
+    arrivals: Receiver<Counted>,
+    unread: Arc<Unread>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -203,14 +242,20 @@ impl Nats {
         let subscribing = client.subscribe(server.subject("report", "*"));
         let reports = runtime.block_on(subscribing).map_err(failed)?;
         runtime.block_on(client.flush()).map_err(failed)?;
-        let names = hosts.iter().map(|(id, name)| (token(name), *id)).collect();
+        let unread = Arc::<Unread>::default();
+        let inbox = Inbox {
+            arrived,
+            unread: Arc::clone(&unread),
+            names: hosts.iter().map(|(id, name)| (token(name), *id)).collect(),
+            ignored: BTreeMap::new(),
+        };
         let subject = |name: String| (server.subject("order", &token(&name)), None);
         let hosts = hosts.into_iter().map(|(id, name)| (id, subject(name))).collect();
-        let carrier = Carrier { run, client, arrived, hosts, names, began: Instant::now(), gave_up: false };
+        let carrier = Carrier { run, client, inbox, hosts, began: Instant::now(), gave_up: false };
         let carry = move || runtime.block_on(carrier.carry(waiting, reports));
         let thread = thread::Builder::new().name("nats".to_owned()).spawn(carry);
         let thread = thread.map_err(no_thread)?;
-        Ok(Nats { orders: Some(orders), arrivals, thread: Some(thread) })
+        Ok(Nats { orders: Some(orders), arrivals, unread, thread: Some(thread) })
     }
 }
 
@@ -223,7 +268,7 @@ impl Transport for Nats {
     }
 
     fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)> {
-        arrived(&self.arrivals, wait)
+        arrived(&self.arrivals, wait).into_iter().map(|counted| self.unread.read(counted)).collect()
     }
 
     fn close(&mut self) {
@@ -240,15 +285,52 @@ impl Drop for Nats {
     }
 }
 
+/// Where the reports of all hosts come in.
+struct Inbox {
+    arrived: Sender<Counted>,
+    unread: Arc<Unread>,
+    /// Hosts by the last part of their subjects.
+    names: BTreeMap<String, HostId>,
+    /// Hosts whose messages are ignored until then.
+    ignored: BTreeMap<HostId, Instant>,
+}
+
+impl Inbox {
+    /// Passes a message on. Its host, unless that is none of the run or is ignored.
+    fn take(&mut self, now: Instant, name: &str, payload: &[u8]) -> Option<HostId> {
+        let host = *self.names.get(name)?;
+        if self.ignored.get(&host).is_some_and(|until| now < *until) {
+            return None;
+        }
+        let report = match payload.len() {
+            n if n > MAX_REPORT => Err(format!("{n} bytes are more than a report has")),
+            _ => message::parse(payload),
+        };
+        let report = match report {
+            Ok(report) if self.unread.add(host, payload.len()) => Ok(report),
+            Ok(_) => Err("its agent sends more reports than the controller reads".to_owned()),
+            Err(why) => Err(format!("its agent says what is no report: {why}")),
+        };
+        let counted = match report {
+            Ok(report) => (host, Arrival::Report(Box::new(report)), Some(payload.len())),
+            Err(why) => {
+                // The controller greets the agent again after that, which then sends the results that it keeps.
+                self.ignored.insert(host, now + IGNORED);
+                (host, Arrival::Lost { reason: Reason::BadResult, why, retries: true }, None)
+            }
+        };
+        let _ = self.arrived.send(counted);
+        Some(host)
+    }
+}
+
 /// What the thread of the connection knows.
 struct Carrier {
     run: Uuid,
     client: Client,
-    arrived: Sender<(HostId, Arrival)>,
+    inbox: Inbox,
     /// Subject of a host's orders, and when it was heard.
     hosts: BTreeMap<HostId, (String, Option<Instant>)>,
-    /// By the last part of their subjects.
-    names: BTreeMap<String, HostId>,
     began: Instant,
     /// Whether the hosts that never answered have been given up.
     gave_up: bool,
@@ -289,23 +371,11 @@ impl Carrier {
     }
 
     fn on_message(&mut self, message: &Message) {
-        let name = message.subject.rsplit('.').next().unwrap_or_default();
-        let Some(host) = self.names.get(name).copied() else { return };
+        let (now, name) = (Instant::now(), message.subject.rsplit('.').next().unwrap_or_default());
+        let Some(host) = self.inbox.take(now, name, &message.payload) else { return };
         if let Some((_, heard)) = self.hosts.get_mut(&host) {
-            *heard = Some(Instant::now());
+            *heard = Some(now);
         }
-        let report = match message.payload.len() {
-            n if n > MAX_REPORT => Err(format!("{n} bytes are more than a report has")),
-            _ => message::parse(&message.payload),
-        };
-        let arrival = match report {
-            Ok(report) => Arrival::Report(Box::new(report)),
-            Err(why) => {
-                let why = format!("its agent says what is no report: {why}");
-                Arrival::Lost { reason: Reason::BadResult, why, retries: true }
-            }
-        };
-        let _ = self.arrived.send((host, arrival));
     }
 
     /// Asks for the hosts that say nothing: an agent that does not know the run introduces itself.
@@ -320,7 +390,7 @@ impl Carrier {
             for (host, _) in self.hosts.iter().filter(|(_, (_, heard))| heard.is_none()) {
                 let why = "no agent of this name answers".to_owned();
                 let lost = Arrival::Lost { reason: Reason::HostAbsent, why, retries: false };
-                let _ = self.arrived.send((*host, lost));
+                let _ = self.inbox.arrived.send((*host, lost, None));
             }
         }
     }
@@ -389,6 +459,51 @@ async fn carry(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Report;
+
+    #[test]
+    fn an_agent_that_sends_too_many_reports_loses_its_own_alone() {
+        let (arrived, arrivals) = channel();
+        let unread = Arc::<Unread>::default();
+        let names = BTreeMap::from([("a".to_owned(), HostId(0)), ("b".to_owned(), HostId(1))]);
+        let mut inbox = Inbox { arrived, unread: Arc::clone(&unread), names, ignored: BTreeMap::new() };
+        let (now, alive) = (Instant::now(), Of::new(Uuid::nil(), Report::Alive).line().unwrap());
+        let mut take = |now, name, payload: &str| inbox.take(now, name, payload.as_bytes());
+        for _ in 0..MAX_UNREAD + 10 {
+            take(now, "a", &alive);
+        }
+        assert_eq!(take(now, "b", &alive), Some(HostId(1)));
+        assert_eq!(take(now, "c", &alive), None, "no host of the run");
+        let read = || arrivals.try_iter().map(|counted| unread.read(counted)).collect::<Vec<_>>();
+        let all = read();
+        let of = |host: u32, is_report: bool| {
+            let is_such = |arrival: &Arrival| matches!(arrival, Arrival::Report(_)) == is_report;
+            all.iter().filter(|(of, arrival)| of.0 == host && is_such(arrival)).count()
+        };
+        assert_eq!((of(0, true), of(0, false)), (MAX_UNREAD, 1), "the loss is said once");
+        assert_eq!((of(1, true), of(1, false)), (1, 0));
+        assert_eq!((take(now, "a", &alive), read().len()), (None, 0), "ignored");
+        assert_eq!((take(now + IGNORED, "a", &alive), read().len()), (Some(HostId(0)), 1));
+        // What is no report is not said for each message either.
+        let (garbage, long) = ("garbage", " ".repeat(MAX_REPORT + 1));
+        assert_eq!((take(now, "b", garbage), take(now, "b", garbage)), (Some(HostId(1)), None));
+        assert_eq!(take(now + IGNORED, "b", &long), Some(HostId(1)));
+        let lost = read();
+        assert!(lost.len() == 2 && lost.iter().all(|(_, arrival)| matches!(arrival, Arrival::Lost { .. })));
+    }
+
+    #[test]
+    fn the_bytes_of_unread_reports_are_bounded_for_each_host() {
+        let unread = Unread::default();
+        let fit = (0..MAX_UNREAD).take_while(|_| unread.add(HostId(0), MAX_REPORT)).count();
+        assert_eq!(fit, MAX_UNREAD_BYTES / MAX_REPORT);
+        assert!(unread.add(HostId(1), MAX_REPORT), "another host has its own room");
+        let lost = || Arrival::Lost { reason: Reason::BadResult, why: String::new(), retries: true };
+        unread.read((HostId(0), lost(), None));
+        assert!(!unread.add(HostId(0), MAX_REPORT), "what was not counted makes no room");
+        unread.read((HostId(0), lost(), Some(MAX_REPORT)));
+        assert!(unread.add(HostId(0), MAX_REPORT));
+    }
 
     #[test]
     fn names_are_parts_of_subjects() {
