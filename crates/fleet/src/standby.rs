@@ -36,7 +36,7 @@ const RENEWAL: Duration = Duration::from_secs(2);
 /// How much sooner than the server its holder takes a lease for over.
 const MARGIN: Duration = Duration::from_secs(2);
 /// How long the log of a run is kept.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+pub const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// How long a request to the server may take.
 const REQUEST: Duration = Duration::from_secs(2);
 

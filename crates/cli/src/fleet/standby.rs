@@ -9,7 +9,7 @@ use crate::{CliError, Exit, lock, measure, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
-use fleet::standby::{Keeper, Lease, Shared};
+use fleet::standby::{KEPT, Keeper, Lease, Shared};
 use fleet::transport::nats::Server;
 use runtime::Interrupt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -116,7 +116,12 @@ impl<'a> Standing<'a> {
                     continue;
                 }
                 Ok(None) if only.is_some() && self.is_over(only) => return self.end(only, last),
-                Ok(None) => self.tell(&mut told, "stands by: another controller leads, or there is no run"),
+                Ok(None) => {
+                    if let Some(run) = only.filter(|_| self.runs_of(only).next().is_none()) {
+                        return last.map(|(_, exit)| exit).ok_or_else(|| self.gone(run));
+                    }
+                    self.tell(&mut told, "stands by: another controller leads, or there is no run");
+                }
                 // The server may come back.
                 Err(why) => self.tell(&mut told, &why),
             }
@@ -135,9 +140,21 @@ impl<'a> Standing<'a> {
         }
     }
 
+    /// Says that the server has no log of a run.
+    fn gone(&self, run: RunId) -> CliError {
+        CliError::failed(format!(
+            "the NATS server has no log of run {run}, which it keeps for {} days and without which the run cannot go on: `netcaliper fleet report` shows what a folder in {} has, `netcaliper fleet run --shared` begins a new run",
+            KEPT.as_secs() / (24 * 3600),
+            self.runs.display()
+        ))
+    }
+
     /// The lease of a run that no controller leads.
     fn lease(&mut self, only: Option<RunId>) -> Result<Option<Lease>, String> {
-        for run in self.shared.runs()? {
+        let runs: BTreeSet<RunId> = self.shared.runs()?.into_iter().collect();
+        // A run whose log is gone is not waited for.
+        self.series.retain(|run, _| runs.contains(run));
+        for run in runs {
             if self.over.contains(&run) || !self.is_meant(run, only)? {
                 continue;
             }

@@ -41,6 +41,8 @@ mod fleet_agent;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_direct;
 #[cfg(all(target_os = "linux", feature = "nats"))]
+mod fleet_gone;
+#[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_nats;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_passive;
