@@ -5,7 +5,7 @@ use crate::processes::{self, WorkerSettings};
 use crate::session;
 use crate::{EngineError, Interrupt, machine};
 use common::Peer;
-use common::protocol::Hello;
+use common::protocol::{Calling, Hello};
 use common::{ClientConfig, Placement};
 use engine::Setup;
 use io::resolve::{Family, resolve};
@@ -164,7 +164,8 @@ pub fn run(
     let phase = &Phase { first_worker, ..phase.clone() };
     let (spread, told) = processes::of_client(config, phase, available().len())?;
     let config = &ClientConfig { processes: spread, placement, ..config.clone() };
-    let started = config.protocol.client(config, phase, &ThisHost).map_err(EngineError::Setting)?;
+    let calling = Calling { config, phase, host: &ThisHost };
+    let started = config.protocol.client(&calling).map_err(EngineError::Setting)?;
     let cores = config.placement.cores(
         usize::from(spread.count) * usize::from(spread.workers),
         usize::clamped(first_worker),

@@ -9,11 +9,11 @@
 //! are no remote totals: such a remote end tells what it counted to its own user only.
 
 use crate::bulk::Marks;
-use crate::config::{ClientConfig, ServerConfig};
+use crate::config::ServerConfig;
 use crate::driver::Driver;
-use crate::host::{Host, HostInfo};
+use crate::host::Host;
 use crate::message::{Counted, Heard, Told, hear, since};
-use crate::protocol::{Info, Listening, Ports, Protocol, Serving, Started};
+use crate::protocol::{Calling, Info, Listening, Ports, Protocol, Serving, Started};
 use crate::wait::wait;
 use crate::{Acl, Psk};
 use metrics::{Clamped, Group, Mono, Packets, SECOND};
@@ -132,12 +132,8 @@ impl Protocol for OneSidedProtocol {
         Ok(Listening { sockets: phase.sockets, in_order: false, ports: vec![ports; config.listen.len()] })
     }
 
-    fn client(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        host: &'static dyn HostInfo,
-    ) -> Result<Started, String> {
+    fn client(&self, calling: &Calling<'_>) -> Result<Started, String> {
+        let Calling { config, phase, host } = *calling;
         let workers = config.workers_for(phase, host.cores().len());
         let calls = Calls {
             targets: config.peers.iter().map(|peer| peer.address).collect(),

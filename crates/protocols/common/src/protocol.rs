@@ -232,6 +232,16 @@ impl Started {
     }
 }
 
+/// A client that is to call.
+pub struct Calling<'a> {
+    /// Whom, and how.
+    pub config: &'a ClientConfig,
+    /// What for.
+    pub phase: &'a Phase,
+    /// The host.
+    pub host: &'static dyn HostInfo,
+}
+
 /// A server that has its ports.
 pub struct Serving<'a> {
     /// What it is to be.
@@ -272,12 +282,7 @@ pub trait Protocol: Send + Sync {
     ///
     /// # Errors
     /// A setting that is missing or cannot work here.
-    fn client(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        host: &'static dyn HostInfo,
-    ) -> Result<Started, String>;
+    fn client(&self, calling: &Calling<'_>) -> Result<Started, String>;
 
     /// A session as a worker process knows it; `None` when connections are those of one process only.
     fn replica(&self) -> Option<Box<dyn Replica>> {

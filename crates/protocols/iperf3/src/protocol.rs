@@ -4,12 +4,12 @@ use super::judge::Judge;
 use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
 use super::{BulkTerms, Client, ClientPlan, Limits, NAME, Opening, PORT, Render, Server, ServerPlan, file};
 use crate::auth;
-use crate::config::{ClientConfig, ServerConfig};
+use crate::config::ServerConfig;
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use common::ProtocolOptions;
 use common::protocol::{
-    Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
+    Calling, Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
 };
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
@@ -201,12 +201,8 @@ impl Protocol for Iperf3 {
         Ok(Listening { sockets, in_order: true, ports })
     }
 
-    fn client(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        host: &'static dyn HostInfo,
-    ) -> Result<Started, String> {
+    fn client(&self, calling: &Calling<'_>) -> Result<Started, String> {
+        let Calling { config, phase, host } = *calling;
         let Some(peer) = config.peers.first() else { return Err("no target was given".to_owned()) };
         let usual = ClientOptions::default();
         let asked = config.options.get().unwrap_or(&usual);

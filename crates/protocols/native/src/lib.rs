@@ -33,12 +33,12 @@ pub use preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 pub use server::{Server, ServerPlan};
 pub use spread::ProcessPort;
 
-use crate::config::{ClientConfig, ServerConfig};
+use crate::config::ServerConfig;
 use crate::host::HostInfo;
 use crate::pending::most_pending;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, refused};
 use common::ProtocolOptions;
-use common::protocol::Foreigners;
+use common::protocol::{Calling, Foreigners};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
 use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings};
 use std::net::SocketAddr;
@@ -130,12 +130,8 @@ impl Protocol for Native {
         Ok(Listening { sockets: SocketSettings::default(), in_order: false, ports })
     }
 
-    fn client(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        host: &'static dyn HostInfo,
-    ) -> Result<Started, String> {
+    fn client(&self, calling: &Calling<'_>) -> Result<Started, String> {
+        let Calling { config, phase, host } = *calling;
         // With worker processes the threads of this one have nothing to do.
         let workers = match config.processes.count {
             0 => config.workers_for(phase, host.cores().len()),

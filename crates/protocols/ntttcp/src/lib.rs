@@ -22,7 +22,7 @@ mod token;
 mod udp;
 mod unsynced;
 
-use common::{config, host, one_sided, protocol};
+use common::{config, one_sided, protocol};
 
 pub use layout::{Layout, READY_OFFSET};
 pub use open::{acceptors, connectors};
@@ -30,10 +30,9 @@ pub use receive::{Receiver, ReceiverPlan};
 pub use send::{Sender, SenderPlan};
 pub use sync_step::SyncStep;
 
-use crate::config::{ClientConfig, ServerConfig};
-use crate::host::HostInfo;
+use crate::config::ServerConfig;
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started};
+use crate::protocol::{Calling, Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started};
 use common::bulk;
 use metrics::SECOND;
 use model::{Phase, Range, Verify};
@@ -100,15 +99,9 @@ impl Protocol for Ntttcp {
         Ok(listening)
     }
 
-    fn client(
-        &self,
-        config: &ClientConfig,
-        phase: &Phase,
-        host: &'static dyn HostInfo,
-    ) -> Result<Started, String> {
-        let Some(layout) = config.options.get::<Layout>() else {
-            return self.0.client(config, phase, host);
-        };
+    fn client(&self, calling: &Calling<'_>) -> Result<Started, String> {
+        let Calling { config, phase, host } = *calling;
+        let Some(layout) = config.options.get::<Layout>() else { return self.0.client(calling) };
         let Some(peer) = config.peers.first() else { return Err("no target was given".to_owned()) };
         let any = if peer.address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
         let port = config.ports.map_or(0, |(first, _)| first);
