@@ -1,7 +1,7 @@
 //! One socket on a worker, and the table that holds them.
 
 use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
-use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as _, Watch as _};
+use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as _, Watch};
 
 /// Where a link is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,59 +18,33 @@ pub(crate) enum Socket<P: Platform> {
 }
 
 impl<P: Platform> Socket<P> {
+    /// The socket as a reactor watches it.
+    pub(crate) fn as_watch(&self) -> &dyn Watch<P> {
+        match self {
+            Socket::Stream(stream) => stream,
+            Socket::Datagram(udp) => &**udp,
+        }
+    }
+
     /// Lets the reactor tell when it can be read, and when it can be sent to: of a UDP socket, which is hardly ever full, only
     /// when asked `to_send`.
     pub(crate) fn watch(&self, reactor: &P::Reactor, key: Key, to_send: bool) -> std::io::Result<()> {
         match self {
-            Socket::Stream(stream) => stream.watch(reactor, key.0),
-            Socket::Datagram(udp) if to_send => udp.watch(reactor, key.0),
-            Socket::Datagram(udp) => udp.watch_reading(reactor, key.0),
-        }
-    }
-
-    pub(crate) fn rearm(
-        &self,
-        reactor: &P::Reactor,
-        key: Key,
-        read: bool,
-        write: bool,
-    ) -> std::io::Result<()> {
-        match self {
-            Socket::Stream(stream) => stream.rearm(reactor, key.0, read, write),
-            Socket::Datagram(udp) => udp.rearm(reactor, key.0, read, write),
-        }
-    }
-
-    pub(crate) fn forget(&self, reactor: &P::Reactor) {
-        // What was not watched need not be forgotten.
-        let _ = match self {
-            Socket::Stream(stream) => stream.forget(reactor),
-            Socket::Datagram(udp) => udp.forget(reactor),
-        };
-    }
-
-    /// What a reactor that watches the socket has to be told before the socket is closed.
-    pub(crate) fn before_close(&self, reactor: &P::Reactor) {
-        match self {
-            Socket::Stream(stream) => stream.before_close(reactor),
-            Socket::Datagram(udp) => udp.before_close(reactor),
+            Socket::Datagram(udp) if !to_send => udp.watch_reading(reactor, key.0),
+            socket => socket.as_watch().watch(reactor, key.0),
         }
     }
 
     /// What the kernel knows about a connection.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
-        match self {
-            Socket::Stream(stream) => stream.info(),
-            Socket::Datagram(_) => None,
-        }
+        let Socket::Stream(stream) = self else { return None };
+        stream.info()
     }
 
     /// The same, for a single message.
     pub(crate) fn state(&self) -> Option<SocketState> {
-        match self {
-            Socket::Stream(stream) => stream.state(),
-            Socket::Datagram(_) => None,
-        }
+        let Socket::Stream(stream) = self else { return None };
+        stream.state()
     }
 
     /// Ends it: a connection in order or, as `reset` says, at once.
@@ -152,7 +126,8 @@ impl<P: Platform> Link<P> {
     /// Deregisters the socket: each packet to a registered socket costs its sender a wake-up.
     pub(crate) fn unwatch(&mut self, reactor: &P::Reactor) {
         if std::mem::take(&mut self.state.watched) {
-            self.socket.forget(reactor);
+            // A reactor that does not know the socket has nothing to forget.
+            let _ = self.socket.as_watch().forget(reactor);
         }
     }
 

@@ -25,7 +25,7 @@ impl<P: Platform> Worker<P> {
             self.own.rec.close(row);
         }
         if state.watched {
-            socket.before_close(&self.reactor);
+            socket.as_watch().before_close(&self.reactor);
         }
         socket.close(reset);
         if let Some(watch) = self.groups.get_mut(&owner) {
