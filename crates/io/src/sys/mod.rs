@@ -193,6 +193,42 @@ pub(crate) fn set_pacing(socket: &Socket, bits: u64) -> io::Result<()> {
     }
 }
 
+/// What `socket2` sets and reads on Linux, and not here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) trait MissingOptions {
+    fn bind_device(&self, _: Option<&[u8]>) -> io::Result<()> {
+        Err(unsupported())
+    }
+    fn set_tcp_congestion(&self, _: &[u8]) -> io::Result<()> {
+        Err(unsupported())
+    }
+    fn tcp_congestion(&self) -> io::Result<Vec<u8>> {
+        Err(unsupported())
+    }
+    fn set_tcp_user_timeout(&self, _: Option<std::time::Duration>) -> io::Result<()> {
+        Err(unsupported())
+    }
+    #[cfg(not(unix))]
+    fn set_tcp_mss(&self, _: u32) -> io::Result<()> {
+        Err(unsupported())
+    }
+    #[cfg(not(unix))]
+    fn tcp_mss(&self) -> io::Result<u32> {
+        Err(unsupported())
+    }
+    #[cfg(not(unix))]
+    fn set_tclass_v6(&self, _: u32) -> io::Result<()> {
+        Err(unsupported())
+    }
+    #[cfg(not(unix))]
+    fn tclass_v6(&self) -> io::Result<u32> {
+        Err(unsupported())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl MissingOptions for Socket {}
+
 /// Lets several sockets share one port, the kernel spreading the load.
 pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
     #[cfg(target_os = "linux")]

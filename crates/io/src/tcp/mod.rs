@@ -8,7 +8,7 @@ mod stream;
 
 pub use listener::Listener;
 pub use net::TcpNet;
-pub(crate) use settings::{Options, effective_options, set_device, set_tos, set_ttl};
+pub(crate) use settings::{Options, effective_options, set_tos, set_ttl};
 pub use settings::{Refusal, check};
 pub use stream::Stream;
 

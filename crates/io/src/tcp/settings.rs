@@ -1,6 +1,8 @@
 //! Socket options: what is asked for, what the kernel made of it.
 
 use crate::sys;
+#[cfg(not(target_os = "linux"))]
+use crate::sys::MissingOptions as _;
 use socket2::{Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -70,21 +72,21 @@ pub(super) fn apply(
     to: Option<&mut SocketAddr>,
 ) -> Result<(), Refusal> {
     let mut options = Options::default();
-    options.set("device", want.device.as_deref(), |device| set_device(socket, device));
+    options.set("device", want.device.as_deref(), |name| socket.bind_device(Some(name.as_bytes())));
     options.set("sndbuf", want.sndbuf, |bytes| socket.set_send_buffer_size(sys::buffer_size(bytes)));
     options.set("rcvbuf", want.rcvbuf, |bytes| socket.set_recv_buffer_size(sys::buffer_size(bytes)));
     // A fresh socket has Nagle's algorithm on; an accepted one what its listener had.
     let nodelay = (want.nodelay || to.is_none()).then_some(want.nodelay);
     options.set("nodelay", nodelay, |nodelay| socket.set_tcp_nodelay(nodelay));
-    options.set("mss", want.mss, |bytes| set_mss(socket, bytes));
-    options.set("congestion", want.congestion.as_deref(), |name| set_congestion(socket, name));
+    options.set("mss", want.mss, |bytes| socket.set_tcp_mss(bytes));
+    options.set("congestion", want.congestion.as_deref(), |name| socket.set_tcp_congestion(name.as_bytes()));
     options.set("keepalive", want.keepalive_ns, |ns| {
         let time = Duration::from_nanos(ns).max(Duration::from_secs(1));
         socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(time).with_interval(time))
     });
     options.set("pacing", want.pacing, |bits| sys::set_pacing(socket, bits));
     let timeout = want.user_timeout_ns.map(Duration::from_nanos);
-    options.set("user_timeout", timeout, |timeout| set_user_timeout(socket, timeout));
+    options.set("user_timeout", timeout, |timeout| socket.set_tcp_user_timeout(Some(timeout)));
     let v6 = (want.dscp.is_some() || want.ttl.is_some()) && is_v6(socket);
     options.set("dscp", want.dscp, |dscp| set_tos(socket, v6, dscp));
     options.set("ttl", want.ttl, |ttl| set_ttl(socket, v6, ttl));
@@ -111,7 +113,7 @@ pub(crate) fn effective_options(socket: &Socket, v6: bool) -> Effective {
     Effective {
         sndbuf: size(socket.send_buffer_size()),
         rcvbuf: size(socket.recv_buffer_size()),
-        tos: octet(if v6 { tclass(socket) } else { socket.tos_v4() }),
+        tos: octet(if v6 { socket.tclass_v6() } else { socket.tos_v4() }),
         ttl: octet(if v6 { socket.unicast_hops_v6() } else { socket.ttl_v4() }),
         ..Effective::default()
     }
@@ -133,7 +135,7 @@ pub(crate) fn set_tos(socket: &Socket, v6: bool, dscp: u8) -> io::Result<()> {
     }
     // For the IPv4 peers of a dual-stack listener; refused where there can be none.
     let _ = socket.set_tos_v4(tos);
-    set_tclass(socket, tos)
+    socket.set_tclass_v6(tos)
 }
 
 pub(crate) fn set_ttl(socket: &Socket, v6: bool, ttl: u8) -> io::Result<()> {
@@ -152,124 +154,42 @@ fn invalid() -> io::Error {
     io::Error::from_raw_os_error(if cfg!(windows) { 10_022 } else { 22 })
 }
 
-#[cfg(unix)]
-fn set_tclass(socket: &Socket, tos: u32) -> io::Result<()> {
-    socket.set_tclass_v6(tos)
-}
-
-#[cfg(unix)]
-pub(crate) fn tclass(socket: &Socket) -> io::Result<u32> {
-    socket.tclass_v6()
-}
-
-#[cfg(not(unix))]
-fn set_tclass(_: &Socket, _: u32) -> io::Result<()> {
-    Err(sys::unsupported())
-}
-
-#[cfg(not(unix))]
-pub(crate) fn tclass(_: &Socket) -> io::Result<u32> {
-    Err(sys::unsupported())
-}
-
-#[cfg(unix)]
-fn set_mss(socket: &Socket, bytes: u32) -> io::Result<()> {
-    socket.set_tcp_mss(bytes)
-}
-
-#[cfg(unix)]
 pub(super) fn mss(socket: &Socket) -> Option<u32> {
     socket.tcp_mss().ok()
 }
 
-#[cfg(not(unix))]
-fn set_mss(_: &Socket, _: u32) -> io::Result<()> {
+fn congestion(socket: &Socket) -> Option<String> {
+    let name = socket.tcp_congestion().ok()?;
+    let text = name.split(|&byte| byte == 0).next()?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// Leases a flow label towards `to`, sharing it with other sockets that ask for it, and puts it into `to`, from where
+/// connecting takes it (`struct in6_flowlabel_req` of linux/in6.h).
+#[cfg(target_os = "linux")]
+fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<()> {
+    use std::os::fd::AsFd as _;
+    const ACTION_GET: u8 = 0;
+    const SHARE_ANY: u8 = 255;
+    const CREATE: u16 = 1;
+    let SocketAddr::V6(to) = to else { return Err(sys::unsupported()) };
+    if label == 0 || label > 0xf_ffff {
+        return Err(invalid());
+    }
+    let mut request = [0; 32];
+    request[..16].copy_from_slice(&to.ip().octets());
+    request[16..20].copy_from_slice(&label.to_be_bytes());
+    request[20] = ACTION_GET;
+    request[21] = SHARE_ANY;
+    request[22..24].copy_from_slice(&CREATE.to_ne_bytes());
+    sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWLABEL_MGR, &request)?;
+    let on = 1_i32.to_ne_bytes();
+    sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWINFO_SEND, &on)?;
+    to.set_flowinfo(label.to_be());
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lease_label(_: &Socket, _: u32, _: &mut SocketAddr) -> io::Result<()> {
     Err(sys::unsupported())
 }
-
-#[cfg(not(unix))]
-pub(super) fn mss(_: &Socket) -> Option<u32> {
-    None
-}
-
-#[cfg(target_os = "linux")]
-mod linux {
-    use super::{Duration, Socket, SocketAddr, invalid, io, sys};
-    use std::os::fd::AsFd as _;
-
-    pub(crate) fn set_device(socket: &Socket, name: &str) -> io::Result<()> {
-        socket.bind_device(Some(name.as_bytes()))
-    }
-
-    pub(super) fn set_congestion(socket: &Socket, name: &str) -> io::Result<()> {
-        socket.set_tcp_congestion(name.as_bytes())
-    }
-
-    pub(super) fn congestion(socket: &Socket) -> Option<String> {
-        let name = socket.tcp_congestion().ok()?;
-        let text = name.split(|&byte| byte == 0).next()?;
-        String::from_utf8(text.to_vec()).ok()
-    }
-
-    pub(super) fn set_user_timeout(socket: &Socket, time: Duration) -> io::Result<()> {
-        socket.set_tcp_user_timeout(Some(time))
-    }
-
-    /// Leases a flow label towards `to`, sharing it with other sockets that ask for it, and puts it into `to`, from where
-    /// connecting takes it (`struct in6_flowlabel_req` of linux/in6.h).
-    pub(super) fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<()> {
-        const ACTION_GET: u8 = 0;
-        const SHARE_ANY: u8 = 255;
-        const CREATE: u16 = 1;
-        let SocketAddr::V6(to) = to else { return Err(sys::unsupported()) };
-        if label == 0 || label > 0xf_ffff {
-            return Err(invalid());
-        }
-        let mut request = [0; 32];
-        request[..16].copy_from_slice(&to.ip().octets());
-        request[16..20].copy_from_slice(&label.to_be_bytes());
-        request[20] = ACTION_GET;
-        request[21] = SHARE_ANY;
-        request[22..24].copy_from_slice(&CREATE.to_ne_bytes());
-        sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWLABEL_MGR, &request)?;
-        let on = 1_i32.to_ne_bytes();
-        sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWINFO_SEND, &on)?;
-        to.set_flowinfo(label.to_be());
-        Ok(())
-    }
-}
-
-#[cfg(target_os = "linux")]
-pub(crate) use linux::set_device;
-#[cfg(target_os = "linux")]
-use linux::{congestion, lease_label, set_congestion, set_user_timeout};
-
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use super::{Duration, Socket, SocketAddr, io, sys};
-
-    pub(crate) fn set_device(_: &Socket, _: &str) -> io::Result<()> {
-        Err(sys::unsupported())
-    }
-
-    pub(super) fn set_congestion(_: &Socket, _: &str) -> io::Result<()> {
-        Err(sys::unsupported())
-    }
-
-    pub(super) fn congestion(_: &Socket) -> Option<String> {
-        None
-    }
-
-    pub(super) fn set_user_timeout(_: &Socket, _: Duration) -> io::Result<()> {
-        Err(sys::unsupported())
-    }
-
-    pub(super) fn lease_label(_: &Socket, _: u32, _: &mut SocketAddr) -> io::Result<()> {
-        Err(sys::unsupported())
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(crate) use elsewhere::set_device;
-#[cfg(not(target_os = "linux"))]
-use elsewhere::{congestion, lease_label, set_congestion, set_user_timeout};

@@ -1,7 +1,9 @@
 //! Options of UDP sockets: what is asked for, what the system made of it.
 
 use crate::sys;
-use crate::tcp::{Options, Refusal, set_device, set_tos, set_ttl};
+#[cfg(not(target_os = "linux"))]
+use crate::sys::MissingOptions as _;
+use crate::tcp::{Options, Refusal, set_tos, set_ttl};
 use socket2::Socket;
 use std::io;
 use transport::SocketSettings;
@@ -12,7 +14,7 @@ use transport::SocketSettings;
 /// The first refusal.
 pub(super) fn apply(socket: &Socket, v6: bool, want: &SocketSettings) -> Result<(), Refusal> {
     let mut options = Options::default();
-    options.set("device", want.device.as_deref(), |device| set_device(socket, device));
+    options.set("device", want.device.as_deref(), |name| socket.bind_device(Some(name.as_bytes())));
     options.set("sndbuf", want.sndbuf, |bytes| set_buffer(socket, Buffer::Send, bytes));
     options.set("rcvbuf", want.rcvbuf, |bytes| set_buffer(socket, Buffer::Receive, bytes));
     options.set("dscp", want.dscp, |dscp| set_tos(socket, v6, dscp));
