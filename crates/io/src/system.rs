@@ -44,13 +44,8 @@ impl Platform for System {
     }
 
     fn spawn(&self, name: &str, mut task: impl Task<Self> + Send + 'static) -> io::Result<Join> {
-        let name = name.to_owned();
-        let builder = Builder::new().name(name.clone()).stack_size(STACK);
-        let body = move || {
-            thread::name(&name);
-            drive(&mut task);
-        };
-        builder.spawn(body).map(Join)
+        let builder = Builder::new().name(name.to_owned()).stack_size(STACK);
+        builder.spawn(move || drive(&mut task)).map(Join)
     }
 
     fn random(&self) -> u64 {

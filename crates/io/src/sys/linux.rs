@@ -170,8 +170,11 @@ pub(crate) fn affinity() -> io::Result<Vec<usize>> {
     Ok(cores)
 }
 
-/// Lets the calling thread run on these cores only.
-pub(crate) fn set_affinity(cores: &[usize]) -> io::Result<()> {
+/// Lets the calling thread, and those it starts from now on, run on these cores only.
+///
+/// # Errors
+/// When none of them may be used, or (`Unsupported`) outside Linux.
+pub fn pin(cores: &[usize]) -> io::Result<()> {
     let mut mask = [0_u64; MASK_WORDS];
     for &core in cores {
         let word = mask.get_mut(core / 64).ok_or(io::ErrorKind::InvalidInput)?;
@@ -181,26 +184,20 @@ pub(crate) fn set_affinity(cores: &[usize]) -> io::Result<()> {
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) }).map(drop)
 }
 
-/// The core that the calling thread runs on at this moment.
-pub(crate) fn current_core() -> Option<usize> {
+/// The core that the calling thread runs on at this moment; `None` outside Linux.
+pub fn current_core() -> Option<usize> {
     // SAFETY: takes nothing.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Names the calling thread; the kernel keeps the first 15 bytes.
-pub(crate) fn set_name(name: &str) -> io::Result<()> {
-    let mut bytes = [0_u8; 16];
-    for (to, from) in bytes[..15].iter_mut().zip(name.bytes()) {
-        *to = from;
-    }
-    // SAFETY: the kernel reads at most 16 bytes, and `bytes` ends with a zero.
-    check(unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) }).map(drop)
-}
-
-/// Sets how late the calling thread's timers may be made, to save wake-ups.
-pub(crate) fn set_timer_slack(ns: u64) -> io::Result<()> {
+/// Makes the calling thread's timers as precise as they get: by default Linux lets them be 50 µs late to save power.
+///
+/// # Errors
+/// `Unsupported` outside Linux.
+pub fn precise_timers() -> io::Result<()> {
+    const NS: libc::c_ulong = 1;
     // SAFETY: takes no pointers.
-    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, ns as libc::c_ulong) }).map(drop)
+    check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, NS) }).map(drop)
 }
 
 const _: () = assert!(size_of::<KernelTime>() == 16);

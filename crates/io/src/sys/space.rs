@@ -184,9 +184,14 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
     }
 }
 
-/// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). The bare system call, because
-/// musl's function refuses.
-pub(crate) fn first_in_first_out(priority: i32) -> io::Result<()> {
+/// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). One that never sleeps is stopped
+/// by the kernel for 50 ms a second all the same, unless that was switched off (`kernel.sched_rt_runtime_us`).
+/// The bare system call, because musl's function refuses.
+///
+/// # Errors
+/// `PermissionDenied` without the privilege (`CAP_SYS_NICE`), `Unsupported` outside Linux.
+pub fn realtime() -> io::Result<()> {
+    let priority = 10_i32;
     // SAFETY: the kernel reads a struct of this one number, which outlives the call; 0 is the calling thread.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
@@ -194,13 +199,20 @@ pub(crate) fn first_in_first_out(priority: i32) -> io::Result<()> {
 }
 
 /// Keeps all memory of the process, present and future, from being paged out.
-pub(crate) fn lock_memory() -> io::Result<()> {
+///
+/// # Errors
+/// Without the privilege (`CAP_IPC_LOCK`) or with too low a limit, and (`Unsupported`) outside Linux.
+pub fn lock_memory() -> io::Result<()> {
     // SAFETY: takes flags only.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
 }
 
-/// Gives the calling thread this weight among ordinary ones, -20 (most) to 19.
-pub(crate) fn nice(value: i32) -> io::Result<()> {
+/// Gives the calling thread the most weight among ordinary threads (nice -20), so that it is seldom made to wait. Not a
+/// real-time policy: the kernel stops those for 50 ms a second when they never sleep.
+///
+/// # Errors
+/// `PermissionDenied` without the privilege (`CAP_SYS_NICE`), `Unsupported` outside Linux.
+pub fn hurry() -> io::Result<()> {
     // SAFETY: takes no pointers; on Linux 0 is the calling thread.
-    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) }).map(drop)
+    check(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) }).map(drop)
 }
