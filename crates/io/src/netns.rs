@@ -5,6 +5,7 @@
 //! (ioctl) rather than the `ip` program: half a dozen calls, and no program that has to be installed.
 
 use crate::host::interface_errors;
+pub use crate::sys::space::kill as signal;
 use crate::sys::space::{self, Ask};
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -62,7 +63,7 @@ impl Namespace {
         let (file, parent) = (self.file.try_clone()?, std::process::id());
         let prepare = move || {
             space::die_with(parent)?;
-            space::unblock_all()?;
+            space::set_mask(libc::SIG_SETMASK, &[])?;
             space::enter_network(file.as_fd())
         };
         // SAFETY: between fork and exec only these three run. Each is a few system calls on values that exist already;
@@ -89,14 +90,6 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Re
         Ok(result) => result,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-}
-
-/// Sends a process a signal.
-///
-/// # Errors
-/// When there is no such process, or it may not be signalled.
-pub fn signal(process: u32, number: i32) -> io::Result<()> {
-    space::kill(process, number)
 }
 
 /// An interface of the namespace that the calling thread is in.

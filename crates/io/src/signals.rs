@@ -33,15 +33,14 @@ impl Signals {
     /// # Errors
     /// When one is not a signal's number.
     pub fn hold(numbers: &[i32]) -> io::Result<Self> {
-        space::block(numbers)?;
+        space::set_mask(libc::SIG_BLOCK, numbers)?;
         Ok(Signals(numbers.to_vec()))
     }
 
     /// Waits for the next, `ns` nanoseconds at most (`None`: for ever). `None` when none came, or the wait was
     /// interrupted.
     pub fn wait(&self, ns: Option<u64>) -> io::Result<Option<Signal>> {
-        let came = space::wait_signal(&self.0, ns)?;
-        Ok(came.map(|(number, from_kernel)| Signal { number, from_kernel }))
+        space::wait_signal(&self.0, ns)
     }
 }
 

@@ -2,6 +2,7 @@
 //! function.
 
 use super::linux::check;
+use crate::signals::Signal;
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::Ipv6Addr;
@@ -116,8 +117,11 @@ pub(crate) fn add_inet6(fd: BorrowedFd<'_>, index: i32, address: Ipv6Addr, prefi
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request) }).map(drop)
 }
 
-/// Sends a signal to a process.
-pub(crate) fn kill(process: u32, signal: i32) -> io::Result<()> {
+/// Sends a process a signal.
+///
+/// # Errors
+/// When there is no such process, or it may not be signalled.
+pub fn kill(process: u32, signal: i32) -> io::Result<()> {
     let process = libc::pid_t::try_from(process).ok().filter(|p| *p > 1);
     let process = process.ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: takes no pointers; the number is that of one process, neither a group's nor everybody's.
@@ -136,30 +140,20 @@ fn set(signals: &[i32]) -> io::Result<libc::sigset_t> {
     Ok(unsafe { set.assume_init() })
 }
 
-/// Holds these signals back from the calling thread and those it starts from now on.
-pub(crate) fn block(signals: &[i32]) -> io::Result<()> {
+/// Changes which signals are held back from the calling thread and those it starts from now on: `SIG_BLOCK` adds these, with
+/// `SIG_SETMASK` there are no others. Fit to be called between fork and exec.
+pub(crate) fn set_mask(how: i32, signals: &[i32]) -> io::Result<()> {
     let set = set(signals)?;
     // SAFETY: the kernel reads the set, which outlives the call; the old one is not asked for.
-    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, null_mut()) } {
+    match unsafe { libc::pthread_sigmask(how, &raw const set, null_mut()) } {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
-/// Lets all signals through to the calling thread. Fit to be called between fork and exec.
-pub(crate) fn unblock_all() -> io::Result<()> {
-    let set = set(&[])?;
-    // SAFETY: the kernel reads the set, which outlives the call; the old one is not asked for.
-    match unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const set, null_mut()) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
-}
-
-/// Waits for one of these (blocked) signals, `ns` nanoseconds at most (`None`: for ever): its number, and whether the
-/// kernel sent it (as for Ctrl-C on a terminal) rather than a process. `None` when the time is over or the wait was
-/// interrupted.
-pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option<(i32, bool)>> {
+/// Waits for one of these (blocked) signals, `ns` nanoseconds at most (`None`: for ever). `None` when the time is over or the
+/// wait was interrupted.
+pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option<Signal>> {
     let set = set(signals)?;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let result = match ns {
@@ -177,7 +171,7 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
         Ok(number) => {
             // SAFETY: plain integers and pointers that are never dereferenced; zeros are a valid value.
             let info = unsafe { info.assume_init() };
-            Ok(Some((number, info.si_code == libc::SI_KERNEL)))
+            Ok(Some(Signal { number, from_kernel: info.si_code == libc::SI_KERNEL }))
         }
         Err(e) if matches!(e.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => Ok(None),
         Err(e) => Err(e),
