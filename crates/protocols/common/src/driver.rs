@@ -1,6 +1,7 @@
 //! What every session does alike: it asks for one thing after the other, tells its user what happens, and ends with a status.
 
 use crate::counted::Intervals;
+use crate::quota::Lines;
 use metrics::{Group, Mono, Tally};
 use model::{Event, Level, Phase, Status, Totals};
 use std::collections::{HashSet, VecDeque};
@@ -21,6 +22,8 @@ pub struct Driver {
     /// Why, unless it is complete.
     pub reason: Option<String>,
     notices: HashSet<String>,
+    /// Lines about newcomers for whom others had to give way.
+    crowd: Lines,
 }
 
 impl Driver {
@@ -33,6 +36,7 @@ impl Driver {
             status: Status::Complete,
             reason: None,
             notices: HashSet::new(),
+            crowd: Lines::default(),
         }
     }
 
@@ -83,6 +87,15 @@ impl Driver {
     /// Tells the user something.
     pub fn notice(&mut self, level: Level, text: impl Into<String>) {
         self.ask(Event::Notice { level, text: text.into() });
+    }
+
+    /// Tells, at most once a minute, that `n` more connections which said nothing had to give way.
+    pub fn crowded(&mut self, now: Mono, n: u64) {
+        if let Some(before) = self.crowd.due(now) {
+            let n = n.saturating_add(before);
+            let text = format!("too many connections that say nothing: {n} had to give way to newer ones");
+            self.notice(Level::Warning, text);
+        }
     }
 
     /// Passes on what flows have told: the same notice once, and not without end.

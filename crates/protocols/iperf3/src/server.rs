@@ -145,8 +145,6 @@ pub struct Server {
     /// When the last test ended, or the server began.
     quiet: Mono,
     driver: Driver,
-    /// Lines about newcomers for whom others had to give way.
-    crowd: Lines,
     /// Warnings by address: some, then one a minute.
     warnings: ByAddress<(u32, Lines)>,
     stopping: bool,
@@ -174,7 +172,6 @@ impl Server {
             ended: 0,
             quiet: now,
             driver,
-            crowd: Lines::default(),
             warnings: ByAddress::default(),
             stopping: false,
             interrupted: false,
@@ -228,7 +225,7 @@ impl Server {
         if silent.len() >= MOST_SILENT
             && let Some(oldest) = to_give_way(silent)
         {
-            self.crowded(cx.now, 1);
+            self.driver.crowded(cx.now, 1);
             self.deny(cx, oldest);
         }
         self.tests.insert(link, test);
@@ -256,15 +253,6 @@ impl Server {
         let same = known().filter(|(_, t)| t.path.peer.ip().to_canonical() == address).count();
         let limits = &self.plan.options.limits;
         same >= usize::clamped(limits.per_address) || known().count() >= usize::clamped(limits.tests)
-    }
-
-    /// `n` connections that had not introduced themselves were closed for newer ones.
-    fn crowded(&mut self, now: Mono, n: u64) {
-        if let Some(before) = self.crowd.due(now) {
-            let n = n.saturating_add(before);
-            let text = format!("too many connections that say nothing: {n} had to give way to newer ones");
-            self.driver.notice(Level::Warning, text);
-        }
     }
 
     /// A cookie has come.
@@ -386,7 +374,7 @@ impl Server {
             Heard::Own(Posted::Standing(standing)) => self.standing(cx, &standing),
             Heard::Own(Posted::Visit(path, cookie)) => self.meet(cx, path, cookie),
             Heard::Own(Posted::Joined { group, when, path }) => self.joined(cx, group, when, path),
-            Heard::Told(Told::GaveWay(n)) => self.crowded(cx.now, n),
+            Heard::Told(Told::GaveWay(n)) => self.driver.crowded(cx.now, n),
             Heard::Told(Told::Event(event)) => self.driver.told(event),
             _ => {}
         }

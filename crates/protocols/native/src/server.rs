@@ -195,8 +195,6 @@ pub struct Server {
     sessions: u64,
     driver: Driver,
     named: HashSet<(IpAddr, Guess)>,
-    /// Limits the lines about connections dropped in favour of new ones.
-    crowd: Lines,
     /// Handshakes, and lines about failed ones, by address.
     handshakes: ByAddress<(Rate, Lines)>,
     /// Lines about lost sessions by address.
@@ -252,7 +250,6 @@ impl Server {
             sessions: 0,
             driver,
             named: HashSet::new(),
-            crowd: Lines::default(),
             handshakes: ByAddress::default(),
             lost: ByAddress::default(),
             ending: None,
@@ -385,7 +382,7 @@ impl Server {
     /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
     fn note(&mut self, now: Mono, message: transport::Message) {
         match hear(message) {
-            Heard::Told(Told::GaveWay(n)) => self.crowded(now, n),
+            Heard::Told(Told::GaveWay(n)) => self.driver.crowded(now, n),
             Heard::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
             Heard::Own(Posted::Track(track)) => {
                 if let Some(link) = track.group.and_then(|group| self.link_of(group)) {
@@ -513,17 +510,6 @@ impl Server {
         if spent && self.ending.is_none() {
             self.driver.notice(Level::Info, "the limit of connections is reached".to_owned());
             self.ending = Some(Mono(u64::MAX));
-        }
-    }
-
-    /// `n` connections that had not introduced themselves were closed for newer ones.
-    fn crowded(&mut self, now: Mono, n: u64) {
-        if let Some(before) = self.crowd.due(now) {
-            let n = n.saturating_add(before);
-            self.driver.notice(
-                Level::Warning,
-                format!("too many connections that say nothing: {n} had to give way to newer ones"),
-            );
         }
     }
 

@@ -28,7 +28,7 @@ impl Server {
         if silent.len() >= MOST_SILENT
             && let Some(oldest) = to_give_way(silent)
         {
-            self.crowded(cx.now, 1);
+            self.driver.crowded(cx.now, 1);
             self.refuse(cx, oldest, "too many clients are just arriving: try again");
         }
         let client = ClientState {
