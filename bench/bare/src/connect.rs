@@ -8,7 +8,9 @@ use io::host::Reading;
 use io::{Clock, Listener, Reactor, Stream};
 use metrics::{Mono, SECOND};
 use std::sync::mpsc::Sender;
-use transport::{Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit};
+use transport::{
+    Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit, Trigger,
+};
 
 const LISTENER: u64 = u64::MAX - 1;
 /// Connections accepted in a row before the others get their turn; as in the engine.
@@ -42,7 +44,7 @@ fn answer(listener: &Listener) -> Outcome<()> {
     let clock = Clock::new();
     let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
     let watching = |e| format!("cannot watch: {e}");
-    reactor.watch_level(listener, LISTENER).map_err(watching)?;
+    reactor.watch(listener, LISTENER, Trigger::Level).map_err(watching)?;
     let mut links: Vec<Option<Stream>> = Vec::new();
     let mut free: Vec<usize> = Vec::new();
     let mut fresh: Vec<usize> = Vec::new();
@@ -84,7 +86,7 @@ fn answer(listener: &Listener) -> Outcome<()> {
                 links[index] = None;
                 free.push(index);
             } else if let Some(stream) = &links[index] {
-                reactor.watch(stream, index as u64).map_err(watching)?;
+                reactor.watch(stream, index as u64, Trigger::Edges).map_err(watching)?;
             }
         }
     }
@@ -169,7 +171,9 @@ fn connect(plan: &Plan, slots: usize, end: Mono) -> Outcome<u64> {
         for index in fresh.drain(..) {
             let Some(call) = &calls[index] else { continue };
             if !call.asked || !call.is_answered(&clock)? {
-                reactor.watch(&call.stream, index as u64).map_err(|e| format!("cannot watch: {e}"))?;
+                reactor
+                    .watch(&call.stream, index as u64, Trigger::Edges)
+                    .map_err(|e| format!("cannot watch: {e}"))?;
             } else if let Some(call) = calls[index].take() {
                 call.close(plan.rst);
                 idle.push(index);

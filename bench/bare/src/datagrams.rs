@@ -10,7 +10,9 @@ use metrics::{Dist, Mono, SECOND};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
-use transport::{Arena, DatagramSocket as _, Got, Net as _, Read, Ready, SocketSettings, Target, Transmit};
+use transport::{
+    Arena, DatagramSocket as _, Got, Net as _, Read, Ready, SocketSettings, Target, Transmit, Trigger,
+};
 
 /// Bytes of the number and the time.
 pub(crate) const HEADER: usize = 16;
@@ -135,7 +137,7 @@ impl Receiving {
 fn receive(plan: &Plan, sockets: &mut [Udp]) -> Outcome<Moved> {
     let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
     for (key, udp) in (0..).zip(&*sockets) {
-        reactor.watch(udp, key).map_err(|e| format!("cannot watch: {e}"))?;
+        reactor.watch(udp, key, Trigger::Edges).map_err(|e| format!("cannot watch: {e}"))?;
     }
     let compared = if plan.verify == Verify::Compare { plan.buffer - HEADER } else { 0 };
     let mut work = Receiving {
@@ -190,7 +192,7 @@ fn send(plan: &Plan, worker: usize) -> Outcome<Moved> {
     for (key, to) in (0..).zip(addresses(plan, worker)) {
         let udp = Udp::connect(&Target { to, from: None }, &settings(plan))
             .map_err(|fault| format!("cannot connect to {to}: {fault}"))?;
-        reactor.watch(&udp, key).map_err(|e| format!("cannot watch: {e}"))?;
+        reactor.watch(&udp, key, Trigger::Edges).map_err(|e| format!("cannot watch: {e}"))?;
         sockets.push(Out { udp, next: 0 });
     }
     let segments = sockets.first().map_or(1, |out| plan.segments.min(out.udp.segments())).max(1);

@@ -9,7 +9,9 @@ use std::io::{Read as _, Write as _};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
-use transport::{Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit};
+use transport::{
+    Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit, Trigger,
+};
 
 const LISTENER: u64 = u64::MAX - 1;
 /// Connections accepted in a row before the others get their turn; as in the engine.
@@ -32,7 +34,7 @@ fn answer(listener: &Listener) -> Outcome<()> {
     let clock = Clock::new();
     let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
     let watching = |e| format!("cannot watch: {e}");
-    reactor.watch_level(listener, LISTENER).map_err(watching)?;
+    reactor.watch(listener, LISTENER, Trigger::Level).map_err(watching)?;
     let mut links: Vec<(Stream, u8)> = Vec::new();
     let (mut events, mut arena): (Vec<Ready>, _) = (Vec::new(), Arena::new(0));
     loop {
@@ -48,7 +50,7 @@ fn answer(listener: &Listener) -> Outcome<()> {
                 let Some((stream, _)) = listener.accept().map_err(|f| format!("cannot accept: {f}"))? else {
                     break;
                 };
-                reactor.watch(&stream, links.len() as u64).map_err(watching)?;
+                reactor.watch(&stream, links.len() as u64, Trigger::Edges).map_err(watching)?;
                 let mut link = (stream, 0);
                 take(&mut link, &mut arena, &clock)?;
                 links.push(link);
@@ -108,7 +110,7 @@ fn open(plan: &Plan, slots: usize) -> Outcome<Vec<Stream>> {
             let at = links.len();
             // On fast paths the handshake is over by now.
             sent[at] = send(&stream, &mut arena, &clock)?;
-            reactor.watch(&stream, at as u64).map_err(|e| format!("cannot watch: {e}"))?;
+            reactor.watch(&stream, at as u64, Trigger::Edges).map_err(|e| format!("cannot watch: {e}"))?;
             links.push(stream);
         }
         reactor.wait(None, &clock, &mut events).map_err(|e| format!("waiting failed: {e}"))?;

@@ -10,7 +10,9 @@ use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
-use transport::{Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit};
+use transport::{
+    Arena, Got, ListenerSocket as _, Net, Read, Ready, StreamSocket as _, Target, Transmit, Trigger,
+};
 
 /// The reactor is asked at least this often while something is ready, ns; as in the engine.
 const LOOK_AFTER: u64 = 100_000;
@@ -74,7 +76,7 @@ fn receive(plan: &Plan, listener: &Listener, expected: usize) -> Outcome<Moved> 
     let clock = Clock::new();
     let mut reactor = Reactor::new().map_err(|e| format!("no reactor: {e}"))?;
     let watching = |e| format!("cannot watch: {e}");
-    reactor.watch_level(listener, LISTENER).map_err(watching)?;
+    reactor.watch(listener, LISTENER, Trigger::Level).map_err(watching)?;
     let mut links: Vec<Option<Link>> = Vec::new();
     let mut queue: VecDeque<usize> = VecDeque::new();
     let mut events: Vec<Ready> = Vec::new();
@@ -120,7 +122,7 @@ fn receive(plan: &Plan, listener: &Listener, expected: usize) -> Outcome<Moved> 
         for event in events.drain(..) {
             if event.key == LISTENER {
                 while let Some((stream, _)) = listener.accept().map_err(|f| format!("cannot accept: {f}"))? {
-                    reactor.watch(&stream, links.len() as u64).map_err(watching)?;
+                    reactor.watch(&stream, links.len() as u64, Trigger::Edges).map_err(watching)?;
                     links.push(Some(Link::new(stream)));
                 }
                 if links.len() >= expected {
@@ -155,7 +157,7 @@ fn send(plan: &Plan, to: SocketAddr, connections: usize) -> Outcome<Moved> {
     for index in 0..connections {
         let (stream, _) = Stream::connect(&Target { to, from: None }, &plan.settings)
             .map_err(|fault| format!("cannot connect to {to}: {fault}"))?;
-        reactor.watch(&stream, index as u64).map_err(|e| format!("cannot watch: {e}"))?;
+        reactor.watch(&stream, index as u64, Trigger::Edges).map_err(|e| format!("cannot watch: {e}"))?;
         links.push(Link::new(stream));
     }
     let first = clock.now();

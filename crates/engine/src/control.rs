@@ -15,7 +15,7 @@ use std::ops::Range;
 use transport::{
     Action, Attached, Clock as _, Deed, End, Fault, Got, GroupPlan, Held, Input, Interrupt, Link, LinkSource,
     Mail, Net as _, Order, Park, Part, Platform, Reactor as _, Read, Ready, Receiver as _, Sender as _,
-    Session, SocketSettings, StreamSocket as _, Target, Task, Watch as _,
+    Session, SocketSettings, StreamSocket as _, Target, Task, Trigger, Watch as _,
 };
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
@@ -412,7 +412,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     fn enter(&mut self, stream: P::Stream, key: Option<u32>) -> Option<Link> {
         let id = self.next_link;
         self.next_link += 1;
-        stream.watch(&self.reactor, id).ok()?;
+        stream.watch(&self.reactor, id, Trigger::Edges).ok()?;
         let out = Outgoing::default();
         let entry = ControlLink { stream, key, out, closing: None, unread: false, process: None };
         self.links.insert(id, entry);

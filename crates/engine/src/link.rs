@@ -26,15 +26,6 @@ impl<P: Platform> Socket<P> {
         }
     }
 
-    /// Lets the reactor tell when it can be read, and when it can be sent to: of a UDP socket, which is hardly ever full, only
-    /// when asked `to_send`.
-    pub(crate) fn watch(&self, reactor: &P::Reactor, key: Key, to_send: bool) -> std::io::Result<()> {
-        match self {
-            Socket::Datagram(udp) if !to_send => udp.watch_reading(reactor, key.0),
-            socket => socket.as_watch().watch(reactor, key.0),
-        }
-    }
-
     /// What the kernel knows about a connection.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         let Socket::Stream(stream) = self else { return None };

@@ -9,7 +9,7 @@ use metrics::Clamped as _;
 use model::Finding;
 use transport::{
     Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _, Task,
-    Watch as _,
+    Trigger, Watch as _,
 };
 
 /// Bytes that are read at once.
@@ -43,7 +43,9 @@ impl<P: Platform> Member<P> {
     ) -> Result<Self, EngineError> {
         let system = |what| move |source| EngineError::System { what, source };
         let reactor = platform.reactor().map_err(system("making a reactor"))?;
-        stream.watch(&reactor, 1).map_err(system("watching the process that has the session"))?;
+        stream
+            .watch(&reactor, 1, Trigger::Edges)
+            .map_err(system("watching the process that has the session"))?;
         let workers = Workers::start(platform, &mut setup, &reactor)?;
         Ok(Member {
             reactor,

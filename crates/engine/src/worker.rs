@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use transport::{
     Cause, Clock as _, Defect, FlowEvent, Held, Mail, Order, Park, Platform, Reactor as _, Ready,
-    Receiver as _, Sender as _, SocketSettings, Task, Violation, Wake as _, Watch as _,
+    Receiver as _, Sender as _, SocketSettings, Task, Trigger, Violation, Wake as _, Watch as _,
 };
 use unsolicited::Memory;
 
@@ -359,7 +359,7 @@ impl<P: Platform> Worker<P> {
     fn listen(&mut self) {
         self.watch_listeners();
         for (i, socket) in self.config.datagrams.iter().enumerate() {
-            if let Err(error) = socket.watch_level(&self.reactor, DATAGRAMS + u64::clamped(i)) {
+            if let Err(error) = socket.watch(&self.reactor, DATAGRAMS + u64::clamped(i), Trigger::Level) {
                 self.report(Finding::Trouble(format!("cannot watch a UDP socket: {error}")));
             }
         }
@@ -367,7 +367,7 @@ impl<P: Platform> Worker<P> {
 
     fn watch_listeners(&mut self) {
         for (i, listener) in self.config.listeners.iter().enumerate() {
-            if let Err(error) = listener.watch_level(&self.reactor, LISTENERS + u64::clamped(i)) {
+            if let Err(error) = listener.watch(&self.reactor, LISTENERS + u64::clamped(i), Trigger::Level) {
                 self.report(Finding::Trouble(format!("cannot watch a listener: {error}")));
             }
         }

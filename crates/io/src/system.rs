@@ -6,7 +6,7 @@ use std::io;
 use std::sync::mpsc;
 use std::thread::{Builder, JoinHandle, sleep, yield_now};
 use std::time::Duration;
-use transport::{Fault, Park, Path, Platform, SocketSettings, Target, Task, Watch};
+use transport::{Fault, Park, Path, Platform, SocketSettings, Target, Task, Trigger, Watch};
 
 /// Stack of a thread, bytes.
 const STACK: usize = 512 * 1024;
@@ -121,18 +121,8 @@ macro_rules! watch {
     ($($socket:ty),*) => {$(
         impl Watch<System> for $socket {
             #[inline]
-            fn watch(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
-                reactor.watch(self, key)
-            }
-
-            #[inline]
-            fn watch_reading(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
-                reactor.watch_reading(self, key)
-            }
-
-            #[inline]
-            fn watch_level(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
-                reactor.watch_level(self, key)
+            fn watch(&self, reactor: &Reactor, key: u64, trigger: Trigger) -> io::Result<()> {
+                reactor.watch(self, key, trigger)
             }
 
             #[inline]

@@ -6,6 +6,7 @@ use metrics::SECOND;
 use std::net::SocketAddr;
 use transport::{
     Fault, Got, ListenerSocket as _, Net as _, Path, Read, Ready, SocketSettings, StreamSocket as _, Target,
+    Trigger,
 };
 
 /// Longer than anything takes on loopback, even on a loaded machine.
@@ -44,7 +45,7 @@ pub(crate) fn writable(what: &impl Watchable) {
 fn until(what: &impl Watchable, enough: impl Fn(&Ready) -> bool) {
     let (mut reactor, clock, mut out) = (Reactor::new().unwrap(), Clock::new(), Vec::new());
     let deadline = clock.now().plus(PATIENCE);
-    reactor.watch(what, 1).unwrap();
+    reactor.watch(what, 1, Trigger::Edges).unwrap();
     while !out.iter().any(&enough) {
         assert!(clock.now() < deadline, "nothing happened");
         reactor.rearm(what, 1, true, true).unwrap();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use transport::{Reactor as _, Wake as _};
+use transport::{Reactor as _, Trigger, Wake as _};
 
 /// The devices' name, in both namespaces.
 const NAME: &str = "lab0";
@@ -55,7 +55,7 @@ impl Lab {
         ];
         let reactor = Reactor::new().map_err(LabError::system("making a reactor"))?;
         for (key, device) in (0..).zip(&devices) {
-            reactor.watch_level(device, key).map_err(LabError::system("watching a device"))?;
+            reactor.watch(device, key, Trigger::Level).map_err(LabError::system("watching a device"))?;
         }
         let clock = Clock::new();
         let (origin, waker) = (clock.now(), reactor.waker());

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use transport::{
     Arena, Clock as _, Got, Net as _, Park, Platform as _, Read, Ready, SocketSettings, StreamSocket, Target,
-    Task, Transmit, Watch as _,
+    Task, Transmit, Trigger, Watch as _,
 };
 
 /// Action of a raw peer.
@@ -145,7 +145,7 @@ impl Task<Sim> for RawTask {
         let socket = match self.socket.take() {
             Some(socket) => socket,
             None => match self.sim.connect(&self.target, &SocketSettings::default()) {
-                Ok((socket, _)) if socket.watch(&self.reactor, 1).is_ok() => socket,
+                Ok((socket, _)) if socket.watch(&self.reactor, 1, Trigger::Edges).is_ok() => socket,
                 _ => {
                     self.ended(HungUp::Refused);
                     return Park::Done;

@@ -9,7 +9,7 @@ use metrics::Mono;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use transport::{Deed, Fault, Path, Ready, SocketSettings, Watch};
+use transport::{Deed, Fault, Path, Ready, SocketSettings, Trigger, Watch};
 
 /// Too many open files, as Linux numbers it.
 const EMFILE: i32 = 24;
@@ -20,13 +20,6 @@ pub(super) const MOMENT: u64 = 2_000;
 pub struct Socket {
     pub(super) sim: Sim,
     pub(super) id: u64,
-}
-
-impl Socket {
-    fn register(&self, reactor: &SimReactor, key: u64, writes: bool, level: bool) -> io::Result<()> {
-        self.sim.with(|world| world.watch(self.id, Watching { reactor: reactor.id, key, writes, level }));
-        Ok(())
-    }
 }
 
 impl Drop for Socket {
@@ -186,16 +179,10 @@ impl World {
 }
 
 impl Watch<Sim> for Socket {
-    fn watch(&self, reactor: &SimReactor, key: u64) -> io::Result<()> {
-        self.register(reactor, key, true, false)
-    }
-
-    fn watch_reading(&self, reactor: &SimReactor, key: u64) -> io::Result<()> {
-        self.register(reactor, key, false, false)
-    }
-
-    fn watch_level(&self, reactor: &SimReactor, key: u64) -> io::Result<()> {
-        self.register(reactor, key, false, true)
+    fn watch(&self, reactor: &SimReactor, key: u64, trigger: Trigger) -> io::Result<()> {
+        let (writes, level) = (trigger == Trigger::Edges, trigger == Trigger::Level);
+        self.sim.with(|world| world.watch(self.id, Watching { reactor: reactor.id, key, writes, level }));
+        Ok(())
     }
 
     fn rearm(&self, _: &SimReactor, _: u64, _: bool, _: bool) -> io::Result<()> {

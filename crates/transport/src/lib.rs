@@ -30,7 +30,7 @@ pub use interrupt::{Attached, Interrupt};
 pub use model::{CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings};
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
-    Reactor, Ready, Receiver, Sender, StreamSocket, Task, Wake, Watch,
+    Reactor, Ready, Receiver, Sender, StreamSocket, Task, Trigger, Wake, Watch,
 };
 pub use session::{Action, GroupPlan, Input, Key, Link, Order, Part, Replica, Session, WHEN_TOLD, Wait};
 pub use sockets::UdpEffective;

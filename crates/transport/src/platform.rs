@@ -195,14 +195,21 @@ pub trait Reactor: Send {
     fn rung(&self) -> bool;
 }
 
+/// When a watched socket is reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// Each time it becomes readable or writable.
+    Edges,
+    /// Each time it becomes readable. A UDP socket becomes writable after each datagram that has left, full or not.
+    ReadEdges,
+    /// At every wait for as long as it is readable.
+    Level,
+}
+
 /// A socket that a reactor can watch. Until it is watched, nothing is reported of it.
 pub trait Watch<P: Platform> {
-    /// Reports under `key` each time the socket becomes readable or writable (edges), and what it is ready for already.
-    fn watch(&self, reactor: &P::Reactor, key: u64) -> io::Result<()>;
-    /// The same for readability alone.
-    fn watch_reading(&self, reactor: &P::Reactor, key: u64) -> io::Result<()>;
-    /// Reports under `key` at every wait for as long as the socket is readable (level).
-    fn watch_level(&self, reactor: &P::Reactor, key: u64) -> io::Result<()>;
+    /// Reports the socket under `key` at this trigger, and what it is ready for already. Watching again changes both.
+    fn watch(&self, reactor: &P::Reactor, key: u64, trigger: Trigger) -> io::Result<()>;
     /// Asks for the next event after one was reported, on systems that report one only.
     ///
     /// # Errors

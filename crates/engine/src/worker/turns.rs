@@ -6,7 +6,7 @@ use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Clamped, Ending, Group, Mono};
 use transport::{
     Can, Cause, Clock as _, Deed, Defect, End, Fault, FlowEvent, Interest, Platform, Read, Sender as _,
-    StreamSocket as _, Wake as _, When,
+    StreamSocket as _, Trigger, Wake as _, When,
 };
 
 /// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
@@ -35,9 +35,11 @@ impl<P: Platform> Worker<P> {
     pub(super) fn watch(&mut self, key: Key) {
         let Some(link) = self.links.get(key) else { return };
         if link.unwatched() {
+            // A UDP socket is hardly ever full.
             let to_send = matches!(link.socket, Socket::Stream(_)) || !link.can.send;
             (link.state.watched, link.state.watched_to_send) = (true, to_send);
-            if let Err(error) = link.socket.watch(&self.reactor, key, to_send) {
+            let trigger = if to_send { Trigger::Edges } else { Trigger::ReadEdges };
+            if let Err(error) = link.socket.as_watch().watch(&self.reactor, key.0, trigger) {
                 let fault = Fault { deed: Deed::Open, errno: error.raw_os_error().unwrap_or(0) };
                 self.close(key, Err(Cause::Fault(fault)), true);
             }

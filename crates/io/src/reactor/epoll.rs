@@ -10,7 +10,7 @@ use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use transport::{Reactor as _, Ready, Wake};
+use transport::{Reactor as _, Ready, Trigger, Wake};
 
 /// The key under which the waker is registered.
 const WAKER: u64 = u64::MAX;
@@ -39,24 +39,26 @@ impl Reactor {
         Ok(Reactor { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], waker })
     }
 
-    /// Reports under `key` whenever `what` becomes readable or writable: once per change. What it is ready for already
-    /// is reported by the next [`Reactor::wait`]. Watching again changes the key and reports anew.
+    /// Reports `what` under `key` at this trigger. What it is ready for already is reported by the next [`Reactor::wait`].
+    /// Watching again changes both and reports anew.
     ///
     /// # Errors
     /// When the kernel refuses, or `key` is `u64::MAX`, which is the reactor's own.
-    pub fn watch(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
-        self.register(what, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, key)
-    }
-
-    /// The same for readability alone, until it is watched by [`Reactor::watch`]. A UDP socket is told to be writable again after
-    /// each datagram that has left, full or not.
-    pub fn watch_reading(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
-        self.register(what, EPOLLIN | EPOLLRDHUP | EPOLLET, key)
-    }
-
-    /// Reports under `key` at every wait for as long as `what` (a listener) is readable.
-    pub fn watch_level(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
-        self.register(what, EPOLLIN, key)
+    pub fn watch(&self, what: &impl Watchable, key: u64, trigger: Trigger) -> io::Result<()> {
+        let events = match trigger {
+            Trigger::Edges => EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
+            Trigger::ReadEdges => EPOLLIN | EPOLLRDHUP | EPOLLET,
+            Trigger::Level => EPOLLIN,
+        };
+        if key == WAKER {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        match linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, what.as_fd(), events, key) {
+            Err(e) if e.raw_os_error() == Some(libc::EEXIST) => {
+                linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, what.as_fd(), events, key)
+            }
+            result => result,
+        }
     }
 
     /// Asks for the next event after one was reported; not needed on Linux, where it does nothing.
@@ -105,18 +107,6 @@ impl Reactor {
         }
         self.woken();
         Ok(())
-    }
-
-    fn register(&self, what: &impl Watchable, events: i32, key: u64) -> io::Result<()> {
-        if key == WAKER {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        match linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, what.as_fd(), events, key) {
-            Err(e) if e.raw_os_error() == Some(libc::EEXIST) => {
-                linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_MOD, what.as_fd(), events, key)
-            }
-            result => result,
-        }
     }
 }
 

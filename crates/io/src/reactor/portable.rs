@@ -10,7 +10,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use transport::{Reactor as _, Ready, Wake};
+use transport::{Reactor as _, Ready, Trigger, Wake};
 
 #[cfg(unix)]
 type Raw = std::os::fd::RawFd;
@@ -35,23 +35,27 @@ impl Reactor {
         Ok(Reactor { events: Events::new(), waker: Waker(Arc::new(bell)), watched: RefCell::default() })
     }
 
-    /// Reports under `key` when `what` is readable or writable: once, until [`Reactor::rearm`] asks for more. Watching
-    /// again changes the key.
+    /// Reports `what` under `key` at this trigger: at edges once, until [`Reactor::rearm`] asks for more. Watching again changes
+    /// both.
     ///
     /// # Errors
     /// When the system refuses, or `key` is `u64::MAX`.
-    pub fn watch(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
-        self.register(what, key, true, PollMode::Oneshot)
-    }
-
-    /// The same for readability alone.
-    pub fn watch_reading(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
-        self.register(what, key, false, PollMode::Oneshot)
-    }
-
-    /// Reports under `key` at every wait for as long as `what` (a listener) is readable; needs no rearming.
-    pub fn watch_level(&self, what: &impl Watchable, key: u64) -> io::Result<()> {
-        self.register(what, key, false, PollMode::Level)
+    pub fn watch(&self, what: &impl Watchable, key: u64, trigger: Trigger) -> io::Result<()> {
+        let interest = Event::new(event_key(key)?, true, trigger == Trigger::Edges);
+        let mode = if trigger == Trigger::Level { PollMode::Level } else { PollMode::Oneshot };
+        let source = raw(what);
+        if self.watched.borrow().contains(&source) {
+            return self.poller().modify_with_mode(what, interest, mode);
+        }
+        // SAFETY: `Watchable` demands that what is watched is forgotten before it is closed. Should a caller fail to do
+        // so, events of a reused descriptor would come under an old key; no memory is at stake.
+        let added = unsafe { self.poller().add_with_mode(source, interest, mode) };
+        match added {
+            Ok(()) => drop(self.watched.borrow_mut().insert(source)),
+            // It may have been entered before the system refused to watch it.
+            Err(_) => drop(self.poller().delete(what)),
+        }
+        added
     }
 
     /// Asks for the next event after one was reported.
@@ -122,23 +126,6 @@ impl Reactor {
 
     fn poller(&self) -> &Poller {
         &self.waker.0.poller
-    }
-
-    fn register(&self, what: &impl Watchable, key: u64, write: bool, mode: PollMode) -> io::Result<()> {
-        let interest = Event::new(event_key(key)?, true, write);
-        let source = raw(what);
-        if self.watched.borrow().contains(&source) {
-            return self.poller().modify_with_mode(what, interest, mode);
-        }
-        // SAFETY: `Watchable` demands that what is watched is forgotten before it is closed. Should a caller fail to do
-        // so, events of a reused descriptor would come under an old key; no memory is at stake.
-        let added = unsafe { self.poller().add_with_mode(source, interest, mode) };
-        match added {
-            Ok(()) => drop(self.watched.borrow_mut().insert(source)),
-            // It may have been entered before the system refused to watch it.
-            Err(_) => drop(self.poller().delete(what)),
-        }
-        added
     }
 }
 

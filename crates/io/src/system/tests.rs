@@ -44,7 +44,7 @@ fn waits_alone_resume_a_task_with_what_is_ready_now() {
     let parks = vec![Park::Run, Park::Wait(Some(past)), Park::Sleep(past), Park::Wait(None), Park::Done];
     let (mut task, logged) = script(parks);
     let listener = Listener::bind(here(), false, &SocketSettings::default()).unwrap();
-    Watch::<System>::watch_level(&listener, &task.reactor, 7).unwrap();
+    Watch::<System>::watch(&listener, &task.reactor, 7, Trigger::Level).unwrap();
     let to = Target { to: listener.local().unwrap(), from: None };
     let (stream, _) = crate::testing::connect(&to, &SocketSettings::default());
     drive(&mut task);

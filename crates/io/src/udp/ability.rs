@@ -42,7 +42,7 @@ mod linux {
     use std::io::IoSlice;
     use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
     use std::os::fd::AsFd as _;
-    use transport::{Arena, Transmit};
+    use transport::{Arena, Transmit, Trigger};
 
     /// Datagrams in one send that kernels are known to allow (`UDP_MAX_SEGMENTS`), highest first.
     const SEGMENTS: [usize; 3] = [128, 64, 16];
@@ -115,7 +115,7 @@ mod linux {
             return None;
         }
         let (mut reactor, clock, mut events) = (Reactor::new().ok()?, Clock::new(), Vec::new());
-        reactor.watch_level(remote, 1).ok()?;
+        reactor.watch(remote, 1, Trigger::Level).ok()?;
         reactor.wait(Some(clock.now().plus(PATIENCE)), &clock, &mut events).ok()?;
         let mut buffer = vec![0; 1 << 16];
         recv(remote.as_fd(), &mut buffer, &mut control, false, 0).ok()?;

@@ -14,7 +14,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use transport::{Got, Path, Received, Watch};
+use transport::{Got, Path, Received, Trigger, Watch};
 
 /// Datagrams that are dealt out in a row before those who wait for them get their turn.
 const AT_ONCE: usize = 64;
@@ -272,25 +272,12 @@ impl Udp {
 
 /// A peer's part is watched by its mailbox; the bound socket is watched by the system, and its mailbox beside it.
 impl Watch<System> for Udp {
-    fn watch(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
+    fn watch(&self, reactor: &Reactor, key: u64, trigger: Trigger) -> io::Result<()> {
         if let Some(mailbox) = self.mailbox() {
-            mailbox.watch(reactor, key, self.shared_peer().is_some(), false);
+            let write = trigger == Trigger::Edges && self.shared_peer().is_some();
+            mailbox.watch(reactor, key, write, trigger == Trigger::Level);
         }
-        if self.own_mailbox().is_some() { Ok(()) } else { reactor.watch(self, key) }
-    }
-
-    fn watch_reading(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
-        if let Some(mailbox) = self.mailbox() {
-            mailbox.watch(reactor, key, false, false);
-        }
-        if self.own_mailbox().is_some() { Ok(()) } else { reactor.watch_reading(self, key) }
-    }
-
-    fn watch_level(&self, reactor: &Reactor, key: u64) -> io::Result<()> {
-        if let Some(mailbox) = self.mailbox() {
-            mailbox.watch(reactor, key, false, true);
-        }
-        if self.own_mailbox().is_some() { Ok(()) } else { reactor.watch_level(self, key) }
+        if self.own_mailbox().is_some() { Ok(()) } else { reactor.watch(self, key, trigger) }
     }
 
     fn rearm(&self, reactor: &Reactor, key: u64, read: bool, write: bool) -> io::Result<()> {

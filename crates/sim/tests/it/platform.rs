@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use transport::{
     Arena, Clock, Deed, Fault, Got, ListenerSocket, Mail, Net, Park, Platform, Reactor, Read, Ready,
-    Receiver, Sender, Sent, SocketSettings, StreamSocket, Target, Task, Transmit, Wake, Watch,
+    Receiver, Sender, Sent, SocketSettings, StreamSocket, Target, Task, Transmit, Trigger, Wake, Watch,
 };
 
 const US: u64 = 1_000;
@@ -121,11 +121,11 @@ fn server(sim: &Sim, mut then: impl FnMut(&Sim, &Socket, &[Ready]) -> Park + Sen
     let mut accepted: Option<Socket> = None;
     spawn(&sim.clone(), move |reactor, ready| {
         if accepted.is_none() {
-            listener.watch_level(reactor, 1).unwrap();
+            listener.watch(reactor, 1, Trigger::Level).unwrap();
             accepted = listener.accept().unwrap().map(|(socket, _)| socket);
             if let Some(socket) = &accepted {
                 listener.forget(reactor).unwrap();
-                socket.watch(reactor, 2).unwrap();
+                socket.watch(reactor, 2, Trigger::Edges).unwrap();
             }
             return Park::Wait(None);
         }
@@ -151,7 +151,7 @@ fn a_connection_takes_a_round_trip_and_is_refused_where_none_listens() {
             let Some(socket) = &socket else {
                 begun = now;
                 let fresh = connect(&here);
-                fresh.watch(reactor, 1).unwrap();
+                fresh.watch(reactor, 1, Trigger::Edges).unwrap();
                 assert_eq!(fresh.connected(), Ok(None));
                 socket = Some(fresh);
                 return Park::Wait(None);
@@ -192,7 +192,7 @@ fn a_short_read_and_a_short_send_are_followed_by_an_edge() {
     spawn(&one, move |reactor, ready| {
         let Some(open) = &socket else {
             let fresh = connect(&here);
-            fresh.watch(reactor, 1).unwrap();
+            fresh.watch(reactor, 1, Trigger::Edges).unwrap();
             socket = Some(fresh);
             return Park::Wait(None);
         };
@@ -213,7 +213,7 @@ fn listeners_that_share_a_port_get_connections_by_their_addresses() {
         let (socket, told) = (other.listen(PORT).unwrap(), log.clone());
         let mut open = Vec::new();
         spawn(&other, move |reactor, _| {
-            socket.watch_level(reactor, 1).unwrap();
+            socket.watch(reactor, 1, Trigger::Level).unwrap();
             if let Some((accepted, path)) = socket.accept().unwrap() {
                 told.add((listener, path.peer.port()));
                 open.push(accepted);
@@ -242,7 +242,7 @@ fn without_descriptors_a_connection_waits_and_the_listener_stays_ready() {
     let told = log.clone();
     let mut open = Vec::new();
     spawn(&other, move |reactor, ready| {
-        listener.watch_level(reactor, 1).unwrap();
+        listener.watch(reactor, 1, Trigger::Level).unwrap();
         if ready.is_empty() {
             return Park::Wait(None);
         }
@@ -372,7 +372,7 @@ fn a_killed_process_leaves_its_connections_to_its_kernel() {
     spawn(&one, move |reactor, ready| {
         let Some(open) = &socket else {
             let fresh = connect(&here);
-            fresh.watch(reactor, 1).unwrap();
+            fresh.watch(reactor, 1, Trigger::Edges).unwrap();
             socket = Some(fresh);
             return Park::Wait(None);
         };

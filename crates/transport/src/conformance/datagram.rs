@@ -4,7 +4,7 @@ use super::ends::{Udp, plain, udp_pair};
 use super::{Ability, Bench, IN_USE, REFUSED, TOO_LONG, Watcher, anywhere, lacking, settle};
 use crate::{
     Clock as _, DatagramSocket as _, Deed, Fault, LONGEST_DATAGRAM, Net as _, Path, Platform as _, Read,
-    Sent, SocketSettings, Target, Watch as _,
+    Sent, SocketSettings, Target, Trigger, Watch as _,
 };
 use metrics::StampKind;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -132,7 +132,7 @@ pub fn each_datagram_is_reported<B: Bench>(bench: &B) {
     }
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     let mut watcher = Watcher::new(bench, &bench.server());
-    remote.socket.watch_reading(&watcher.reactor, 1).unwrap();
+    remote.socket.watch(&watcher.reactor, 1, Trigger::ReadEdges).unwrap();
     assert_eq!(watcher.quiet(), []);
     for _ in 0..3 {
         local.send(b"x");

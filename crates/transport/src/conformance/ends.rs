@@ -3,7 +3,7 @@
 use super::{Bench, ClockOf, ListenerOf, PATIENCE, StreamOf, UdpOf, Watcher, anywhere, settle};
 use crate::{
     Arena, Clock as _, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read,
-    Ready, Received, Sent, SocketSettings, StreamSocket as _, Target, Transmit, Watch,
+    Ready, Received, Sent, SocketSettings, StreamSocket as _, Target, Transmit, Trigger, Watch,
 };
 
 /// What a receive call brought.
@@ -69,7 +69,7 @@ pub(super) fn until<B: Bench>(
     enough: impl Fn(&Ready) -> bool,
 ) -> Ready {
     let mut watcher = Watcher::new(bench, platform);
-    socket.watch(&watcher.reactor, 1).unwrap();
+    socket.watch(&watcher.reactor, 1, Trigger::Edges).unwrap();
     let deadline = watcher.clock.now().plus(PATIENCE);
     let ready = loop {
         if let Some(ready) = watcher.next().into_iter().find(&enough) {

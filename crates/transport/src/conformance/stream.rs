@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Clock as _, Deed, Fault, ListenerSocket as _, Net as _, Path, Platform as _, Read, Sent, SocketSettings,
-    StreamSocket as _, Target, Watch as _,
+    StreamSocket as _, Target, Trigger, Watch as _,
 };
 use metrics::SECOND;
 use std::net::SocketAddr;
@@ -44,7 +44,7 @@ pub fn a_connection_under_way_is_writable_when_it_is_up<B: Bench>(bench: &B) {
     let platform = bench.client();
     let mut watcher = Watcher::new(bench, &platform);
     let (stream, up) = platform.connect(&to, &SocketSettings::default()).unwrap();
-    stream.watch(&watcher.reactor, 1).unwrap();
+    stream.watch(&watcher.reactor, 1, Trigger::Edges).unwrap();
     assert!(!up || stream.connected().unwrap().is_some());
     let first = watcher.next();
     assert!(matches!(first[..], [ready] if ready.writable && !ready.readable && !ready.hangup), "{first:?}");

@@ -4,7 +4,7 @@ use super::ends::{connect, listener};
 use super::{Ability, Bench, ListenerOf, PATIENCE, Watcher};
 use crate::{
     Clock as _, Join as _, ListenerSocket as _, Mail, Net as _, Park, Platform, Reactor as _, Read, Ready,
-    Receiver as _, Sender as _, SocketSettings, StreamSocket as _, Task, Wake as _, Watch as _,
+    Receiver as _, Sender as _, SocketSettings, StreamSocket as _, Task, Trigger, Wake as _, Watch as _,
 };
 use metrics::Mono;
 use std::io;
@@ -270,7 +270,7 @@ impl<P: Platform> Task<P> for Echo<P> {
     fn step(&mut self) -> Park {
         if !self.watched {
             self.watched = true;
-            self.listener.watch_level(&self.reactor, LISTENER).unwrap();
+            self.listener.watch(&self.reactor, LISTENER, Trigger::Level).unwrap();
         }
         if self.over { Park::Done } else { Park::Wait(None) }
     }
@@ -284,7 +284,7 @@ impl<P: Platform> Task<P> for Echo<P> {
             match (ready.key, &self.stream) {
                 (LISTENER, None) => {
                     let Some((stream, _)) = self.listener.accept().unwrap() else { continue };
-                    stream.watch(&self.reactor, STREAM).unwrap();
+                    stream.watch(&self.reactor, STREAM, Trigger::Edges).unwrap();
                     self.listener.forget(&self.reactor).unwrap();
                     self.stream = Some(stream);
                 }

@@ -3,8 +3,8 @@
 use super::ends::{LIMIT, Tcp, accept, connect, listener, pair, pair_with, plain, small, udp_pair};
 use super::{Ability, Bench, QUIET, ReactorOf, Watcher, lacking, settle};
 use crate::{
-    Clock as _, Park, Platform, Reactor as _, Read, Ready, SocketSettings, StreamSocket as _, Task, Wake,
-    Watch,
+    Clock as _, Park, Platform, Reactor as _, Read, Ready, SocketSettings, StreamSocket as _, Task, Trigger,
+    Wake, Watch,
 };
 use metrics::{Mono, SECOND};
 
@@ -17,7 +17,7 @@ const WRITABLE: Ready = Ready { key: KEY, readable: false, writable: true, hangu
 /// Watches one end of a connection, which is new and therefore writable. What is to be read is reported next.
 fn watch<'b, B: Bench>(bench: &'b B, end: &Tcp<'_, B>) -> Watcher<'b, B> {
     let mut watcher = Watcher::new(bench, &end.platform);
-    end.stream.watch(&watcher.reactor, KEY).unwrap();
+    end.stream.watch(&watcher.reactor, KEY, Trigger::Edges).unwrap();
     assert_eq!(watcher.next(), [WRITABLE]);
     end.stream.rearm(&watcher.reactor, KEY, true, false).unwrap();
     watcher
@@ -49,7 +49,7 @@ pub fn watching_reports_what_the_socket_is_ready_for_already<B: Bench>(bench: &B
     remote.until(|ready| ready.readable);
     let mut watcher = Watcher::new(bench, &remote.platform);
     assert_eq!(watcher.quiet(), []);
-    remote.stream.watch(&watcher.reactor, KEY).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY, Trigger::Edges).unwrap();
     assert_eq!(watcher.next(), [Ready { readable: true, ..WRITABLE }]);
 }
 
@@ -135,7 +135,7 @@ fn fill<B: Bench>(local: &mut Tcp<'_, B>, watcher: &mut Watcher<'_, B>) {
 pub fn watching_for_reading_says_nothing_of_writability<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair_with(bench, &small());
     let mut watcher = Watcher::new(bench, &local.platform);
-    local.stream.watch_reading(&watcher.reactor, KEY).unwrap();
+    local.stream.watch(&watcher.reactor, KEY, Trigger::ReadEdges).unwrap();
     fill(&mut local, &mut watcher);
     while !remote.try_recv(Read::look(1 << 20)).is_nothing() {}
     assert_eq!(watcher.quiet(), []);
@@ -144,7 +144,7 @@ pub fn watching_for_reading_says_nothing_of_writability<B: Bench>(bench: &B) {
     assert_eq!(watcher.next(), [Ready { readable: true, writable: false, ..WRITABLE }]);
 
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
-    local.socket.watch_reading(&watcher.reactor, KEY).unwrap();
+    local.socket.watch(&watcher.reactor, KEY, Trigger::ReadEdges).unwrap();
     local.send(b"question");
     let path = remote.recv().1.from.unwrap();
     assert_eq!(watcher.quiet(), []);
@@ -156,7 +156,7 @@ pub fn watching_for_reading_says_nothing_of_writability<B: Bench>(bench: &B) {
 pub fn a_listener_watched_by_level_is_reported_until_it_is_empty<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     let mut watcher = Watcher::new(bench, &bench.server());
-    listener.watch_level(&watcher.reactor, KEY).unwrap();
+    listener.watch(&watcher.reactor, KEY, Trigger::Level).unwrap();
     assert_eq!(watcher.quiet(), []);
     let _streams: Vec<_> = (0..2).map(|_| connect(bench, &to, &SocketSettings::default())).collect();
     for _ in 0..2 {
@@ -173,9 +173,9 @@ pub fn watching_again_changes_the_key_and_reports_anew<B: Bench>(bench: &B) {
     let (_local, remote) = pair(bench);
     let mut watcher = watch(bench, &remote);
     assert_eq!(watcher.quiet(), []);
-    remote.stream.watch(&watcher.reactor, KEY + 1).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY + 1, Trigger::Edges).unwrap();
     assert_eq!(watcher.next(), [Ready { key: KEY + 1, ..WRITABLE }]);
-    remote.stream.watch_reading(&watcher.reactor, KEY + 2).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY + 2, Trigger::ReadEdges).unwrap();
     assert_eq!(watcher.quiet(), []);
 }
 
@@ -208,7 +208,7 @@ pub fn the_successor_of_a_closed_socket_is_reported<B: Bench>(bench: &B) {
     let mut watcher = Watcher::new(bench, &bench.server());
     for _ in 0..3 {
         let (mut local, mut remote) = pair(bench);
-        remote.stream.watch(&watcher.reactor, KEY).unwrap();
+        remote.stream.watch(&watcher.reactor, KEY, Trigger::Edges).unwrap();
         assert_eq!(watcher.next(), [WRITABLE]);
         remote.stream.rearm(&watcher.reactor, KEY, true, false).unwrap();
         local.send_all(b"x");
@@ -228,7 +228,7 @@ pub fn a_socket_moves_between_reactors<B: Bench>(bench: &B) {
     first.until(|ready| ready.readable);
     remote.stream.forget(&first.reactor).unwrap();
     let mut second = Watcher::new(bench, &remote.platform);
-    remote.stream.watch(&second.reactor, KEY + 1).unwrap();
+    remote.stream.watch(&second.reactor, KEY + 1, Trigger::Edges).unwrap();
     assert_eq!(second.next(), [Ready { key: KEY + 1, readable: true, ..WRITABLE }]);
     local.send_all(b"more");
     remote.stream.rearm(&second.reactor, KEY + 1, true, false).unwrap();
@@ -249,7 +249,7 @@ pub fn the_end_of_the_peers_bytes_is_a_hang_up<B: Bench>(bench: &B) {
 pub fn a_reset_is_readiness_for_everything<B: Bench>(bench: &B) {
     let (local, remote) = pair(bench);
     let mut watcher = Watcher::new(bench, &remote.platform);
-    remote.stream.watch_reading(&watcher.reactor, KEY).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY, Trigger::ReadEdges).unwrap();
     local.stream.abort();
     let reset = watcher.until(|ready| ready.hangup);
     assert_eq!(reset, Ready { readable: true, hangup: true, ..WRITABLE });
@@ -272,7 +272,7 @@ pub fn a_past_instant_only_looks<B: Bench>(bench: &B) {
     assert_eq!(watcher.wait(Some(Mono(0))), []);
     local.send_all(b"x");
     remote.until(|ready| ready.readable);
-    remote.stream.watch(&watcher.reactor, KEY).unwrap();
+    remote.stream.watch(&watcher.reactor, KEY, Trigger::Edges).unwrap();
     assert_eq!(watcher.wait(Some(Mono(0))), [Ready { readable: true, ..WRITABLE }]);
     assert_eq!(watcher.wait(Some(Mono(0))), []);
 }
