@@ -13,29 +13,19 @@
 use super::codec::{slot_of, stream_id};
 use super::params::whole;
 use crate::{BulkCpu, RemoteRow, ServerOutput};
-use metrics::Clamped;
+use metrics::{Clamped, real};
 
 use serde_json::{Value, json};
 
 /// What one end says of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Line {
-    pub slot: u32,
-    /// Payload bytes, without the omitted start.
-    pub bytes: u64,
-    /// Segments sent again; `None` when it is not known.
-    pub retransmits: Option<u64>,
-    pub jitter_s: f64,
-    /// Datagrams lost, with the omitted start.
-    pub errors: i64,
-    /// Those of them in the omitted start.
+    /// As reporters are told it, without the omitted start.
+    pub row: RemoteRow,
+    /// Datagrams lost in the omitted start.
     pub omitted_errors: i64,
-    /// Datagrams, with the omitted start.
-    pub packets: i64,
-    /// Those of them in the omitted start.
+    /// Datagrams in the omitted start.
     pub omitted_packets: i64,
-    /// Length, s.
-    pub end_s: f64,
     /// Datagrams that came twice and that came after a later one: ours only, in a key that others ignore.
     pub repeated: u64,
     pub reordered: u64,
@@ -56,18 +46,18 @@ pub struct Results {
 /// Writes a document.
 pub fn write(results: &Results) -> String {
     let line = |line: &Line| {
-        let retransmits = line.retransmits.map_or(-1, i64::clamped);
+        let row = &line.row;
         json!({
-            "id": stream_id(line.slot),
-            "bytes": line.bytes,
-            "retransmits": retransmits,
-            "jitter": line.jitter_s,
-            "errors": line.errors,
+            "id": stream_id(row.slot),
+            "bytes": row.bytes,
+            "retransmits": row.retransmits.map_or(-1, i64::clamped),
+            "jitter": row.jitter_ns / 1e9,
+            "errors": row.lost.saturating_add(line.omitted_errors),
             "omitted_errors": line.omitted_errors,
-            "packets": line.packets,
+            "packets": row.packets.saturating_add(line.omitted_packets),
             "omitted_packets": line.omitted_packets,
             "start_time": 0,
-            "end_time": line.end_s,
+            "end_time": real(row.ns.unwrap_or(0)) / 1e9,
             "netcaliper": { "repeated": line.repeated, "reordered": line.reordered },
         })
     };
@@ -106,7 +96,7 @@ pub fn read(text: &str, streams: u32) -> Result<Results, &'static str> {
     let mut lines: Vec<Line> = Vec::new();
     for value in list {
         let line = read_line(value, streams)?;
-        if lines.iter().any(|known| known.slot == line.slot) {
+        if lines.iter().any(|known| known.row.slot == line.row.slot) {
             return Err("the results have a stream twice");
         }
         lines.push(line);
@@ -134,40 +124,25 @@ fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
     let extra = |key: &str| ours.and_then(|it| it.get(key)).and_then(whole).unwrap_or(0);
     let seconds =
         |value: Option<&Value>| value.and_then(Value::as_f64).filter(|s| s.abs() < 1e9).unwrap_or(0.0);
-    Ok(Line {
+    let (omitted_errors, omitted_packets) = (optional("omitted_errors"), optional("omitted_packets"));
+    let end_s = seconds(map.get("end_time"));
+    let row = RemoteRow {
         slot: slot.ok_or("the results have a stream that the test has not")?,
         bytes: whole(number("bytes")?).unwrap_or(0),
         retransmits: u64::try_from(signed(number("retransmits")?)).ok(),
-        jitter_s: seconds(Some(number("jitter")?)),
-        errors: signed(number("errors")?),
-        omitted_errors: optional("omitted_errors"),
-        packets: signed(number("packets")?),
-        omitted_packets: optional("omitted_packets"),
-        end_s: seconds(map.get("end_time")),
-        repeated: extra("repeated"),
-        reordered: extra("reordered"),
-    })
+        jitter_ns: seconds(Some(number("jitter")?)) * 1e9,
+        lost: signed(number("errors")?).saturating_sub(omitted_errors),
+        packets: signed(number("packets")?).saturating_sub(omitted_packets),
+        ns: (end_s > 0.0).then(|| (end_s * 1e9).round().min(1e18) as u64),
+    };
+    let (repeated, reordered) = (extra("repeated"), extra("reordered"));
+    Ok(Line { row, omitted_errors, omitted_packets, repeated, reordered })
 }
 
 /// A number of either sign, however it is written; what is out of range is 0.
 fn signed(value: &Value) -> i64 {
     let rounded = || value.as_f64().filter(|n| n.is_finite() && n.abs() < 9.2e18).map(|n| n as i64);
     value.as_i64().or_else(rounded).unwrap_or(0)
-}
-
-impl Line {
-    /// The line as reporters are told it.
-    pub fn remote(&self) -> RemoteRow {
-        RemoteRow {
-            slot: self.slot,
-            bytes: self.bytes,
-            retransmits: self.retransmits,
-            jitter_ns: self.jitter_s * 1e9,
-            lost: self.errors.saturating_sub(self.omitted_errors),
-            packets: self.packets.saturating_sub(self.omitted_packets),
-            ns: (self.end_s > 0.0).then(|| (self.end_s * 1e9).round().min(1e18) as u64),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -180,40 +155,38 @@ mod tests {
         let text = r#"{"cpu_util_total":0.24,"cpu_util_user":0,"cpu_util_system":0.24,"sender_has_retransmits":1,"congestion_used":"bbr","streams":[{"id":1,"bytes":256000,"retransmits":0,"jitter":0,"errors":0,"omitted_errors":0,"packets":0,"omitted_packets":0,"start_time":0,"end_time":1.000735}]}"#;
         let results = read(text, 1).unwrap();
         assert_eq!((results.has_retransmits, results.congestion.as_deref()), (1, Some("bbr")));
-        let remote = results.lines[0].remote();
+        let remote = results.lines[0].row;
         assert_eq!((remote.bytes, remote.retransmits, remote.ns), (256_000, Some(0), Some(1_000_735_000)));
         // iperf3-ctl-udp64R.pcap (3.21), the receiving client's.
         let udp = r#"{"cpu_util_total":1,"cpu_util_user":0,"cpu_util_system":1,"sender_has_retransmits":-1,"streams":[{"id":1,"bytes":26000,"retransmits":-1,"jitter":9.4723788042928663e-05,"errors":0,"omitted_errors":0,"packets":26,"omitted_packets":0,"start_time":0,"end_time":1.001354}]}"#;
-        let remote = read(udp, 1).unwrap().lines[0].remote();
+        let remote = read(udp, 1).unwrap().lines[0].row;
         assert_eq!((remote.packets, remote.lost, remote.retransmits), (26, 0, None));
         assert!((remote.jitter_ns - 94_723.788).abs() < 0.01);
         // Loss as a 3.16 server told it, of a datagram that was none.
         let odd = text.replace("\"errors\":0,", "\"errors\":18446744073059066868,");
-        assert_eq!(read(&odd, 1).unwrap().lines[0].errors, 0);
+        assert_eq!(read(&odd, 1).unwrap().lines[0].row.lost, 0);
         let odd = text.replace("\"errors\":0,", "\"errors\":-1820106104,");
-        assert_eq!(read(&odd, 1).unwrap().lines[0].errors, -1_820_106_104);
+        assert_eq!(read(&odd, 1).unwrap().lines[0].row.lost, -1_820_106_104);
     }
 
     #[test]
     fn what_is_written_is_read_alike() {
-        let line = Line {
+        let row = RemoteRow {
             slot: 1,
             bytes: 5,
             retransmits: None,
-            jitter_s: 0.001,
-            errors: 3,
-            omitted_errors: 1,
-            packets: 9,
-            omitted_packets: 2,
-            end_s: 1.5,
-            repeated: 1,
-            reordered: 2,
+            jitter_ns: 1e6,
+            lost: 2,
+            packets: 7,
+            ns: Some(1_500_000_000),
         };
+        let line = Line { row, omitted_errors: 1, omitted_packets: 2, repeated: 1, reordered: 2 };
+        let other = RemoteRow { slot: 0, retransmits: Some(7), ..row };
         let results = Results {
             cpu: BulkCpu { total: 1.5, user: 1.0, system: 0.5 },
             has_retransmits: 0,
             congestion: Some("cubic".into()),
-            lines: vec![line, Line { slot: 0, retransmits: Some(7), ..line }],
+            lines: vec![line, Line { row: other, ..line }],
             output: Some(ServerOutput::Text("a\nb".into())),
         };
         assert_eq!(read(&write(&results), 2), Ok(results));
@@ -221,21 +194,24 @@ mod tests {
 
     #[test]
     fn the_longest_results_of_a_client_are_accepted() {
-        let line = Line {
+        let row = RemoteRow {
             slot: 0,
             bytes: u64::MAX,
             retransmits: Some(u64::MAX),
-            jitter_s: 1.0 / 30_000.0,
-            errors: i64::MIN,
-            omitted_errors: i64::MIN,
+            jitter_ns: 1e9 / 30_000.0,
+            lost: i64::MIN,
             packets: i64::MIN,
+            ns: Some(86_399_123_456_789),
+        };
+        let line = Line {
+            row,
+            omitted_errors: i64::MIN,
             omitted_packets: i64::MIN,
-            end_s: 86_399.123_456_789,
             repeated: u64::MAX,
             reordered: u64::MAX,
         };
         let slots = 0..2 * crate::params::MOST_STREAMS;
-        let lines = slots.map(|slot| Line { slot, ..line }).collect();
+        let lines = slots.map(|slot| Line { row: RemoteRow { slot, ..row }, ..line }).collect();
         let text = write(&Results { lines, ..Results::default() });
         assert!(text.len() < crate::codec::LONGEST_CLIENT_RESULTS, "{}", text.len());
     }

@@ -2,7 +2,7 @@
 
 use super::results::{Line, Results};
 use super::test_state::{Counts, Standing, TestState};
-use crate::{BulkCpu, BulkEnded, BulkNews, ServerOutput, StreamRow};
+use crate::{BulkCpu, BulkEnded, BulkNews, RemoteRow, ServerOutput, StreamRow};
 use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, real};
 
 use std::collections::VecDeque;
@@ -289,7 +289,9 @@ impl StreamStats {
         let remote = self.remote.as_ref();
         BulkNews::Ended(Box::new(BulkEnded {
             local: self.rows(),
-            remote: remote.map(|remote| remote.lines.iter().map(Line::remote).collect()).unwrap_or_default(),
+            remote: remote
+                .map(|remote| remote.lines.iter().map(|line| line.row).collect())
+                .unwrap_or_default(),
             cpu: self.cpu,
             remote_cpu: remote.map(|remote| remote.cpu),
             congestion: self.congestion(congestion),
@@ -320,17 +322,13 @@ impl StreamStats {
     fn lines(&self) -> Vec<Line> {
         let rows = self.rows();
         let line = |(stream, row): (&Stream, &StreamRow)| {
-            let (base, end) = (stream.base, stream.end.unwrap_or(stream.last));
+            let StreamRow { slot, bytes, retransmits, jitter_ns, lost, .. } = *row;
+            let ns = Some(row.end_ns.saturating_sub(row.start_ns));
+            let packets = i64::clamped(row.packets);
             Line {
-                slot: row.slot,
-                bytes: row.bytes,
-                retransmits: row.retransmits,
-                jitter_s: row.jitter_ns / 1e9,
-                errors: end.lost,
-                omitted_errors: base.lost,
-                packets: i64::clamped(end.packets),
-                omitted_packets: i64::clamped(base.packets),
-                end_s: row.end_ns.saturating_sub(row.start_ns) as f64 / 1e9,
+                row: RemoteRow { slot, bytes, retransmits, jitter_ns, lost, packets, ns },
+                omitted_errors: stream.base.lost,
+                omitted_packets: i64::clamped(stream.base.packets),
                 repeated: row.duplicates,
                 reordered: row.out_of_order,
             }
@@ -423,7 +421,7 @@ mod tests {
         );
         let rows = stats.rows();
         assert_eq!((rows[0].bytes, rows[0].start_ns, rows[0].end_ns), (80, 0, 3_000 * ms));
-        assert_eq!((stats.lines()[0].bytes, stats.lines()[0].end_s), (80, 3.0));
+        assert_eq!((stats.lines()[0].row.bytes, stats.lines()[0].row.ns), (80, Some(3_000 * ms)));
     }
 
     #[test]
@@ -439,7 +437,7 @@ mod tests {
         assert_eq!(stats.due(), Some(Mono(3 * SECOND)));
         let tag = stats.freeze(Mono(5 * SECOND), (0.0, 0.0));
         stats.hear(&says(0, Some(tag), 5 * SECOND, 100));
-        assert_eq!((stats.rows()[0].bytes, stats.lines()[0].bytes), (70, 70));
+        assert_eq!((stats.rows()[0].bytes, stats.lines()[0].row.bytes), (70, 70));
     }
 
     #[test]

@@ -73,10 +73,10 @@ impl Client {
         let mut jitter: f64 = 0.0;
         let mut tcp = TcpTotals::default();
         for line in &remote.lines {
-            let row = line.remote();
+            let row = line.row;
             traffic.ns = traffic.ns.max(row.ns.unwrap_or(0));
             tcp.connections += 1;
-            if test_state.sends(line.slot) {
+            if test_state.sends(row.slot) {
                 traffic.rx_bytes += row.bytes;
                 // The numbers up to the highest seen, without the missing ones.
                 packets.received += row.packets.saturating_sub(row.lost).max(0) as u64;

@@ -183,11 +183,8 @@ fn what_they_asked_for_and_found() {
     };
     // Both ends of the TCP test count 256,000 bytes.
     let (client, server) = (found("tcp", false).unwrap(), found("tcp", true).unwrap());
-    assert_eq!((client.lines[0].bytes, server.lines[0].bytes), (256_000, 256_000));
+    assert_eq!((client.lines[0].row.bytes, server.lines[0].row.bytes), (256_000, 256_000));
     assert_eq!((client.has_retransmits, server.has_retransmits), (1, -1));
     assert!(found("gso", true).unwrap().output.is_some() && client.output.is_none());
-    assert!(
-        found("old", true).unwrap().lines[0].remote().ns.is_none(),
-        "3.1.7 does not say how long it took"
-    );
+    assert!(found("old", true).unwrap().lines[0].row.ns.is_none(), "3.1.7 does not say how long it took");
 }

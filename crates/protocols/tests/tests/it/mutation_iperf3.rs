@@ -42,7 +42,7 @@ fn documents() {
         if let Ok(results) = results::read(&text, 1) {
             told += 1;
             assert!(results.lines.len() <= 1);
-            assert!(results.lines.iter().all(|line| line.remote().slot == 0));
+            assert!(results.lines.iter().all(|line| line.row.slot == 0));
             results::read(&results::write(&results), 1).expect("what was understood can be said again");
         }
     }
