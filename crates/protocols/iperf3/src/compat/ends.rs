@@ -17,28 +17,16 @@ pub(super) struct Side {
 
 impl Side {
     pub(super) fn local(row: &StreamRow) -> Side {
-        Side {
-            bytes: row.bytes,
-            ns: row.end_ns.saturating_sub(row.start_ns),
-            retransmits: row.retransmits,
-            jitter_ns: row.jitter_ns,
-            lost: row.lost,
-            packets: i64::clamped(row.packets),
-            streams: 1,
-        }
+        let StreamRow { bytes, retransmits, jitter_ns, lost, .. } = *row;
+        let packets = i64::clamped(row.packets);
+        Side { bytes, retransmits, jitter_ns, lost, packets, ..Side::silent(row) }
     }
 
     /// The peer's; where it does not say how long it took, it is what we saw.
     fn remote(row: &RemoteRow, local: &StreamRow) -> Side {
-        Side {
-            bytes: row.bytes,
-            ns: row.ns.unwrap_or(local.end_ns.saturating_sub(local.start_ns)),
-            retransmits: row.retransmits,
-            jitter_ns: row.jitter_ns,
-            lost: row.lost,
-            packets: row.packets,
-            streams: 1,
-        }
+        let silent = Side::silent(local);
+        let RemoteRow { bytes, retransmits, jitter_ns, lost, packets, ns, .. } = *row;
+        Side { bytes, retransmits, jitter_ns, lost, packets, ns: ns.unwrap_or(silent.ns), ..silent }
     }
 
     /// Of a peer that said nothing: it took as long as we saw.
