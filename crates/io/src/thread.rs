@@ -3,7 +3,7 @@
 /// The cores that the calling thread may use. Outside Linux they are merely counted, from 0; never empty.
 pub fn available() -> Vec<usize> {
     #[cfg(target_os = "linux")]
-    if let Ok(cores) = crate::sys::linux::affinity()
+    if let Ok(cores) = crate::sys::linux::affinity(0)
         && !cores.is_empty()
     {
         return cores;

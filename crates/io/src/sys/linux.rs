@@ -157,11 +157,11 @@ pub(crate) fn monotonic() -> u64 {
     u64::clamped(time.tv_sec) * metrics::SECOND + u64::clamped(time.tv_nsec)
 }
 
-/// The cores that the calling thread may run on.
-pub(crate) fn affinity() -> io::Result<Vec<usize>> {
+/// The cores that a thread may run on; 0 is the calling one.
+pub(crate) fn affinity(thread: libc::pid_t) -> io::Result<Vec<usize>> {
     let mut mask = [0_u64; MASK_WORDS];
     // SAFETY: the kernel writes at most the given size, which `mask` has; the type is a plain bit mask.
-    check(unsafe { libc::sched_getaffinity(0, size_of_val(&mask), mask.as_mut_ptr().cast()) })?;
+    check(unsafe { libc::sched_getaffinity(thread, size_of_val(&mask), mask.as_mut_ptr().cast()) })?;
     let mut cores = Vec::new();
     // Nearly all of the 8,192 bits are 0.
     for (word, bits) in mask.iter().enumerate().filter(|(_, bits)| **bits != 0) {

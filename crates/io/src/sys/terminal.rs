@@ -2,7 +2,7 @@
 
 use super::linux::check;
 use std::io;
-use std::mem::MaybeUninit;
+use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// How a terminal treats what is typed.
@@ -10,11 +10,11 @@ pub(crate) type Termios = libc::termios;
 
 /// How the terminal `fd` treats what is typed now; an error when it is none.
 pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Termios> {
-    let mut manners = MaybeUninit::<Termios>::uninit();
-    // SAFETY: the pointer is to memory for one termios, which the call fills in when it answers 0.
-    check(unsafe { libc::tcgetattr(fd.as_raw_fd(), manners.as_mut_ptr()) })?;
-    // SAFETY: the call above has answered 0, and so filled it in.
-    Ok(unsafe { manners.assume_init() })
+    // SAFETY: a termios is plain integers, for which zeros are a value.
+    let mut manners: Termios = unsafe { zeroed() };
+    // SAFETY: the reference is to a termios, which is all that the call writes.
+    check(unsafe { libc::tcgetattr(fd.as_raw_fd(), &mut manners) })?;
+    Ok(manners)
 }
 
 /// Has the terminal treat what is typed like that from now on.
@@ -66,11 +66,9 @@ pub(crate) fn at_exit(last: extern "C" fn()) {
 
 /// Columns and rows of the terminal `fd`; an error when it is none.
 pub(crate) fn size(fd: BorrowedFd<'_>) -> io::Result<(u16, u16)> {
-    let mut size = MaybeUninit::<libc::winsize>::uninit();
-    // SAFETY: the request fills in one winsize, which is what the pointer is to, when it answers 0.
-    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, size.as_mut_ptr()) })?;
-    // SAFETY: the call above has answered 0, and so filled it in.
-    let size = unsafe { size.assume_init() };
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: the request writes one winsize, which is what the pointer is to.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) })?;
     Ok((size.ws_col, size.ws_row))
 }
 
@@ -159,29 +157,22 @@ pub(crate) fn as_usual(signal: i32) {
 
 /// Whether the program is to ignore the signal.
 fn ignored(signal: i32) -> bool {
-    let mut now = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action nothing changes; the pointer is to memory for one sigaction, which the call fills in when it
-    // answers 0.
-    if unsafe { libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) } < 0 {
-        return false;
-    }
-    // SAFETY: the call above has answered 0, and so filled it in.
-    unsafe { now.assume_init() }.sa_sigaction == libc::SIG_IGN
+    // SAFETY: zeros are a whole sigaction.
+    let mut now: libc::sigaction = unsafe { zeroed() };
+    // SAFETY: without a new action nothing changes; the pointer is to a sigaction, which is all that the call writes.
+    let answer = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
+    answer == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
 /// Sets the handler of a signal and returns the one before. System calls that the signal interrupts are restarted, where the kernel
 /// can.
 fn handle(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
     // SAFETY: zeros are a whole sigaction: no flags, nothing blocked.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    let mut before = MaybeUninit::<libc::sigaction>::uninit();
+    let [mut action, mut before]: [libc::sigaction; 2] = unsafe { zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: both pointers are to a sigaction each; the handler is one of the system's, or a function that lives as long as the
     // program, takes one number and does what may be done in a signal's handler (see the callers).
-    if unsafe { libc::sigaction(signal, &raw const action, before.as_mut_ptr()) } < 0 {
-        return None;
-    }
-    // SAFETY: the call above has answered 0, and so filled it in.
-    Some(unsafe { before.assume_init() }.sa_sigaction)
+    let answer = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
+    (answer == 0).then_some(before.sa_sigaction)
 }

@@ -4,18 +4,17 @@
 use crate::sys::space::interface_name as interface;
 use metrics::{Clamped, real};
 use std::ffi::CStr;
-use std::mem::MaybeUninit;
+use std::mem::zeroed;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 
 /// Host name, and kernel name with its release.
 pub(super) fn names() -> Option<(String, String)> {
-    let mut names = MaybeUninit::<libc::utsname>::zeroed();
-    // SAFETY: the pointer is to writable memory of the size of a utsname, which is all that uname writes.
-    let answer = unsafe { libc::uname(names.as_mut_ptr()) };
-    // SAFETY: a utsname is arrays of characters, for which the zeros it was made of are a value already.
-    let names = unsafe { names.assume_init() };
+    // SAFETY: a utsname is arrays of characters, for which zeros are a value.
+    let mut names: libc::utsname = unsafe { zeroed() };
+    // SAFETY: the reference is to a utsname, which is all that uname writes.
+    let answer = unsafe { libc::uname(&mut names) };
     (answer == 0)
         .then(|| (text(&names.nodename), format!("{} {}", text(&names.sysname), text(&names.release))))
 }
@@ -28,15 +27,9 @@ fn text(chars: &[libc::c_char]) -> String {
 
 /// CPUs the process (its main thread, strictly) may run on.
 pub(super) fn usable_cpus() -> Option<u32> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     let process = libc::pid_t::try_from(std::process::id()).ok()?;
-    // SAFETY: the pointer is to writable memory of the size that is passed with it.
-    let answer = unsafe { libc::sched_getaffinity(process, size_of::<libc::cpu_set_t>(), set.as_mut_ptr()) };
-    // SAFETY: a cpu_set_t is an array of integers, for which the zeros it was made of are a value already.
-    let set = unsafe { set.assume_init() };
-    // SAFETY: CPU_COUNT only reads the set behind the reference.
-    let count = unsafe { libc::CPU_COUNT(&set) };
-    u32::try_from(count).ok().filter(|n| answer == 0 && *n > 0)
+    let cores = crate::sys::linux::affinity(process).ok()?;
+    Some(u32::clamped(cores.len())).filter(|n| *n > 0)
 }
 
 /// CPU time of this process and its worker processes so far, in user mode and in the kernel, seconds.
@@ -53,11 +46,10 @@ pub(super) fn preempted() -> Option<u64> {
 }
 
 fn own_usage() -> Option<libc::rusage> {
-    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to writable memory of the size of an rusage, which is all that getrusage writes.
-    let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) };
-    // SAFETY: an rusage is plain integers, for which the zeros it was made of are a value already.
-    let usage = unsafe { usage.assume_init() };
+    // SAFETY: an rusage is plain integers, for which zeros are a value.
+    let mut usage: libc::rusage = unsafe { zeroed() };
+    // SAFETY: the reference is to an rusage, which is all that getrusage writes.
+    let answer = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     (answer == 0).then_some(usage)
 }
 
