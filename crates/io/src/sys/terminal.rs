@@ -132,10 +132,8 @@ const STOPPING: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Has `called` called when the signal comes, unless the program is to ignore it. It may do no more than store a number.
 pub(crate) fn call_at(signal: i32, called: extern "C" fn(i32)) {
-    if let Some(before) = handle(signal, called as *const () as libc::sighandler_t)
-        && before == libc::SIG_IGN
-    {
-        handle(signal, before);
+    if !ignored(signal) {
+        handle(signal, called as *const () as libc::sighandler_t);
     }
 }
 
@@ -148,10 +146,8 @@ pub(crate) fn always_call_at(signal: i32, called: extern "C" fn(i32)) -> io::Res
 
 /// Has the signal do again what it usually does, unless the program is to ignore it.
 pub(crate) fn as_usual(signal: i32) {
-    if let Some(before) = handle(signal, libc::SIG_DFL)
-        && before == libc::SIG_IGN
-    {
-        handle(signal, before);
+    if !ignored(signal) {
+        handle(signal, libc::SIG_DFL);
     }
 }
 
