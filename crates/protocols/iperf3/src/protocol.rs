@@ -162,15 +162,11 @@ impl Protocol for Iperf3 {
         let blocks = phase.kind == Kind::Tcp && phase.buffer.high > u64::from(LARGEST_BLOCK);
         let rates = phase.burst.is_some() || phase.rate_high.is_some() || phase.rate_period_ns.is_some();
         let uneven = phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed);
+        let other = !matches!(phase.kind, Kind::Tcp | Kind::Delay);
+        let ways_in_turn = matches!(phase.pattern, Pattern::PushPull { .. });
         refused([
-            (
-                !matches!(phase.kind, Kind::Tcp | Kind::Delay),
-                "moves bulk data over TCP and UDP: use it with tcp and delay",
-            ),
-            (
-                matches!(phase.pattern, Pattern::PushPull { .. }),
-                "sends one way or both at once, not in turns",
-            ),
+            (other, "moves bulk data over TCP and UDP: use it with tcp and delay"),
+            (ways_in_turn, "sends one way or both at once, not in turns"),
             (in_turn, "keeps its streams for the whole run: it knows no transfers that follow each other"),
             (phase.connections > MOST_STREAMS, "carries 128 streams in each direction at most"),
             (

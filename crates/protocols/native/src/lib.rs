@@ -115,13 +115,33 @@ fn tcp_memory(host: &dyn HostInfo) -> Option<u64> {
     pages.map(|pages: u64| pages.saturating_mul(4_096))
 }
 
+/// Longest message that is sent back, bytes: a server keeps one for each connection.
+const LONGEST_ECHO: u32 = 64 * 1024;
+
 impl Protocol for Native {
     fn info(&self) -> &Info {
         &self.0
     }
 
     fn carries(&self, phase: &Phase) -> Result<(), &'static str> {
-        carries(phase)
+        let several = phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1);
+        let stream = phase.kind == Kind::Stream && several;
+        let short = phase.probe.is_some_and(|probe| probe.size < SMALLEST_PROBE);
+        let endless = phase.probe.is_some() && phase.ends_after().is_none();
+        let long = phase.ping.is_some_and(|ping| ping.size > LONGEST_ECHO);
+        let range = phase.transfer_high.is_some() || phase.rate_high.is_some();
+        refused([
+            (stream, "carries each media stream once, as numbered datagrams of its own"),
+            (short, "needs datagrams of 40 to 65507 bytes"),
+            (endless, "agrees on a length: a measurement of delay needs one"),
+            (long, "sends messages of at most 64Ki back: use --protocol echo for longer ones"),
+            (
+                range,
+                "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
+            ),
+            (phase.rate_period_ns.is_some(), "keeps rates smoothly, not by quanta"),
+        ])?;
+        common::ping::without_stamp(phase)
     }
 
     fn listening(&self, config: &ServerConfig) -> Result<Listening, String> {
@@ -168,38 +188,6 @@ impl Protocol for Native {
         let session = Box::new(Server::new(plan, host.now()));
         Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive_ns: None })
     }
-}
-
-/// Longest message that is sent back, bytes: a server keeps one for each connection.
-const LONGEST_ECHO: u32 = 64 * 1024;
-
-fn carries(phase: &Phase) -> Result<(), &'static str> {
-    let several = phase.probe.is_none() || phase.iterations.is_some_and(|n| n > 1);
-    let range = phase.transfer_high.is_some() || phase.rate_high.is_some();
-    refused([
-        (
-            phase.kind == Kind::Stream && several,
-            "carries each media stream once, as numbered datagrams of its own",
-        ),
-        (
-            phase.probe.is_some_and(|probe| probe.size < SMALLEST_PROBE),
-            "needs datagrams of 40 to 65507 bytes",
-        ),
-        (
-            phase.probe.is_some() && phase.ends_after().is_none(),
-            "agrees on a length: a measurement of delay needs one",
-        ),
-        (
-            phase.ping.is_some_and(|ping| ping.size > LONGEST_ECHO),
-            "sends messages of at most 64Ki back: use --protocol echo for longer ones",
-        ),
-        (
-            range,
-            "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
-        ),
-        (phase.rate_period_ns.is_some(), "keeps rates smoothly, not by quanta"),
-    ])?;
-    common::ping::without_stamp(phase)
 }
 
 #[cfg(test)]
