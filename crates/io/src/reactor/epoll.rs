@@ -1,6 +1,6 @@
 //! The reactor on Linux.
 
-use super::Watchable;
+use super::{Rung, Watchable};
 use crate::Clock;
 use crate::sys::linux;
 use libc::{EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP};
@@ -9,8 +9,8 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use transport::{Reactor as _, Ready, Trigger, Wake};
+use std::sync::atomic::Ordering;
+use transport::{Ready, Trigger, Wake};
 
 /// The key under which the waker is registered.
 const WAKER: u64 = u64::MAX;
@@ -23,7 +23,7 @@ const EVENTS: usize = 512;
 pub struct Reactor {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
-    waker: Waker,
+    pub(super) waker: Waker,
 }
 
 impl Reactor {
@@ -35,7 +35,7 @@ impl Reactor {
         let epoll = linux::epoll()?;
         let bell = linux::eventfd(libc::EFD_NONBLOCK)?;
         linux::epoll_ctl(&epoll, libc::EPOLL_CTL_ADD, bell.as_fd(), EPOLLIN | EPOLLET, WAKER)?;
-        let waker = Waker(Arc::new(Bell { rung: AtomicBool::new(false), eventfd: bell.into() }));
+        let waker = Waker(Arc::new(Bell { rung: Rung::default(), eventfd: bell.into() }));
         Ok(Reactor { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], waker })
     }
 
@@ -105,45 +105,25 @@ impl Reactor {
                 hangup,
             });
         }
-        self.woken();
+        self.waker.0.rung.take();
         Ok(())
-    }
-}
-
-impl transport::Reactor for Reactor {
-    type Waker = Waker;
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    #[inline]
-    fn woken(&self) -> bool {
-        let rung = &self.waker.0.rung;
-        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
-    }
-
-    #[inline]
-    fn rung(&self) -> bool {
-        self.waker.0.rung.load(Ordering::Relaxed)
     }
 }
 
 /// Makes a [`Reactor`]'s wait return, from any thread. What was written before a wake is seen after the wait.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<Bell>);
+pub struct Waker(pub(super) Arc<Bell>);
 
 #[derive(Debug)]
-struct Bell {
-    /// Rung, and not yet heard: another ring would change nothing.
-    rung: AtomicBool,
+pub(super) struct Bell {
+    pub(super) rung: Rung,
     eventfd: File,
 }
 
 impl Wake for Waker {
     /// Costs next to nothing while an earlier wake is still pending.
     fn wake(&self) {
-        if !self.0.rung.swap(true, Ordering::AcqRel) {
+        if !self.0.rung.0.swap(true, Ordering::AcqRel) {
             // Registered for edges: each write is one, so that the counter is never read. It cannot fill up
             // (2^64 writes), and a write to a valid eventfd has no other way to fail.
             let _ = (&self.0.eventfd).write(&1_u64.to_ne_bytes());

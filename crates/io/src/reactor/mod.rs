@@ -19,6 +19,37 @@ pub use epoll::{Reactor, Waker};
 pub(crate) use portable::Bell;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 pub use portable::{Reactor, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether a wake has come that was not heard yet: another would change nothing.
+#[derive(Debug, Default)]
+struct Rung(AtomicBool);
+
+impl Rung {
+    /// Whether one has; it counts as heard from now on.
+    #[inline]
+    fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl transport::Reactor for Reactor {
+    type Waker = Waker;
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    #[inline]
+    fn woken(&self) -> bool {
+        self.waker.0.rung.take()
+    }
+
+    #[inline]
+    fn rung(&self) -> bool {
+        self.waker.0.rung.0.load(Ordering::Relaxed)
+    }
+}
 
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other descriptor.
 ///

@@ -1,13 +1,13 @@
 //! The reactor on every other system, over the `polling` crate.
 
-use super::Watchable;
+use super::{Rung, Watchable};
 use crate::Clock;
 use metrics::{Clamped, Mono};
 use polling::{Event, Events, PollMode, Poller};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use transport::{Reactor as _, Ready, Trigger, Wake};
@@ -21,7 +21,7 @@ type Raw = std::os::windows::io::RawSocket;
 #[derive(Debug)]
 pub struct Reactor {
     events: Events,
-    waker: Waker,
+    pub(super) waker: Waker,
     /// The sockets that are watched. One that is closed unforgotten would stay: on Windows `polling` then waits for itself for ever
     /// (its `feed_event` locks a socket's state twice when that is closed), on Linux the registration of the next one of its number
     /// fails, so that tests find the mistake.
@@ -31,7 +31,7 @@ pub struct Reactor {
 impl Reactor {
     /// A reactor that watches nothing yet.
     pub fn new() -> io::Result<Self> {
-        let bell = Bell { rung: AtomicBool::new(false), poller: Poller::new()?, posted: Mutex::default() };
+        let bell = Bell { rung: Rung::default(), poller: Poller::new()?, posted: Mutex::default() };
         Ok(Reactor { events: Events::new(), waker: Waker(Arc::new(bell)), watched: RefCell::default() })
     }
 
@@ -147,25 +147,6 @@ fn ready(event: &Event) -> Ready {
     }
 }
 
-impl transport::Reactor for Reactor {
-    type Waker = Waker;
-
-    fn waker(&self) -> Waker {
-        self.waker.clone()
-    }
-
-    #[inline]
-    fn woken(&self) -> bool {
-        let rung = &self.waker.0.rung;
-        rung.load(Ordering::Relaxed) && rung.swap(false, Ordering::AcqRel)
-    }
-
-    #[inline]
-    fn rung(&self) -> bool {
-        self.waker.0.rung.load(Ordering::Relaxed)
-    }
-}
-
 /// The key as `polling` has it, which keeps `usize::MAX` for itself.
 fn event_key(key: u64) -> io::Result<usize> {
     let key = usize::try_from(key).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -174,13 +155,12 @@ fn event_key(key: u64) -> io::Result<usize> {
 
 /// Makes a [`Reactor`]'s wait return, from any thread. What was written before a wake is seen after the wait.
 #[derive(Clone, Debug)]
-pub struct Waker(Arc<Bell>);
+pub struct Waker(pub(super) Arc<Bell>);
 
 /// What ends a wait from outside.
 #[derive(Debug)]
 pub(crate) struct Bell {
-    /// Rung, and not yet heard: another ring would change nothing.
-    rung: AtomicBool,
+    pub(super) rung: Rung,
     poller: Poller,
     /// Readable, writable: of sockets that share one of the system's, by their keys.
     posted: Mutex<BTreeMap<u64, (bool, bool)>>,
@@ -210,9 +190,9 @@ impl Bell {
 impl Wake for Waker {
     /// Costs next to nothing while an earlier wake is still pending.
     fn wake(&self) {
-        if !self.0.rung.swap(true, Ordering::AcqRel) && self.0.poller.notify().is_err() {
+        if !self.0.rung.0.swap(true, Ordering::AcqRel) && self.0.poller.notify().is_err() {
             // The wake failed: the next one must try again.
-            self.0.rung.store(false, Ordering::Release);
+            self.0.rung.0.store(false, Ordering::Release);
         }
     }
 }
