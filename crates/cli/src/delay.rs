@@ -12,7 +12,7 @@ use metrics::{Clamped, ClockKind, SECOND, real};
 use model::{
     Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Trace, Verify, Waiting,
 };
-use report::DatagramRows;
+use report::Rows;
 use std::path::{Path, PathBuf};
 
 /// From this rate on, bits/s, datagrams are received merged: one at a time a core does not keep up.
@@ -219,7 +219,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
     measure::check(&config, &method)?;
     let samples = args.samples.as_ref();
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[samples])?;
-    measure::run("delay", command, &config, method, outputs.with::<DatagramRows>(samples)?)
+    measure::run("delay", command, &config, method, outputs.with(Rows::Datagrams, samples)?)
 }
 
 /// The phase that `netcaliper delay` asks for.

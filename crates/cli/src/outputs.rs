@@ -7,10 +7,7 @@ use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
 use crate::{CliError, Exit, kept, measure, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
-use report::{
-    ConnectionRows, Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, RunMetrics, StatusRows,
-    Style,
-};
+use report::{Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, RunMetrics, Style};
 use runtime::Interrupt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -105,11 +102,8 @@ fn journal(path: Option<&PathBuf>, create: Create) -> Result<Option<Target<Table
     Ok(target.map(|target| Target { open: target.open.map(keep), keeps: true, ..target }))
 }
 
-fn table<R: Rows + Send + 'static>(
-    path: Option<&PathBuf>,
-    create: Create,
-) -> Result<Option<Target<Table>>, CliError> {
-    opened(path, create, |sink| Ok(Box::new(EventCsv::<_, R>::new(sink)?) as Table))
+fn table(of: Rows, path: Option<&PathBuf>, create: Create) -> Result<Option<Target<Table>>, CliError> {
+    opened(path, create, |sink| Ok(Box::new(EventCsv::new(sink, of)?) as Table))
 }
 
 /// What tells a person of the run.
@@ -161,8 +155,8 @@ impl Outputs {
         args.svg.as_deref().map_or(Ok(()), file::folder)?;
         let stdout = PathBuf::from("-");
         let tables = [
-            table::<StatusRows>(args.status_csv.as_ref(), NewFile::in_place)?,
-            table::<ConnectionRows>(args.connection_csv.as_ref(), create)?,
+            table(Rows::Status, args.status_csv.as_ref(), NewFile::in_place)?,
+            table(Rows::Connections, args.connection_csv.as_ref(), create)?,
             journal(args.save.as_ref(), create)?,
             journal(args.jsonl.then_some(&stdout), create)?,
         ];
@@ -186,8 +180,8 @@ impl Outputs {
     }
 
     /// The same with a table of these rows, if `path` is given, one of the `others` of [`Outputs::open`].
-    pub(crate) fn with<R: Rows + Send + 'static>(mut self, path: Option<&PathBuf>) -> Result<Self, CliError> {
-        self.tables.extend(table::<R>(path, NewFile::create)?);
+    pub(crate) fn with(mut self, of: Rows, path: Option<&PathBuf>) -> Result<Self, CliError> {
+        self.tables.extend(table(of, path, NewFile::create)?);
         Ok(self)
     }
 

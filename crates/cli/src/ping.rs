@@ -7,7 +7,7 @@ use crate::{CliError, Exit, baseline, measure, plan, values};
 use clap::Args;
 use metrics::{Clamped, SECOND, Spectrum};
 use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
-use report::SampleRows;
+use report::Rows;
 use std::path::PathBuf;
 
 /// Messages a second, unless the user says otherwise: routers answer STAMP on their slow path.
@@ -140,7 +140,7 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
     measure::check(&config, &method)?;
     let [hgrm, csv] = args.histogram.files();
     let outputs = Outputs::open(&args.output, None, &[args.samples.as_ref(), hgrm, csv])?;
-    let outputs = outputs.with::<SampleRows>(args.samples.as_ref())?.in_steps(args.histogram.linear);
+    let outputs = outputs.with(Rows::Samples, args.samples.as_ref())?.in_steps(args.histogram.linear);
     let mut outputs = outputs.with_files_beside(hgrm.or(csv).is_some());
     let mut files = Histograms::open(&args.histogram)?;
     measure::measure("ping", command, &config, method, &mut outputs, |phase, interrupt, outputs| {

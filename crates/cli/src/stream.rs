@@ -9,7 +9,7 @@ use crate::{CliError, Exit, measure, plan, values};
 use clap::Args;
 use metrics::SECOND;
 use model::{Kind, Media, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
-use report::FrameRows;
+use report::Rows;
 use std::path::PathBuf;
 
 /// A media stream: frames of datagrams at a fixed rate.
@@ -99,7 +99,7 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Cl
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let samples = args.run.samples.as_ref();
-    let outputs = Outputs::open(&args.output, None, &[samples])?.with::<FrameRows>(samples)?;
+    let outputs = Outputs::open(&args.output, None, &[samples])?.with(Rows::Frames, samples)?;
     config.records =
         outputs.wants_records() || samples.is_some() || common::config::tells_frames(args.run.connections);
     measure::run("stream", command, &config, method, outputs)

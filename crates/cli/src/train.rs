@@ -8,7 +8,7 @@ use crate::{CliError, Exit, file, measure, plan, series, values};
 use clap::{Args, ValueEnum};
 use metrics::Clamped;
 use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Until, Verify, Waiting};
-use report::{PacketRows, TrainRows};
+use report::Rows;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -193,7 +193,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     let folder = args.preset.series.as_deref();
     folder.map_or(Ok(()), file::folder)?;
     let outputs = Outputs::open(&args.output, None, &[packets, trains])?.with_files_beside(folder.is_some());
-    let mut outputs = outputs.with::<PacketRows>(packets)?.with::<TrainRows>(trains)?;
+    let mut outputs = outputs.with(Rows::Packets, packets)?.with(Rows::Trains, trains)?;
     measure::measure("train", command, &config, method, &mut outputs, |phase, interrupt, outputs| {
         measure::shown(&config, phase, interrupt, outputs)
     })?;

@@ -3,24 +3,27 @@
 //! One header row, snake_case names that end in the unit, `.` as the decimal point, UTC in RFC 3339. A cell of text that
 //! a spreadsheet would take for a formula is guarded with an apostrophe: much of that text comes from the network.
 
+use crate::rows::{DATAGRAMS, FRAMES, PACKETS, SAMPLES, TRAINS};
 use crate::summary::slotted;
 use crate::text::Column;
 use crate::words;
 use csv::Writer;
 use jiff::Timestamp;
-use metrics::{SECOND, Spread, TcpInfo, Wall};
-use model::{ConnectionRecord, End, Event, Interval, Measure, SweepRow, Traffic};
+use metrics::{Clamped, SECOND, Spread, TcpInfo, TrainRow, Wall};
+use model::{ConnectionRecord, Echo, End, Event, Interval, Measure, PingRow, SweepRow, Traffic};
 use serde_json::{Value, json};
 use std::borrow::Borrow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::{self, Write};
 
 /// Where in the run a row belongs: what a sweep varies, which repetition, and the wall clock at the phase's start.
-#[derive(Clone, Debug, Default)]
-pub struct Place {
+#[derive(Default)]
+struct Place {
     label: String,
     repeat: u32,
+    /// Frames per second of the phase.
+    frame_rate: u32,
     started: Option<Wall>,
 }
 
@@ -28,10 +31,11 @@ impl Place {
     fn on_event(&mut self, event: &Event) {
         match event {
             Event::Start { at } => self.started = Some(*at),
-            Event::Phase { label, repeat, .. } => {
+            Event::Phase { label, repeat, phase } => {
                 self.started = None;
                 self.label = words::pairs(label);
                 self.repeat = *repeat;
+                self.frame_rate = phase.media.map_or(0, |media| media.frame_rate);
             }
             _ => {}
         }
@@ -56,23 +60,55 @@ pub trait EventWriter {
     fn on_event(&mut self, event: &Event) -> io::Result<()>;
 }
 
-/// The rows that a table has of a run.
-pub trait Rows: Default {
-    /// Names of the columns, separated by commas.
-    fn header() -> String;
+/// What a table has a row for.
+#[derive(Clone, Copy, Debug)]
+pub enum Rows {
+    /// Intervals, written out at once.
+    Status,
+    /// Ended connections, written out at every other event (tens of thousands of connections may end in a second, and
+    /// writing each at once would disturb what is measured).
+    Connections,
+    /// Datagrams: where each belongs, when it left and came, and the verdict. Times are ns after the start by the client's
+    /// clock.
+    Datagrams,
+    /// Packets of trains: when each was to leave, left and came, its delay, and what became of it; of one that was returned,
+    /// when it came back, its round trip, and what of that the remote end held it.
+    Packets,
+    /// Trains: what became of each, and its rates.
+    Trains,
+    /// Frames: when each was due, counted from the first; when the last of its datagrams that came was sent and received, by
+    /// the two hosts' clocks; how many bytes came; and what was made of that.
+    Frames,
+    /// Messages. Missing ones are written at the end of their phase, because until then they may still come.
+    Samples,
+}
 
-    /// Writes what `event`, which `place` knows already, is worth.
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()>;
+impl Rows {
+    /// Names of the columns, separated by commas.
+    fn header(self) -> String {
+        match self {
+            Rows::Status => {
+                let measures = Measure::columns().into_iter().map(|(name, ..)| format!(",{name}"));
+                "label,repeat,index,start_s,end_s,end_utc,omitted".to_owned() + &measures.collect::<String>()
+            }
+            Rows::Connections => titles(&connections()),
+            Rows::Datagrams => titles(&DATAGRAMS),
+            Rows::Packets => titles(&PACKETS),
+            Rows::Trains => titles(&TRAINS),
+            Rows::Frames => titles(&FRAMES),
+            Rows::Samples => titles(&SAMPLES),
+        }
+    }
 }
 
 /// The titles of the place and of columns, separated by commas.
-pub(crate) fn titles<T>(columns: &[Column<T>]) -> String {
+fn titles<T>(columns: &[Column<T>]) -> String {
     let place = ["label", "repeat"].into_iter();
     place.chain(columns.iter().map(|(title, _)| *title)).collect::<Vec<_>>().join(",")
 }
 
 /// Writes a row for each of `rows`, all of one place.
-pub(crate) fn write_rows<T, W: Write>(
+fn write_rows<T, W: Write>(
     place: &Place,
     columns: &[Column<T>],
     rows: impl IntoIterator<Item = impl Borrow<T>>,
@@ -85,40 +121,69 @@ pub(crate) fn write_rows<T, W: Write>(
     Ok(())
 }
 
+/// Missing messages that are remembered until the end, because they may be late.
+const MAX_MISSING: usize = 1 << 20;
+
 /// A table that is written as the run goes on.
-pub struct EventCsv<W: Write, R> {
+pub struct EventCsv<W: Write> {
     out: Writer<W>,
+    of: Rows,
     place: Place,
-    rows: R,
+    missing: BTreeMap<(u32, u64), PingRow>,
 }
 
-impl<W: Write, R: Rows> EventCsv<W, R> {
-    /// Writes the header to `out`.
-    pub fn new(out: W) -> io::Result<Self> {
-        Ok(EventCsv { out: begun(out, R::header().split(','))?, place: Place::default(), rows: R::default() })
+impl<W: Write> EventCsv<W> {
+    /// Writes the header of a table of these rows to `out`.
+    pub fn new(out: W, of: Rows) -> io::Result<Self> {
+        let out = begun(out, of.header().split(','))?;
+        Ok(EventCsv { out, of, place: Place::default(), missing: BTreeMap::new() })
+    }
+
+    /// Rows of messages that may be told of again.
+    fn messages(&mut self, rows: &[PingRow]) -> io::Result<()> {
+        for row in rows {
+            let key = (row.slot, row.seq);
+            match row.echo {
+                Echo::Missing if self.missing.len() < MAX_MISSING => {
+                    self.missing.insert(key, *row);
+                    continue;
+                }
+                Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
+                Echo::Missing | Echo::InTime => {}
+            }
+            write_rows(&self.place, &SAMPLES, [row], &mut self.out)?;
+        }
+        Ok(())
     }
 }
 
-impl<W: Write, R: Rows> EventWriter for EventCsv<W, R> {
+impl<W: Write> EventWriter for EventCsv<W> {
     fn on_event(&mut self, event: &Event) -> io::Result<()> {
         self.place.on_event(event);
-        self.rows.write(&self.place, event, &mut self.out)
-    }
-}
-
-/// Rows of intervals, written out at once.
-#[derive(Default)]
-pub struct StatusRows;
-
-impl Rows for StatusRows {
-    fn header() -> String {
-        let measures = Measure::columns().into_iter().map(|(name, ..)| format!(",{name}"));
-        "label,repeat,index,start_s,end_s,end_utc,omitted".to_owned() + &measures.collect::<String>()
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        let Event::Interval(interval) = event else { return Ok(()) };
-        out.write_record(status_row(interval, place))?;
+        let (place, out) = (&self.place, &mut self.out);
+        match (self.of, event) {
+            (Rows::Status, Event::Interval(interval)) => out.write_record(status_row(interval, place))?,
+            (Rows::Connections, Event::Connection(record)) => {
+                return write_rows(place, &connections(), [(place, &**record)], out);
+            }
+            (Rows::Datagrams, Event::Packets { rows }) => write_rows(place, &DATAGRAMS, rows, out)?,
+            (Rows::Packets, Event::TrainPackets { rows }) => write_rows(place, &PACKETS, rows, out)?,
+            (Rows::Trains, Event::Trains(told)) => {
+                let settings = &told.report.settings;
+                let wait = |row: &TrainRow| settings.get(usize::clamped(row.setting)).map(|s| s.wait_ns);
+                write_rows(place, &TRAINS, told.report.trains.iter().map(|row| (*row, wait(row))), out)?;
+            }
+            (Rows::Frames, Event::Frames { id, rows }) => {
+                return write_rows(place, &FRAMES, rows.iter().map(|row| (place.frame_rate, *id, *row)), out);
+            }
+            (Rows::Samples, Event::Pings { rows }) => return self.messages(rows),
+            (Rows::Samples, Event::PhaseEnd { .. } | Event::End { .. }) => {
+                write_rows(place, &SAMPLES, std::mem::take(&mut self.missing).values(), out)?;
+            }
+            (Rows::Connections, _)
+            | (Rows::Frames, Event::Interval(_) | Event::PhaseEnd { .. } | Event::End { .. }) => {}
+            _ => return Ok(()),
+        }
         out.flush()
     }
 }
@@ -137,11 +202,6 @@ fn status_row(i: &Interval, place: &Place) -> Vec<String> {
     row.extend(Measure::columns().into_iter().map(cell).map(Option::unwrap_or_default));
     row
 }
-
-/// Rows of ended connections, written out at every other event (tens of thousands of connections may end in a second, and writing
-/// each at once would disturb what is measured).
-#[derive(Default)]
-pub struct ConnectionRows;
 
 /// The columns of a connection, and of where in the run it ended.
 fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
@@ -183,17 +243,6 @@ fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
         ("rcv_rtt_us", |(_, c)| tcp(c, |t| Some(t.rcv_rtt_us))),
         ("snd_wnd_bytes", |(_, c)| tcp(c, |t| t.snd_wnd)),
     ]
-}
-
-impl Rows for ConnectionRows {
-    fn header() -> String {
-        titles(&connections())
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        let Event::Connection(record) = event else { return out.flush() };
-        write_rows(place, &connections(), [(place, &**record)], out)
-    }
 }
 
 /// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.

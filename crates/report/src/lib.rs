@@ -27,7 +27,7 @@ mod words;
 
 pub use compare::Comparison;
 pub use console::{Console, Detail, Style};
-pub use csv::{ConnectionRows, EventCsv, EventWriter, Rows, StatusRows, write_sweep_csv};
+pub use csv::{EventCsv, EventWriter, Rows, write_sweep_csv};
 pub use histogram::{round_trips, write_hgrm, write_histogram_csv};
 pub use history::{write_figures_csv, write_history, write_history_json};
 pub use html::history::{HistoryQuery, write_history_page, write_trend};
@@ -42,5 +42,4 @@ pub use parquet::write_figures_parquet;
 pub use prometheus::{
     Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
 };
-pub use rows::{DatagramRows, FrameRows, PacketRows, SampleRows, TrainRows};
 pub use text::{Page, Table, Tone, clean, hanging};

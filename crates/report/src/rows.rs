@@ -1,20 +1,13 @@
-//! Tables for scripts with a row for each datagram, packet of a train, train, frame of a media stream, and message.
+//! Columns of the tables with a row for each datagram, packet of a train, train, frame of a media stream, and message.
 
-use crate::csv::{Place, Rows, or_empty, spelled, titles, write_rows};
+use crate::csv::{or_empty, spelled};
 use crate::text::Column;
-use csv::Writer;
-use metrics::{Clamped, SECOND, StampKind, TrainPacket, TrainRow};
-use model::{Echo, Event, FrameRow, PacketRow, PingRow};
+use metrics::{SECOND, StampKind, TrainPacket, TrainRow};
+use model::{Echo, FrameRow, PacketRow, PingRow};
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::io::{self, Write};
 use uuid::Uuid;
 
-/// Rows of datagrams: where each belongs, when it left and came, and the verdict. Times are ns after the start by the client's clock.
-#[derive(Default)]
-pub struct DatagramRows;
-
-const DATAGRAMS: [Column<PacketRow>; 11] = [
+pub(crate) const DATAGRAMS: [Column<PacketRow>; 11] = [
     ("flow", |row| row.flow.to_string()),
     ("direction", |row| if row.up { "up" } else { "down" }.to_owned()),
     ("sequence", |row| row.sequence.to_string()),
@@ -28,18 +21,6 @@ const DATAGRAMS: [Column<PacketRow>; 11] = [
     ("sent_stamp", |row| word(row.sent_stamp).to_owned()),
 ];
 
-impl Rows for DatagramRows {
-    fn header() -> String {
-        titles(&DATAGRAMS)
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        let Event::Packets { rows } = event else { return Ok(()) };
-        write_rows(place, &DATAGRAMS, rows, out)?;
-        out.flush()
-    }
-}
-
 /// Source of a datagram's timestamp.
 fn word(stamp: StampKind) -> &'static str {
     match stamp {
@@ -49,12 +30,7 @@ fn word(stamp: StampKind) -> &'static str {
     }
 }
 
-/// Rows of packets: when each was to leave, left and came, its delay, and what became of it; of one that was returned, when it
-/// came back, its round trip, and what of that the remote end held it.
-#[derive(Default)]
-pub struct PacketRows;
-
-const PACKETS: [Column<TrainPacket>; 15] = [
+pub(crate) const PACKETS: [Column<TrainPacket>; 15] = [
     ("train", |packet| packet.train.to_string()),
     ("setting", |packet| packet.setting.to_string()),
     ("repetition", |packet| packet.round.to_string()),
@@ -72,18 +48,6 @@ const PACKETS: [Column<TrainPacket>; 15] = [
     ("held_ns", |packet| or_empty(packet.held_ns)),
 ];
 
-impl Rows for PacketRows {
-    fn header() -> String {
-        titles(&PACKETS)
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        let Event::TrainPackets { rows } = event else { return Ok(()) };
-        write_rows(place, &PACKETS, rows, out)?;
-        out.flush()
-    }
-}
-
 fn verdict(packet: &TrainPacket) -> &'static str {
     match (packet.sent_ns, packet.received_ns) {
         (None, _) => "unsent",
@@ -94,12 +58,8 @@ fn verdict(packet: &TrainPacket) -> &'static str {
     }
 }
 
-/// Rows of trains: what became of each, and its rates.
-#[derive(Default)]
-pub struct TrainRows;
-
 /// The columns of a train and its wait.
-const TRAINS: [Column<(TrainRow, Option<u64>)>; 19] = [
+pub(crate) const TRAINS: [Column<(TrainRow, Option<u64>)>; 19] = [
     ("train", |(row, _)| row.train.to_string()),
     ("setting", |(row, _)| row.setting.to_string()),
     ("wait_ns", |(_, wait)| or_empty(*wait)),
@@ -125,32 +85,10 @@ fn exact(value: Option<f64>) -> String {
     or_empty(value.map(|value| format!("{value:.3}")))
 }
 
-impl Rows for TrainRows {
-    fn header() -> String {
-        titles(&TRAINS)
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        let Event::Trains(told) = event else { return Ok(()) };
-        let settings = &told.report.settings;
-        let wait = |row: &TrainRow| settings.get(usize::clamped(row.setting)).map(|s| s.wait_ns);
-        write_rows(place, &TRAINS, told.report.trains.iter().map(|row| (*row, wait(row))), out)?;
-        out.flush()
-    }
-}
-
-/// Rows of frames: when each was due, counted from the first; when the last of its datagrams that came was sent and received, by the
-/// two hosts' clocks; how many bytes came; and what was made of that.
-#[derive(Default)]
-pub struct FrameRows {
-    /// Frames per second of the phase.
-    rate: u32,
-}
-
 /// Frames per second, a stream's identifier, and a frame of the stream.
 type Frame = (u32, Uuid, FrameRow);
 
-const FRAMES: [Column<Frame>; 7] = [
+pub(crate) const FRAMES: [Column<Frame>; 7] = [
     ("stream", |(_, id, _)| id.to_string()),
     ("frame", |(.., row)| row.seq.to_string()),
     ("due_ns", |(rate, _, row)| {
@@ -163,24 +101,6 @@ const FRAMES: [Column<Frame>; 7] = [
     ("verdict", |(.., row)| spelled(json!(row.verdict))),
 ];
 
-impl Rows for FrameRows {
-    fn header() -> String {
-        titles(&FRAMES)
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        match event {
-            Event::Phase { phase, .. } => self.rate = phase.media.map_or(0, |media| media.frame_rate),
-            Event::Frames { id, rows } => {
-                write_rows(place, &FRAMES, rows.iter().map(|row| (self.rate, *id, *row)), out)?;
-            }
-            Event::Interval(_) | Event::PhaseEnd { .. } | Event::End { .. } => out.flush()?,
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
 /// Ticks of a clock of `hz` as ns; empty when the frequency is unknown.
 fn ns(ticks: i64, hz: i64) -> String {
     if hz <= 0 {
@@ -189,17 +109,7 @@ fn ns(ticks: i64, hz: i64) -> String {
     (i128::from(ticks) * i128::from(SECOND) / i128::from(hz)).to_string()
 }
 
-/// Missing messages that are remembered until the end, because they may be late.
-const MAX_MISSING: usize = 1 << 20;
-
-/// Rows of messages. Missing ones are written at the end of their phase, because until then they may still
-/// come.
-#[derive(Default)]
-pub struct SampleRows {
-    missing: BTreeMap<(u32, u64), PingRow>,
-}
-
-const SAMPLES: [Column<PingRow>; 7] = [
+pub(crate) const SAMPLES: [Column<PingRow>; 7] = [
     ("connection", |row| row.slot.to_string()),
     ("message", |row| row.seq.to_string()),
     ("intended_ns", |row| row.intended_ns.to_string()),
@@ -212,49 +122,17 @@ const SAMPLES: [Column<PingRow>; 7] = [
     }),
 ];
 
-impl Rows for SampleRows {
-    fn header() -> String {
-        titles(&SAMPLES)
-    }
-
-    fn write<W: Write>(&mut self, place: &Place, event: &Event, out: &mut Writer<W>) -> io::Result<()> {
-        match event {
-            Event::Pings { rows } => {
-                for row in rows {
-                    let key = (row.slot, row.seq);
-                    match row.echo {
-                        Echo::Missing if self.missing.len() < MAX_MISSING => {
-                            self.missing.insert(key, *row);
-                            continue;
-                        }
-                        Echo::Late | Echo::Damaged => drop(self.missing.remove(&key)),
-                        Echo::Missing | Echo::InTime => {}
-                    }
-                    write_rows(place, &SAMPLES, [row], out)?;
-                }
-                Ok(())
-            }
-            Event::PhaseEnd { .. } | Event::End { .. } => {
-                let left = std::mem::take(&mut self.missing);
-                write_rows(place, &SAMPLES, left.values(), out)?;
-                out.flush()
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::csv::{EventCsv, EventWriter as _};
+    use crate::csv::{EventCsv, EventWriter as _, Rows};
     use metrics::Verdict;
-    use model::{FrameVerdict, Kind, Media, Phase, Status};
+    use model::{Event, FrameVerdict, Kind, Media, Phase, Status};
 
     /// Header and rows that a table has of these events of a phase.
-    fn lines<R: Rows>(size: Option<&str>, repeat: u32, phase: Phase, events: Vec<Event>) -> Vec<String> {
+    fn lines(of: Rows, size: Option<&str>, repeat: u32, phase: Phase, events: Vec<Event>) -> Vec<String> {
         let mut bytes = Vec::new();
-        let mut csv = EventCsv::<_, R>::new(&mut bytes).unwrap();
+        let mut csv = EventCsv::new(&mut bytes, of).unwrap();
         let label = size.map(|size| ("size".to_owned(), size.to_owned())).into_iter().collect();
         csv.on_event(&Event::Phase { label, repeat, phase: Box::new(phase) }).unwrap();
         events.iter().for_each(|event| csv.on_event(event).unwrap());
@@ -288,7 +166,7 @@ mod tests {
         };
         let events = vec![Event::Packets { rows: vec![came, lost] }];
         assert_eq!(
-            lines::<DatagramRows>(Some("64"), 2, Phase::default(), events)[1..],
+            lines(Rows::Datagrams, Some("64"), 2, Phase::default(), events)[1..],
             [
                 "size=64,2,2,up,7,100,110,510,400,kernel,reordered,1,user",
                 "size=64,2,2,down,7,100,110,,,,lost,0,user",
@@ -312,7 +190,7 @@ mod tests {
             TrainPacket { back_ns: Some(900), held_ns: Some(50), ..came },
         ];
         assert_eq!(
-            lines::<PacketRows>(Some("64"), 2, Phase::default(), vec![Event::TrainPackets { rows }])[1..],
+            lines(Rows::Packets, Some("64"), 2, Phase::default(), vec![Event::TrainPackets { rows }])[1..],
             [
                 "size=64,2,1,0,1,3,500,,,,,unsent,0,0,,,",
                 "size=64,2,1,0,1,3,500,510,,,,lost,0,0,,,",
@@ -346,7 +224,7 @@ mod tests {
             ..whole
         };
         let events = vec![Event::Frames { id: Uuid::from_u128(7), rows: vec![whole, nothing] }];
-        let rows = lines::<FrameRows>(None, 1, phase, events);
+        let rows = lines(Rows::Frames, None, 1, phase, events);
         assert_eq!(rows[0], "label,repeat,stream,frame,due_ns,sent_ns,received_ns,bytes,verdict");
         // Frame 3 of 50 a second is due after two frame times of 20 ms; 12,345 ticks of 100 ns.
         assert_eq!(rows[1], ",1,00000000-0000-0000-0000-000000000007,3,40000000,1234500,-5,2500,completed");
@@ -373,7 +251,7 @@ mod tests {
             Event::PhaseEnd { status: Status::Complete, reason: None },
         ];
         assert_eq!(
-            lines::<SampleRows>(None, 2, Phase::default(), events)[1..],
+            lines(Rows::Samples, None, 2, Phase::default(), events)[1..],
             [
                 ",2,1,0,0,1,5,,in_time",
                 ",2,1,1,10,11,99,,late",

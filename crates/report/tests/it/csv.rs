@@ -4,12 +4,12 @@ use crate::common::{STARTED, bad, begin, events, good, interval};
 use metrics::{Spread, Wall};
 use model::{Event, Slot, SweepRow};
 use report::EventWriter as _;
-use report::{ConnectionRows, EventCsv, StatusRows, replay, write_sweep_csv};
+use report::{EventCsv, Rows, replay, write_sweep_csv};
 use std::collections::BTreeMap;
 
 fn status(events: &[Event]) -> Vec<String> {
     let mut out = Vec::new();
-    let mut csv = EventCsv::<_, StatusRows>::new(&mut out).unwrap();
+    let mut csv = EventCsv::new(&mut out, Rows::Status).unwrap();
     events.iter().for_each(|event| csv.on_event(event).unwrap());
     drop(csv);
     lines(&out)
@@ -17,7 +17,7 @@ fn status(events: &[Event]) -> Vec<String> {
 
 fn connections(events: &[Event]) -> Vec<String> {
     let mut out = Vec::new();
-    let mut csv = EventCsv::<_, ConnectionRows>::new(&mut out).unwrap();
+    let mut csv = EventCsv::new(&mut out, Rows::Connections).unwrap();
     events.iter().for_each(|event| csv.on_event(event).unwrap());
     drop(csv);
     lines(&out)
@@ -143,7 +143,7 @@ fn text_that_a_spreadsheet_would_compute_is_guarded_and_numbers_are_not() {
         let mut record = bad();
         record.error = Some(evil.to_owned());
         let mut out = Vec::new();
-        let mut csv = EventCsv::<_, ConnectionRows>::new(&mut out).unwrap();
+        let mut csv = EventCsv::new(&mut out, Rows::Connections).unwrap();
         csv.on_event(&Event::Connection(Box::new(record))).unwrap();
         drop(csv);
         let mut reader = csv::Reader::from_reader(&out[..]);
@@ -153,7 +153,7 @@ fn text_that_a_spreadsheet_would_compute_is_guarded_and_numbers_are_not() {
     let mut record = bad();
     record.error = Some("two lines,\n\"quoted\"".to_owned());
     let mut out = Vec::new();
-    let mut csv = EventCsv::<_, ConnectionRows>::new(&mut out).unwrap();
+    let mut csv = EventCsv::new(&mut out, Rows::Connections).unwrap();
     csv.on_event(&Event::Connection(Box::new(record))).unwrap();
     drop(csv);
     let mut reader = csv::Reader::from_reader(&out[..]);
@@ -182,13 +182,13 @@ impl std::io::Write for &mut File {
 #[test]
 fn rows_reach_the_file_with_the_interval() {
     let mut file = File::default();
-    let mut csv = EventCsv::<_, StatusRows>::new(&mut file).unwrap();
+    let mut csv = EventCsv::new(&mut file, Rows::Status).unwrap();
     csv.on_event(&Event::Interval(Box::new(interval(0, 1)))).unwrap();
     std::mem::forget(csv); // a crash: nothing is flushed
     assert_eq!((file.writes, lines(&file.bytes).len()), (2, 2));
 
     let mut file = File::default();
-    let mut csv = EventCsv::<_, ConnectionRows>::new(&mut file).unwrap();
+    let mut csv = EventCsv::new(&mut file, Rows::Connections).unwrap();
     csv.on_event(&Event::Begin(Box::new(begin()))).unwrap();
     (0..3).for_each(|_| csv.on_event(&Event::Connection(Box::new(good()))).unwrap());
     csv.on_event(&Event::Interval(Box::new(interval(0, 1)))).unwrap();
@@ -212,7 +212,7 @@ fn a_full_disk_is_an_error_at_once() {
             Ok(())
         }
     }
-    assert_eq!(EventCsv::<_, StatusRows>::new(Full).err().unwrap().kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(EventCsv::new(Full, Rows::Status).err().unwrap().kind(), std::io::ErrorKind::StorageFull);
 }
 
 #[test]
