@@ -98,8 +98,6 @@ pub(super) struct Known {
     /// With when they were told, since the run's start, ns.
     pub(super) notices: VecDeque<(u64, Level, String)>,
     pub(super) caveats: Vec<Arisen>,
-    /// Ended connections, and how many of them ended in an error.
-    pub(super) ended: (u64, u64),
     /// Intervals dropped from the feed.
     pub(super) missed: u64,
     /// This host's CPUs: since the phase began, and in the last interval.
@@ -217,8 +215,6 @@ impl Known {
     }
 
     fn absorb(&mut self, feed: Feed, now_ns: u64) {
-        self.ended.0 += feed.ended.0;
-        self.ended.1 += feed.ended.1;
         self.missed += feed.missed;
         let mut measured = Vec::new();
         for (part, event) in feed.told {
@@ -327,8 +323,8 @@ const FAILURES: usize = 64;
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
     told: VecDeque<(u32, Event)>,
-    /// Connections that ended, and how many of them in an error.
-    ended: (u64, u64),
+    /// Connections that ended.
+    ended: u64,
     /// Causes of the first failures.
     failures: Vec<String>,
     /// Intervals dropped because the view did not take them in time.
@@ -355,12 +351,11 @@ impl Feed {
                 self.told.push_back((part, event.clone()));
             }
             Event::Connection(record) => {
-                self.ended.0 += 1;
-                if let Some(error) = &record.error {
-                    self.ended.1 += 1;
-                    if self.failures.len() < FAILURES {
-                        self.failures.push(format!("{}: {error}", record.remote));
-                    }
+                self.ended += 1;
+                if let Some(error) = &record.error
+                    && self.failures.len() < FAILURES
+                {
+                    self.failures.push(format!("{}: {error}", record.remote));
                 }
             }
             _ => {}
@@ -373,7 +368,7 @@ impl Feed {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.ended.0 == 0
+        self.told.is_empty() && self.ended == 0
     }
 
     /// Whether a phase has begun to measure since.
