@@ -209,7 +209,7 @@ fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
         or_empty(c.tcp.as_ref().and_then(of))
     }
     fn rate_of(bytes: u64, c: &ConnectionRecord) -> String {
-        rate(Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns }.tx_bps())
+        format!("{:.0}", Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns }.tx_bps())
     }
     [
         ("id", |(_, c)| c.id.to_string()),
@@ -297,11 +297,6 @@ pub(crate) fn begun<W: Write, S: AsRef<[u8]>>(
 /// Nanoseconds as seconds, exactly.
 fn seconds(ns: u64) -> String {
     format!("{}.{:09}", ns / SECOND, ns % SECOND)
-}
-
-/// A rate in whole bits per second.
-fn rate(bps: f64) -> String {
-    format!("{bps:.0}")
 }
 
 /// A value as the JSON spells it.

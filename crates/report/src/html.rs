@@ -23,8 +23,10 @@ mod sessions;
 
 pub(crate) use first::overlay;
 
-const STYLE: &str = include_str!("html/report.css");
-const SCRIPT: &str = include_str!("html/report.js");
+/// The report's style sheet, for pages that bring their own, too.
+pub const STYLE: &str = include_str!("html/report.css");
+/// The script that makes plots interactive, without anything that begins it on its own.
+pub const SCRIPT: &str = include_str!("html/report.js");
 /// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
 const SCRIPT_HASH: &str = "Mr1o5i3LWyfB2Z1p8vYUkmSARmuuXDHP4mBn/Oxzkqg=";
 /// Samples of a legend.

@@ -1,9 +1,7 @@
 //! A run as a page shows it while it goes on: the parts of the report and its plots, again and again.
 
 use super::sessions::Sessions;
-use super::{
-    SCRIPT, SCRIPT_HASH, STYLE, caveats, conditions, escape, figure, figures, first, origin, title, zeros,
-};
+use super::{SCRIPT_HASH, caveats, conditions, escape, figure, figures, first, origin, title, zeros};
 use crate::plot::{Axis, AxisUnit, Plot};
 use crate::plots::{Sheet, latest_sheets, sheets};
 use crate::text::Page;
@@ -11,11 +9,6 @@ use crate::{summary, words};
 use model::{Builder, Event, Outcome, caveats_so_far};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// The report's style sheet, for pages that bring their own.
-pub const REPORT_STYLE: &str = STYLE;
-/// The script that makes plots interactive, without anything that begins it on its own.
-pub const REPORT_SCRIPT: &str = SCRIPT;
 
 /// What a report's page may do, as a header (`Content-Security-Policy`): its own script and style, nothing else.
 pub fn page_policy() -> String {
