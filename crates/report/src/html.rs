@@ -95,6 +95,15 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
+/// `bytes` with what means something in a URL percent-encoded (RFC 3986).
+pub fn url_encoded(bytes: &[u8]) -> String {
+    let byte = |&byte: &u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        other => format!("%{other:02X}"),
+    };
+    bytes.iter().map(byte).collect()
+}
+
 fn title(outcome: &Outcome) -> String {
     let verb = match outcome.begin.verb.as_str() {
         "" => "run",

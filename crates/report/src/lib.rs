@@ -32,7 +32,7 @@ pub use histogram::{round_trips, write_hgrm, write_histogram_csv};
 pub use history::{write_figures_csv, write_history, write_history_json};
 pub use html::history::{HistoryQuery, write_history_page, write_trend};
 pub use html::live::{LivePage, LivePlot, LiveView, live_units, page_policy};
-pub use html::{SCRIPT as REPORT_SCRIPT, STYLE as REPORT_STYLE, escape, svg_files, write_html};
+pub use html::{SCRIPT as REPORT_SCRIPT, STYLE as REPORT_STYLE, escape, svg_files, url_encoded, write_html};
 pub use json::{Journal, read_run, replay, write_outcome, write_outcome_line, write_summary};
 pub use live::{
     Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,

@@ -5,7 +5,7 @@ use crate::{CliError, Context as _, Exit, file, kept, pages, saved, stderr};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
 use model::Outcome;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Component, Path};
 
@@ -54,7 +54,8 @@ fn way(from: &Path, to: &Path) -> String {
     let (from, to) = (names(from), names(to));
     let same = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
     let up = std::iter::repeat_n("../".to_owned(), from.len() - same);
-    up.chain(to[same..].iter().map(|name| format!("{}/", encoded(name)))).collect()
+    let down = to[same..].iter().map(|name| report::url_encoded(name.as_encoded_bytes()) + "/");
+    up.chain(down).collect()
 }
 
 /// The names from the root to a folder. Symbolic links are not followed: a browser, which resolves the URL,
@@ -72,15 +73,6 @@ fn names(folder: &Path) -> Vec<OsString> {
         }
     }
     names
-}
-
-/// A name with what means something in a URL as percent-encoded bytes (RFC 3986).
-fn encoded(name: &OsStr) -> String {
-    let byte = |&byte: &u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    name.as_encoded_bytes().iter().map(byte).collect()
 }
 
 /// The matrix of a folder or of a document; `each` sees every outcome of a folder.

@@ -1,6 +1,6 @@
 //! Saved runs as a page: the list with its form, and the trend of one target.
 
-use super::{data, escape, figure, zeros};
+use super::{data, escape, figure, url_encoded, zeros};
 use crate::history::{about, cells, known, leading, tone};
 use crate::plot::{Axis, AxisUnit, Plot, Series};
 use crate::plots::Sheet;
@@ -11,7 +11,6 @@ use metrics::{Wall, real};
 use model::{Figure, KeptRun, Status, Unit};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// Columns of the list: what a link sorts by, and the title.
@@ -73,16 +72,7 @@ fn midnight(day: &str) -> Option<Wall> {
 fn address(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut text = path.to_owned();
     for (at, (name, value)) in pairs.iter().filter(|(_, value)| !value.is_empty()).enumerate() {
-        text.extend([if at == 0 { "?" } else { "&amp;" }, name, "="]);
-        for byte in value.bytes() {
-            match byte {
-                b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                    text.push(char::from(byte));
-                }
-                // Writing to a String cannot fail.
-                other => drop(write!(text, "%{other:02X}")),
-            }
-        }
+        text.extend([if at == 0 { "?" } else { "&amp;" }, name, "=", url_encoded(value.as_bytes()).as_str()]);
     }
     text
 }
