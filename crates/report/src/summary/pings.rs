@@ -157,19 +157,18 @@ fn each_way(ways: &Ways, page: &mut Page<'_>) {
     } else {
         page.table(&table);
     }
-    let facts = &ways.facts;
-    let told = [clocks(facts), losses(facts), marks(facts), oddities(facts)].concat();
-    told.iter().for_each(|(tone, text)| page.paragraph(*tone, "  ", text));
+    for write in [clocks, losses, marks, oddities] {
+        write(&ways.facts, page);
+    }
 }
 
-fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {
-    let mut told = Vec::new();
+fn clocks(facts: &WayFacts, page: &mut Page<'_>) {
     if let Some(bound) = facts.clock_bound_ns {
         let how = match facts.by_wall {
             0 => "found by exchanges of stamps",
             _ => "both clocks say that they are disciplined",
         };
-        told.push((Tone::Plain, format!("delays are right to ±{} ({how})", format_duration(bound))));
+        page.remark(format!("delays are right to ±{} ({how})", format_duration(bound)));
     }
     let distance = facts.clock_offset_ns.map(|ns| {
         let side = if ns < 0 { "behind" } else { "ahead of" };
@@ -184,9 +183,8 @@ fn clocks(facts: &WayFacts) -> Vec<(Tone, String)> {
     let words: Vec<String> =
         distance.into_iter().chain(claim).chain(facts.remote_clock.map(source)).collect();
     if !words.is_empty() {
-        told.push((Tone::Plain, words.join("; ")));
+        page.remark(words.join("; "));
     }
-    told
 }
 
 /// The source of a clock's time, and of its stamps (RFC 8972, tables 6 and 7).
@@ -208,7 +206,7 @@ fn source([from, method, ..]: [u8; 4]) -> String {
     format!("it takes its time from {from}, and its stamps are taken by {method}")
 }
 
-fn losses(facts: &WayFacts) -> Vec<(Tone, String)> {
+fn losses(facts: &WayFacts, page: &mut Page<'_>) {
     let lost = facts.there.lost + facts.back.lost + facts.lost_somewhere;
     let mut words = Vec::new();
     if facts.numbered > 0 {
@@ -227,11 +225,12 @@ fn losses(facts: &WayFacts) -> Vec<(Tone, String)> {
     if facts.numbered == 0 && lost > 0 {
         words.push("the remote end copies our numbers, or all losses were on the way back".to_owned());
     }
-    let tone = if lost > 0 { Tone::Warning } else { Tone::Plain };
-    if words.is_empty() { Vec::new() } else { vec![(tone, words.join(", "))] }
+    if !words.is_empty() {
+        page.paragraph(if lost > 0 { Tone::Warning } else { Tone::Plain }, "  ", &words.join(", "));
+    }
 }
 
-fn marks(facts: &WayFacts) -> Vec<(Tone, String)> {
+fn marks(facts: &WayFacts, page: &mut Page<'_>) {
     let mut words = Vec::new();
     for (way, marks) in [("there", &facts.there_marks), ("back", &facts.back_marks)] {
         let ttl = marks.ttl.map(|ttl| words::range("TTL", ttl));
@@ -239,31 +238,27 @@ fn marks(facts: &WayFacts) -> Vec<(Tone, String)> {
         let congested = words::counted([(marks.ecn[3], "marked congested")]);
         words.extend(ttl.into_iter().chain(dscp).chain(congested).map(|told| format!("{told} {way}")));
     }
-    if words.is_empty() {
-        Vec::new()
-    } else {
-        vec![(Tone::Plain, format!("received with {}", words.join(", ")))]
+    if !words.is_empty() {
+        page.remark(format!("received with {}", words.join(", ")));
     }
 }
 
-fn oddities(facts: &WayFacts) -> Vec<(Tone, String)> {
+fn oddities(facts: &WayFacts, page: &mut Page<'_>) {
     let answers = [
         (facts.rejected, "did not belong to us or did not prove to know the key"),
         (facts.unnamed, "came without our session identifier: the remote end knows none"),
         (facts.tampered, "came with extensions that were changed on the way"),
         (facts.malformed, "called one of our extensions malformed"),
     ];
-    let odd = answers.into_iter().filter(|(n, _)| *n > 0);
-    let mut told: Vec<_> =
-        odd.map(|(n, what)| (Tone::Warning, format!("{} {what}", words::count(n, "answer")))).collect();
+    for (n, what) in answers.into_iter().filter(|(n, _)| *n > 0) {
+        page.paragraph(Tone::Warning, "  ", &format!("{} {what}", words::count(n, "answer")));
+    }
     if !facts.unrecognised.is_empty() {
         let kinds: Vec<String> = facts.unrecognised.iter().map(ToString::to_string).collect();
         let text = format!("the remote end does not know extensions of type {}", kinds.join(", "));
-        told.push((Tone::Warning, text));
+        page.paragraph(Tone::Warning, "  ", &text);
     }
     if let Some((received, sent)) = facts.remote_counts {
-        let text = format!("by its own count the remote end received {received} and sent {sent}");
-        told.push((Tone::Plain, text));
+        page.remark(format!("by its own count the remote end received {received} and sent {sent}"));
     }
-    told
 }
