@@ -178,7 +178,7 @@ impl Builder {
     /// What [`caveats_so_far`](crate::caveats_so_far) has to know of the latest phase's intervals.
     pub fn meanwhile(&self) -> Meanwhile {
         let latest = self.drafts.last().map(|draft| &draft.coarse);
-        let (joined, busy) = latest.map(|coarse| (coarse.kept(), coarse.busy())).unwrap_or_default();
+        let (joined, busy) = latest.map(|coarse| (coarse.kept(), coarse.busy)).unwrap_or_default();
         let joined = usize::try_from(joined).unwrap_or(usize::MAX);
         Meanwhile { joined, busy, ..Meanwhile::default() }
     }
@@ -197,7 +197,7 @@ impl Builder {
         if self.bounded {
             return told;
         }
-        let (joined, longer) = (all(|draft| draft.coarse.came()), all(|draft| draft.coarse.kept()));
+        let (joined, longer) = (all(|draft| draft.coarse.came), all(|draft| draft.coarse.kept()));
         if joined > 0 {
             told.push(format!(
                 "the first {joined} intervals are joined to {longer} longer ones, whose bytes and counts are exact and whose \
@@ -277,7 +277,7 @@ impl Builder {
             // Merged intervals are no readings of a rate, and a server's idle time in them does not count.
             Some(latest) => {
                 let all = std::mem::replace(&mut point.intervals, latest);
-                figures::derive(&mut point, Some(draft.coarse.busy()));
+                figures::derive(&mut point, Some(draft.coarse.busy));
                 point.intervals = all;
             }
             None => figures::derive(&mut point, None),

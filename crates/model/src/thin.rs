@@ -51,9 +51,9 @@ pub(crate) struct Coarse {
     /// Numbers below this one have been joined already.
     first: u32,
     /// How many have been joined.
-    came: u64,
-    /// What moved in those of them in which anything did, and how long they lasted.
-    busy: Traffic,
+    pub(crate) came: u64,
+    /// What moved in those of them in which anything did, and how long these lasted together.
+    pub(crate) busy: Traffic,
 }
 
 impl Coarse {
@@ -91,17 +91,7 @@ impl Coarse {
         }
     }
 
-    /// How many that came have been joined.
-    pub(crate) fn came(&self) -> u64 {
-        self.came
-    }
-
-    /// What moved in those in which anything did, and how long these lasted together.
-    pub(crate) fn busy(&self) -> Traffic {
-        self.busy
-    }
-
-    /// To how many.
+    /// To how many they have been joined.
     pub(crate) fn kept(&self) -> u64 {
         u64::clamped(self.joined.len())
     }
