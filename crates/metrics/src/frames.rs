@@ -17,6 +17,11 @@ pub struct Frames {
 }
 
 impl Frames {
+    /// How many frames were judged.
+    pub fn judged(&self) -> u64 {
+        self.completed + self.dropped + self.repeated
+    }
+
     /// Adds others.
     pub fn add(&mut self, more: Frames) {
         self.completed += more.completed;

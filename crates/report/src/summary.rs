@@ -18,7 +18,7 @@ pub(crate) use sweep::slotted;
 use crate::console::{Detail, Style};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Frames, Spread, format_bits_per_second, format_duration};
+use metrics::{Spread, format_bits_per_second, format_duration};
 use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, PathMtu, Point, Status, Way, is_reliable};
 use std::io::{self, Write};
 
@@ -178,10 +178,9 @@ fn found(point: &Point) -> Vec<String> {
     if point.phase.kind == Kind::Stream && point.phase.probe.is_some() {
         return packets::frames_found(point);
     }
-    let judged = |f: &Frames| f.completed + f.dropped + f.repeated;
-    let frames = point.local.frames.filter(|f| point.phase.kind == Kind::Stream && judged(f) > 0);
+    let frames = point.local.frames.filter(|f| point.phase.kind == Kind::Stream && f.judged() > 0);
     if let Some(frames) = frames {
-        return vec![format!("{} of {} frames whole and in time", frames.completed, judged(&frames))];
+        return vec![format!("{} of {} frames whole and in time", frames.completed, frames.judged())];
     }
     if matches!(point.phase.kind, Kind::Train | Kind::Delay) && extras::any(point) && point.trains.is_none() {
         return extras::found(point);

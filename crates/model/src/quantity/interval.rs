@@ -234,6 +234,6 @@ pub(super) fn trips(interval: &Interval, stat: Stat) -> Option<f64> {
 /// Percent of the frames that were not whole in time; `None` when there were none.
 pub(super) fn unwell(frames: Option<Frames>) -> Option<f64> {
     let f = frames?;
-    let all = f.completed + f.dropped + f.repeated;
+    let all = f.judged();
     (all > 0).then(|| percent_of(all - f.completed, all))
 }

@@ -267,16 +267,12 @@ fn shown(point: &Point) -> Vec<Shown<'_>> {
     all
 }
 
-fn total(frames: &Frames) -> u64 {
-    frames.completed + frames.dropped + frames.repeated
-}
-
 /// The result in a few words.
 pub(super) fn frames_found(point: &Point) -> Vec<String> {
     let words = |shown: &Shown<'_>| {
         let frames = shown.frames?;
-        let part = share(real(frames.dropped) / real(total(&frames).max(1)));
-        Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, total(&frames)))
+        let part = share(real(frames.dropped) / real(frames.judged().max(1)));
+        Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, frames.judged()))
     };
     super::each_way(shown(point).iter().filter_map(words))
 }
@@ -284,10 +280,10 @@ pub(super) fn frames_found(point: &Point) -> Vec<String> {
 /// All about `point`'s frames.
 pub(super) fn frames(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&Shown<'_>>; 7] = [
-        ("frames", |one| one.frames.map_or("NOT CONFIRMED".to_owned(), |f| total(&f).to_string())),
+        ("frames", |one| one.frames.map_or("NOT CONFIRMED".to_owned(), |f| f.judged().to_string())),
         ("whole", |one| or_dash(one.frames, |f| f.completed.to_string())),
         ("dropped", |one| or_dash(one.frames, |f| f.dropped.to_string())),
-        ("share", |one| or_dash(one.frames, |f| share(real(f.dropped) / real(total(&f).max(1))))),
+        ("share", |one| or_dash(one.frames, |f| share(real(f.dropped) / real(f.judged().max(1))))),
         ("repeated", |one| or_dash(one.frames, |f| f.repeated.to_string())),
         ("stalls", |one| or_dash(one.playout.filter(|_| one.frames.is_some()), |p| p.stalls.to_string())),
         ("longest", |one| {

@@ -109,7 +109,7 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
     }
     page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)");
     let frames = local.frames.unwrap_or_default();
-    let judged = frames.completed + frames.dropped + frames.repeated;
+    let judged = frames.judged();
     let share =
         |n: u64| or_dash((judged > 0).then(|| percent_of(n, judged)), |share| format!("{share:.3} %"));
     let mut row = |name: &str, n: u64, share: &str, text: &str| {
