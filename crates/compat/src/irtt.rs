@@ -40,7 +40,8 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
     let second = |row: &Value| sent(row).unwrap_or(began).saturating_sub(began) / SECOND;
     let seconds = rows.chunk_by(|row, next| second(row) == second(next));
     phase.intervals = seconds.map(|rows| interval(second(&rows[0]), rows)).collect();
-    let (trips, remote) = (dist(rows.iter().filter_map(rtt)), dist(rows.iter().filter_map(held)));
+    let trips = Dist::from_iter(rows.iter().filter_map(rtt));
+    let remote = Dist::from_iter(rows.iter().filter_map(held));
     let (sent, received) = (count(&stats["packets_sent"]), count(&stats["packets_received"]));
     let (late, repeated) = (count(&stats["late_packets"]), count(&stats["duplicates"]));
     let lost = i64::clamped(sent.saturating_sub(received));
@@ -84,15 +85,9 @@ fn rtt(row: &Value) -> Option<u64> {
     number(&row["delay"]["rtt"]).filter(|ns| *ns > 0.0).map(u64::clamped)
 }
 
-fn dist(values: impl Iterator<Item = u64>) -> Dist {
-    let mut dist = Dist::default();
-    values.for_each(|value| dist.record(value));
-    dist
-}
-
 /// The messages that were sent in a second.
 fn interval(second: u64, rows: &[Value]) -> Interval {
-    let trips = dist(rows.iter().filter_map(rtt));
+    let trips = Dist::from_iter(rows.iter().filter_map(rtt));
     let (sent, received) = (u64::clamped(rows.len()), trips.count());
     let counts = PingCounts { sent, received, lost: i64::clamped(sent - received), ..PingCounts::default() };
     Interval {

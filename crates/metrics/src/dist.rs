@@ -181,6 +181,14 @@ impl Dist {
     }
 }
 
+impl FromIterator<u64> for Dist {
+    fn from_iter<T: IntoIterator<Item = u64>>(values: T) -> Self {
+        let mut dist = Dist::default();
+        values.into_iter().for_each(|value| dist.record(value));
+        dist
+    }
+}
+
 /// A distribution on its way to another process: nothing of it is lost.
 #[derive(Serialize, Deserialize)]
 struct Buckets {
@@ -293,8 +301,7 @@ mod tests {
     #[test]
     fn quantiles_are_within_a_thousandth_of_the_exact_ones() {
         let values = skewed(20_000);
-        let mut dist = Dist::default();
-        values.iter().for_each(|&v| dist.record(v));
+        let dist: Dist = values.iter().copied().collect();
         for q in [0.01, 0.5, 0.9, 0.99, 0.999, 1.0] {
             let (got, want) = (dist.quantile(q) as f64, exact(&values, q) as f64);
             assert!((got - want).abs() <= want * 0.001 + 1.0, "q={q}: {got} against {want}");
@@ -353,8 +360,7 @@ mod tests {
 
     #[test]
     fn mean_and_deviation_agree_with_the_textbook() {
-        let mut dist = Dist::default();
-        [10, 20, 30, 20, 10].iter().for_each(|&v| dist.record(v));
+        let dist = Dist::from_iter([10u64, 20, 30, 20, 10]);
         let s = dist.summary().unwrap();
         assert_eq!((s.count, s.min, s.max, s.mean), (5, 10, 30, 18.0));
         assert!((s.sd - 56f64.sqrt()).abs() < 1e-9, "population variance of 10,20,30,20,10 is 56");
@@ -362,8 +368,7 @@ mod tests {
 
     #[test]
     fn buckets_hold_every_value_once() {
-        let mut dist = Dist::default();
-        skewed(3_000).iter().for_each(|&v| dist.record(v));
+        let mut dist = Dist::from_iter(skewed(3_000));
         dist.record(0);
         let s = dist.summary().unwrap();
         assert_eq!(s.buckets.iter().map(|b| b.1).sum::<u64>(), s.count);

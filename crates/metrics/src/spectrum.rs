@@ -129,16 +129,13 @@ mod tests {
     }
 
     fn of(values: &[u64]) -> Spectrum {
-        let mut dist = Dist::default();
-        values.iter().for_each(|&v| dist.record(v));
-        dist.spectrum().unwrap()
+        Dist::from_iter(values.iter().copied()).spectrum().unwrap()
     }
 
     #[test]
     fn it_says_what_the_histogram_says() {
         let values = skewed(10_000);
-        let mut dist = Dist::default();
-        values.iter().for_each(|&v| dist.record(v));
+        let dist: Dist = values.iter().copied().collect();
         let spectrum = dist.spectrum().unwrap();
         assert_eq!(spectrum.min, *values.iter().min().unwrap());
         assert_eq!(spectrum.max, *values.iter().max().unwrap());
@@ -177,8 +174,7 @@ mod tests {
         let known = skewed(970);
         for missing in [0u64, 1, 30, 2_000] {
             let all: Vec<u64> = known.iter().copied().chain((0..missing).map(|_| u64::MAX)).collect();
-            let mut dist = Dist::default();
-            known.iter().for_each(|&v| dist.record(v));
+            let dist: Dist = known.iter().copied().collect();
             let spectrum = Spectrum { missing, ..dist.spectrum().unwrap() };
             for q in [0.1, 0.5, 0.9, 0.97, 0.98, 0.99, 0.999, 1.0] {
                 let want = Some(exact(&all, q)).filter(|&want| want < u64::MAX);

@@ -76,9 +76,7 @@ mod tests {
     use metrics::Dist;
 
     fn of(values: impl Iterator<Item = u64>) -> Spectrum {
-        let mut dist = Dist::default();
-        values.for_each(|v| dist.record(v));
-        dist.spectrum().unwrap()
+        Dist::from_iter(values).spectrum().unwrap()
     }
 
     fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {

@@ -3,9 +3,7 @@ use crate::plot::{Axis, Plot};
 use metrics::Dist;
 
 fn spectrum(values: impl Iterator<Item = u64>) -> Spectrum {
-    let mut dist = Dist::default();
-    values.for_each(|v| dist.record(v));
-    dist.spectrum().unwrap()
+    Dist::from_iter(values).spectrum().unwrap()
 }
 
 #[test]
@@ -33,17 +31,14 @@ fn histograms_hold_every_value_once() {
         assert_eq!(log, values.len() == 30, "a factor of 2^29 needs a logarithmic axis");
         assert!(series.points.windows(2).all(|w| w[0].0 < w[1].0));
     }
-    let mut dist = Dist::default();
-    (1..=500u64).for_each(|n| dist.record(n * n));
+    let dist: Dist = (1..=500u64).map(|n| n * n).collect();
     let coarse = coarse_histogram("", &dist.summary().unwrap()).unwrap();
     assert!((coarse.values().sum::<f64>() - 100.0).abs() < 1e-6);
 }
 
 #[test]
 fn a_summary_of_few_values_claims_no_remote_percentile() {
-    let mut dist = Dist::default();
-    (1..=50u64).for_each(|n| dist.record(n));
-    let series = coarse_curve("", &dist.summary().unwrap());
+    let series = coarse_curve("", &Dist::from_iter(1..=50u64).summary().unwrap());
     let places: Vec<f64> = series.points.iter().map(|p| p.0).collect();
     assert_eq!(places, [1.0, 2.0, 10.0, 50.0], "50 values tell nothing of the 99th percentile");
 }

@@ -94,14 +94,10 @@ fn connections(table: &Connections, lines: &mut Vec<String>) {
 
 fn spread(rows: &[Ended], what: &str, unit: &str, value: fn(&Ended) -> u64, lines: &mut Vec<String>) {
     let values = rows.iter().filter(|row| row.succeeded()).map(value);
-    let Some(DistSummary { min, p50, p90, p99, max, .. }) = summary(values) else { return };
+    let Some(DistSummary { min, p50, p90, p99, max, .. }) = Dist::from_iter(values).summary() else {
+        return;
+    };
     lines.push(format!("  {what} of those that succeeded, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}"));
-}
-
-fn summary(values: impl Iterator<Item = u64>) -> Option<DistSummary> {
-    let mut dist = Dist::default();
-    values.for_each(|value| dist.record(value));
-    dist.summary()
 }
 
 /// Failures by what went wrong, and by time.
@@ -177,7 +173,8 @@ fn jitter(rows: &[Frame], undone: bool, lines: &mut Vec<String>) {
     }
     // Microseconds hold the three decimals exactly.
     let micros = |row: &&Frame| u64::clamped((row.jitter_ms.max(0.0) * 1000.0).round());
-    if let Some(DistSummary { mean, p50, p99, max, .. }) = summary(whole.iter().skip(1).map(micros)) {
+    let jitter = Dist::from_iter(whole.iter().skip(1).map(micros)).summary();
+    if let Some(DistSummary { mean, p50, p99, max, .. }) = jitter {
         let [mean, p50, p99, max] = [mean, real(p50), real(p99), real(max)].map(|us| us / 1000.0);
         lines.push(format!(
             "  jitter from frame to frame, ms: mean {mean:.3}, median {p50:.3}, 99 % {p99:.3}, most {max:.3}"
