@@ -250,7 +250,7 @@ impl Forwarder {
     fn begin(&mut self) -> bool {
         let begin = self.shared.begin.load(Ordering::Acquire);
         if begin > 0 {
-            self.lanes.iter_mut().for_each(|lane| lane.impairment.set_begin(Mono(begin)));
+            self.lanes.iter_mut().for_each(|lane| lane.impairment.begin = Mono(begin));
         }
         begin > 0
     }

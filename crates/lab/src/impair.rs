@@ -124,7 +124,8 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Impairment {
     path: Path,
-    begin: Mono,
+    /// What timetables count from.
+    pub(crate) begin: Mono,
     loss: Coin,
     bursts: Option<Chain>,
     duplicate: Coin,
@@ -166,11 +167,6 @@ impl Impairment {
             turn: 0,
             path: path.clone(),
         }
-    }
-
-    /// Timetables count from now on from `begin`.
-    pub(crate) fn set_begin(&mut self, begin: Mono) {
-        self.begin = begin;
     }
 
     /// Decides about the next packet and schedules it.
@@ -340,10 +336,7 @@ impl Impairment {
     #[inline]
     pub(crate) fn due(&self) -> Option<Mono> {
         let first = self.schedule.peek().map(|first| first.0.due);
-        match (first, self.let_go) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        first.into_iter().chain(self.let_go).min()
     }
 
     /// The next packet that is to leave by `now`.

@@ -234,7 +234,7 @@ fn timetables_wait_for_the_beginning() {
     let offer = arrivals(1, 1)[0];
     let outcome = impairment.offer(&offer);
     assert_eq!((outcome.verdict, outcome.due), (Verdict::Forwarded, offer.at));
-    impairment.set_begin(offer.at);
+    impairment.begin = offer.at;
     assert_eq!(impairment.offer(&offer).verdict, Verdict::LostOutage);
 }
 
