@@ -94,23 +94,25 @@ pub(crate) fn compare(store: Option<&Path>, asked: &Asked) -> Result<Vec<u8>, Re
 
 /// A page of this site about saved runs.
 fn page(title: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<Vec<u8>, Refusal> {
-    let mut main = Vec::new();
-    write(&mut main).map_err(failed)?;
+    let main = written(write)?;
     let (head, foot) = PAGE.split_once("{main}").unwrap_or((PAGE, ""));
     let head = head.replace("{title}", &report::escape(title));
     Ok([head.as_bytes(), &main, foot.as_bytes()].concat())
 }
 
 pub(crate) fn json(store: Option<&Path>) -> Result<Vec<u8>, Refusal> {
-    let mut body = Vec::new();
-    report::write_history_json(&latest(store)?, &mut body).map_err(failed)?;
-    Ok(body)
+    let runs = latest(store)?;
+    written(|body| report::write_history_json(&runs, body))
 }
 
 pub(crate) fn run(store: Option<&Path>, id: &str) -> Result<Vec<u8>, Refusal> {
     let outcome = outcome(store, id)?;
+    written(|body| report::write_html(&outcome, body))
+}
+
+pub(crate) fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
-    report::write_html(&outcome, &mut body).map_err(failed)?;
+    write(&mut body).map_err(failed)?;
     Ok(body)
 }
 

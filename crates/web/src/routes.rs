@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, feed, text, whole};
 use crate::guard::{Guard, Pass};
-use crate::history::{Refusal, failed};
+use crate::history::{Refusal, failed, written};
 use crate::shown::Shown;
 use crate::update::Update;
 use crate::{Metrics, history};
@@ -14,7 +14,6 @@ use hyper::header::{
 use hyper::{Request, StatusCode};
 use report::{METRICS_TYPE, REPORT_SCRIPT, REPORT_STYLE, page_policy};
 use std::future::poll_fn;
-use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -196,12 +195,6 @@ async fn made(
         answer.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     }
     answer
-}
-
-fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<Vec<u8>, Refusal> {
-    let mut body = Vec::new();
-    write(&mut body).map_err(failed)?;
-    Ok(body)
 }
 
 fn refused((status, sentence): Refusal) -> Answer {
