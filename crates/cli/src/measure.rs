@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let phase = plan::suited(args.target.protocol, plan::tcp(args));
-    let method = args.repeat.method(&phase, &plan::axes(args)?)?;
+    let method = args.repeat.of(&phase, &plan::axes(args)?).map_err(CliError::usage)?;
     // A transfer is long enough for its record to cost nothing.
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.processes.count = args.run.processes.unwrap_or(0);
@@ -22,7 +22,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
 }
 
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    let method = args.repeat.method(&plan::connect(args), &[])?;
+    let method = args.repeat.of(&plan::connect(args), &[]).map_err(CliError::usage)?;
     let mut config = plan::client(&args.target, &args.local, false)?;
     // How many workers each has is decided with the phase.
     config.processes.count = args.run.processes.unwrap_or(0);

@@ -136,7 +136,7 @@ impl HistogramArgs {
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
-    let method = args.repeat.method(&phase(args, config.keys.psk().is_some())?, &[])?;
+    let method = args.repeat.of(&phase(args, config.keys.psk().is_some())?, &[]).map_err(CliError::usage)?;
     measure::check(&config, &method)?;
     let [hgrm, csv] = args.histogram.files();
     let outputs = Outputs::open(&args.output, None, &[args.samples.as_ref(), hgrm, csv])?;

@@ -1,6 +1,6 @@
 //! How often a measurement is made.
 
-use crate::{CliError, values};
+use crate::values;
 use clap::Args;
 use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, Until};
 
@@ -36,10 +36,5 @@ impl RepeatArgs {
     /// All measurements of `base` with the values of `axes`.
     pub(crate) fn of(&self, base: &Phase, axes: &[Axis]) -> Result<Method, String> {
         Ok(Method::new(base, axes, self.most())?.until(self.until_confidence))
-    }
-
-    /// The method for these arguments; an error for contradicting ones.
-    pub(crate) fn method(&self, base: &Phase, axes: &[Axis]) -> Result<Method, CliError> {
-        self.of(base, axes).map_err(CliError::usage)
     }
 }

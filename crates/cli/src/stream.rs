@@ -95,7 +95,7 @@ struct StreamRunArgs {
 /// Does a media stream survive the way?
 pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let native = args.target.protocol == protocols::NATIVE;
-    let method = args.repeat.method(&phase(args, native)?, &[])?;
+    let method = args.repeat.of(&phase(args, native)?, &[]).map_err(CliError::usage)?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     measure::check(&config, &method)?;
     let samples = args.run.samples.as_ref();
