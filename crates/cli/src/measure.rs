@@ -52,7 +52,7 @@ pub(crate) fn run(
     mut outputs: Outputs,
 ) -> Result<Exit, CliError> {
     measure(verb, command, config, method, &mut outputs, |phase, interrupt, outputs| {
-        shown(config, phase, interrupt, outputs)
+        one(config, phase, interrupt, &mut |event| outputs.event(&event))
     })?;
     Ok(outputs.finish())
 }
@@ -134,16 +134,6 @@ fn planned(method: &Method) -> Planned {
     let phases: Vec<_> = phases(method).take(if open { 1 } else { usize::MAX }).collect();
     let planned = Planned::of(phases.iter().map(|phase| &**phase));
     if open { Planned { phases: None, ..planned } } else { planned }
-}
-
-/// Runs one phase, and tells the outputs.
-pub(crate) fn shown(
-    config: &ClientConfig,
-    phase: &Phase,
-    interrupt: &Interrupt,
-    outputs: &mut Outputs,
-) -> Result<Ended, CliError> {
-    one(config, phase, interrupt, &mut |event| outputs.event(&event))
 }
 
 /// Runs one phase.

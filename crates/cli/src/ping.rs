@@ -147,7 +147,7 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
         if !args.messages.no_baseline {
             outputs.event(&baseline::reading(&config, phase, interrupt));
         }
-        measure::shown(&config, phase, interrupt, outputs)
+        measure::one(&config, phase, interrupt, &mut |event| outputs.event(&event))
     })?;
     files.add(&outputs.outcome());
     outputs.heed(files.write());

@@ -195,7 +195,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     let outputs = Outputs::open(&args.output, None, &[packets, trains])?.with_files_beside(folder.is_some());
     let mut outputs = outputs.with(Rows::Packets, packets)?.with(Rows::Trains, trains)?;
     measure::measure("train", command, &config, method, &mut outputs, |phase, interrupt, outputs| {
-        measure::shown(&config, phase, interrupt, outputs)
+        measure::one(&config, phase, interrupt, &mut |event| outputs.event(&event))
     })?;
     let outcome = outputs.outcome();
     if args.preset.preset.is_some() {
