@@ -344,7 +344,7 @@ impl Show {
     /// Keeps what is shown as a picture.
     fn picture(&self) -> io::Result<()> {
         let title = "The live view of a run of netcaliper on a terminal";
-        file::write(PICTURE.as_ref(), |out| report::write_screen(self.canvas.shown(), title, out))
+        file::write(PICTURE.as_ref(), |out| report::write_screen(&self.canvas.shown, title, out))
     }
 
     /// Takes what was told and draws what has changed.

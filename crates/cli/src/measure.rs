@@ -28,7 +28,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
     config.processes.count = args.run.processes.unwrap_or(0);
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None, &[])?;
-    config.records = outputs.wants_records();
+    config.records = outputs.records;
     run("connect", command, &config, method, outputs)
 }
 

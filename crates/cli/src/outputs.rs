@@ -42,7 +42,7 @@ pub(crate) struct Outputs {
     /// Journals and tables, written as the run goes on.
     tables: Vec<Target<Table>>,
     /// One of them has a row for every single connection.
-    records: bool,
+    pub(crate) records: bool,
     sweep: Option<Target<Sink>>,
     html: Option<Target<Sink>>,
     metrics: Option<Target<Sink>>,
@@ -193,11 +193,6 @@ impl Outputs {
         self
     }
 
-    /// Whether an output needs the record of every connection.
-    pub(crate) fn wants_records(&self) -> bool {
-        self.records
-    }
-
     /// Shows the run on the terminal while it lasts, if that is wanted: see [`live::place`].
     pub(crate) fn watch(&mut self, interrupt: &Interrupt, planned: Planned) -> Result<(), CliError> {
         let quiet = self.args.quiet;
@@ -313,7 +308,7 @@ impl Outputs {
     /// Takes an event to the page alone.
     pub(crate) fn show(&mut self, of: Source, event: &Event) {
         if let Some(page) = &mut self.page {
-            page.tell(of, event);
+            page.web.tell(of, event);
         }
     }
 

@@ -136,11 +136,11 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         workers: args.cores.workers,
         processes: processes(args),
         version: plan::VERSION.to_owned(),
-        records: outputs.wants_records()
+        records: outputs.records
             || args.metrics.is_some()
             || args.output.metrics_file.is_some()
             || args.output.web.wanted(),
-        sessions: args.output.web.wanted() || outputs.wants_records(),
+        sessions: args.output.web.wanted() || outputs.records,
         options: protocols::foreign(),
         ..ServerConfig::new(protocols::NATIVE)
     };

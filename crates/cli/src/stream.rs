@@ -101,7 +101,7 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Cl
     let samples = args.run.samples.as_ref();
     let outputs = Outputs::open(&args.output, None, &[samples])?.with(Rows::Frames, samples)?;
     config.records =
-        outputs.wants_records() || samples.is_some() || common::config::tells_frames(args.run.connections);
+        outputs.records || samples.is_some() || common::config::tells_frames(args.run.connections);
     measure::run("stream", command, &config, method, outputs)
 }
 

@@ -3,11 +3,11 @@
 use crate::kept::StoreArgs;
 use crate::{CliError, measure, stderr, values};
 use clap::Args;
-use model::{Event, Outcome};
+use model::Outcome;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::Duration;
-use web::{Metrics, Setup, Source, Web};
+use web::{Metrics, Setup, Web};
 
 /// Whether a run is shown in a browser, and where.
 #[derive(Args, Debug, Clone, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct WebArgs {
 }
 
 pub(crate) struct Page {
-    web: Web,
+    pub(crate) web: Web,
     linger: Option<u64>,
 }
 
@@ -58,11 +58,6 @@ fn host_name() -> String {
 }
 
 impl Page {
-    /// Takes an event to it.
-    pub(crate) fn tell(&mut self, of: Source, event: &Event) {
-        self.web.tell(of, event);
-    }
-
     /// Shows the end of the run on open pages.
     pub(crate) fn end(self, outcome: &Outcome) {
         let linger = Duration::from_nanos(self.linger.unwrap_or(0));

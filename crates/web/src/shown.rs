@@ -29,12 +29,12 @@ impl Shown {
         let mut made = self.made.lock().await;
         let copy = {
             let page = self.page.lock().unwrap_or_else(PoisonError::into_inner);
-            if made.0 == Some(page.heard()) {
+            if made.0 == Some(page.heard) {
                 return;
             }
             page.clone()
         };
-        let (heard, before) = (copy.heard(), std::mem::take(&mut made.1));
+        let (heard, before) = (copy.heard, std::mem::take(&mut made.1));
         let version = self.latest.borrow().version + 1;
         let drawn = tokio::task::spawn_blocking(move || {
             let view = copy.view();

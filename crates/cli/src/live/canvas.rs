@@ -14,7 +14,8 @@ const CLEAR: &[u8] = b"\x1b[2J";
 /// A terminal, and what it shows.
 pub(super) struct Canvas<W> {
     out: W,
-    shown: Grid,
+    /// The last grid drawn.
+    pub(super) shown: Grid,
     /// Whether the terminal still shows that.
     known: bool,
 }
@@ -22,11 +23,6 @@ pub(super) struct Canvas<W> {
 impl<W: Write> Canvas<W> {
     pub(super) fn new(out: W) -> Canvas<W> {
         Canvas { out, shown: Grid::default(), known: false }
-    }
-
-    /// The last grid drawn.
-    pub(super) fn shown(&self) -> &Grid {
-        &self.shown
     }
 
     /// The terminal may show something else by now: the next grid is drawn whole.
@@ -58,7 +54,7 @@ impl<W: Write> Canvas<W> {
         for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
             let (before, now) = (self.shown.cell(x, y), next.cell(x, y));
             // The right half of a character of two columns is drawn with the left one, which differs where it does.
-            let Some(cell) = now.filter(|cell| now != before && cell.symbol().is_some()) else { continue };
+            let Some(cell) = now.filter(|cell| now != before && cell.symbol.is_some()) else { continue };
             if cursor != Some((x, y)) {
                 write!(self.out, "\x1b[{};{}H", y + 1, x + 1)?;
             }
@@ -263,7 +259,7 @@ mod tests {
                 canvas.draw(grid.clone()).unwrap();
                 terminal.hear(&std::mem::take(&mut canvas.out));
                 terminal.shows(&grid);
-                assert_eq!((canvas.shown(), terminal.style.as_slice()), (&grid, &[][..]));
+                assert_eq!((&canvas.shown, terminal.style.as_slice()), (&grid, &[][..]));
             }
         }
     }

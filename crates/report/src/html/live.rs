@@ -26,8 +26,8 @@ pub struct LivePage {
     parts: BTreeMap<u32, Builder>,
     sessions: Sessions,
     ended: bool,
-    /// Grows with everything that is heard.
-    heard: u64,
+    /// How much was heard: as long as it stays, so does the view.
+    pub heard: u64,
 }
 
 impl Default for LivePage {
@@ -90,11 +90,6 @@ impl LivePage {
     pub fn hear_part(&mut self, place: u32, event: &Event) {
         self.heard += 1;
         self.parts.entry(place).or_insert_with(|| self.builder.beside()).absorb(event);
-    }
-
-    /// How much was heard: as long as it stays, so does the view.
-    pub fn heard(&self) -> u64 {
-        self.heard
     }
 
     pub fn outcome(&self) -> Outcome {

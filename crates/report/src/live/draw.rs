@@ -1,7 +1,7 @@
 //! The screen: a title, how far the run has come, a page, the keys. What does not fit is left out, the least important first.
 
 use super::figures::Role;
-use super::grid::{Area, BRAILLE, Cell, CellStyle, Color, Grid, wide};
+use super::grid::{Area, BRAILLE, CellStyle, Color, Grid, wide};
 use super::pages;
 use super::track::{self, Progress};
 use super::view::{Known, Look, Page, View};
@@ -49,7 +49,7 @@ impl Sheet<'_> {
             return;
         }
         let (x, y) = (self.area.x + x, self.area.y + y);
-        let known = self.grid.cell(x, y).and_then(Cell::symbol).map_or(0, u32::from);
+        let known = self.grid.cell(x, y).and_then(|cell| cell.symbol).map_or(0, u32::from);
         let dots = known.checked_sub(BRAILLE).filter(|dots| *dots < 0x100).unwrap_or(0);
         let symbol = char::from_u32(BRAILLE + (dots | bit)).filter(|_| self.look.blocks);
         self.grid.put(x, y, symbol.unwrap_or('*'), style);

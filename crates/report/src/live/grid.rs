@@ -42,7 +42,7 @@ const MARKS: usize = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// `None` in the right half of a character of two columns.
-    symbol: Option<char>,
+    pub symbol: Option<char>,
     marks: [Option<char>; MARKS],
     pub style: CellStyle,
 }
@@ -57,10 +57,6 @@ impl Cell {
     /// The character, then its combining marks; nothing in the right half of a character of two columns.
     pub fn chars(&self) -> impl Iterator<Item = char> {
         self.symbol.into_iter().chain(self.marks.into_iter().flatten())
-    }
-
-    pub fn symbol(&self) -> Option<char> {
-        self.symbol
     }
 
     /// Whether every terminal moves its cursor by exactly one column for it.
@@ -202,7 +198,7 @@ fn ink(cell: &Cell) -> &'static str {
 /// What is drawn and not written: the parts of a cell that are filled, as left, top, width and height in shares of the cell. A full
 /// block is one, each dot of a braille character is one.
 fn filled(cell: &Cell) -> Vec<[f64; 4]> {
-    let symbol = cell.symbol().map_or(0, u32::from);
+    let symbol = cell.symbol.map_or(0, u32::from);
     if symbol == u32::from('█') {
         return vec![[0.0, 0.0, 1.0, 1.0]];
     }
@@ -285,7 +281,7 @@ mod tests {
 
     /// A line as text, with `_` for the right half of a character of two columns.
     fn line(grid: &Grid, y: u16) -> String {
-        let text = |cell: &Cell| match cell.symbol() {
+        let text = |cell: &Cell| match cell.symbol {
             Some(_) => cell.chars().collect(),
             None => "_".to_owned(),
         };
@@ -347,11 +343,11 @@ mod tests {
         // A plot of braille dots (U+2800 and a bit per dot) reads a cell and puts it back with one more.
         let (mut grid, green) = (Grid::new(1, 1), CellStyle { color: Color::Green, ..CellStyle::default() });
         for bit in [0x01, 0x80] {
-            let before = grid.cell(0, 0).and_then(Cell::symbol).map_or(0, u32::from);
+            let before = grid.cell(0, 0).and_then(|cell| cell.symbol).map_or(0, u32::from);
             let dots = if before >> 8 == 0x28 { before } else { 0x2800 };
             grid.put(0, 0, char::from_u32(dots | bit).unwrap(), green);
         }
-        assert_eq!(grid.cell(0, 0).map(|cell| (cell.symbol(), cell.style)), Some((Some('⢁'), green)));
+        assert_eq!(grid.cell(0, 0).map(|cell| (cell.symbol, cell.style)), Some((Some('⢁'), green)));
         assert!(grid.cell(0, 0).unwrap().is_single());
     }
 }

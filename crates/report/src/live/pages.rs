@@ -137,10 +137,11 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let caveats = take(&mut left, standing);
     let gap = take(&mut left, u16::from(caveats > 0));
     left += kept;
-    let rows_of = known.tracks.values().max_by_key(|track| track.connections.len());
-    let rows_of = rows_of.filter(|track| track.connections.len() > 0);
+    let rows_of = known.tracks.values().max_by_key(|track| track.connections.rows.len());
+    let rows_of = rows_of.filter(|track| !track.connections.rows.is_empty());
     // A gap, the titles, and rows; two thirds of the lines are left for the plots.
-    let table = rows_of.map_or(0, |track| u16::clamped(track.connections.len()) + 2).min(left / 3).min(18);
+    let table =
+        rows_of.map_or(0, |track| u16::clamped(track.connections.rows.len()) + 2).min(left / 3).min(18);
     let table = if table >= 4 { take(&mut left, table) } else { 0 };
     let mut y = titled + figures(known, sheet, titled);
     y += draw(&plots, sheet, y, left);

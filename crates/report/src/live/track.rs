@@ -131,7 +131,7 @@ pub(super) struct Row {
 /// Connections that were sampled in the last interval, at most 64.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
 }
 
 impl Connections {
@@ -160,10 +160,6 @@ impl Connections {
         let mut totals = TcpTotals::default();
         self.rows.iter().for_each(|row| totals.add(&row.now.info));
         totals
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.rows.len()
     }
 
     /// The rows in an order: slots from the first, all else from the largest; the other way round if `turned`.
@@ -288,7 +284,7 @@ mod tests {
         // 2,500 bytes in half a second are 40 kbit/s; a new one has moved its 500 bytes in it: 8 kbit/s.
         assert_eq!((rows[0].tx_bps, rows[0].again, rows[1].tx_bps), (40_000.0, 3, 8_000.0));
         connections.sampled(&[sample(1, 500, 9, 0)], 1_000_000_000);
-        assert_eq!(connections.len(), 1, "a connection without a sample is gone");
+        assert_eq!(connections.rows.len(), 1, "a connection without a sample is gone");
         // A count that runs backwards is another connection's.
         connections.sampled(&[sample(1, 100, 9, 0)], 1_000_000_000);
         assert_eq!(connections.sorted(SortBy::Slot, false)[0].tx_bps, 0.0);
