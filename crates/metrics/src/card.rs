@@ -66,7 +66,7 @@ impl CardClock {
     fn placement(&self) -> Option<Placement> {
         let newest = self.newest?;
         let at = newest.before.plus(newest.after.since(newest.before) / 2);
-        let (estimate, (slow, fast)) = (self.offset.at(at)?, self.offset.drift());
+        let (estimate, (slow, fast)) = (self.offset.at(at)?, self.offset.rate);
         let (rate, rate_bound) = ((slow + fast) / 2.0, (fast - slow) / 2.0 + WANDER);
         Some(Placement { at, estimate, rate, rate_bound })
     }

@@ -110,8 +110,8 @@ pub struct Offset {
     most: usize,
     /// Drop the oldest of too many instead of the worse one of each two neighbours.
     last_only: bool,
-    /// The rate that all limits allow, lowest and highest.
-    rate: (f64, f64),
+    /// The drift that all limits allow, lowest and highest, 1 = 1 s per s; positive when their clock is the faster one.
+    pub(crate) rate: (f64, f64),
     smallest_round_trip: Option<u64>,
     exchanges: u64,
     steps: u64,
@@ -201,16 +201,6 @@ impl Offset {
         self.limits.clear();
         self.limits.push(limit);
         self.rate = (-MAX_DRIFT, MAX_DRIFT);
-    }
-
-    /// Smallest round trip, ns; `None` without an exchange.
-    pub fn round_trip(&self) -> Option<u64> {
-        self.smallest_round_trip
-    }
-
-    /// The drift that is possible now, lowest and highest, 1 = 1 s per s; positive when their clock is the faster one.
-    pub fn drift(&self) -> (f64, f64) {
-        self.rate
     }
 
     /// How often nothing fitted any more, and all that was known was forgotten.
@@ -316,11 +306,11 @@ mod tests {
     #[test]
     fn one_exchange_is_right_within_half_a_round_trip() {
         let mut clock = Offset::default();
-        assert_eq!((clock.at(Mono(5)), clock.round_trip()), (None, None));
+        assert_eq!((clock.at(Mono(5)), clock.smallest_round_trip), (None, None));
         clock.add(exchange(SECOND, 20_000_000, 5_000_000, -7_000_000_000, 0.0));
         let told = clock.found(Mono(SECOND)).unwrap();
         assert_eq!((told.exchanges, told.round_trip_ns, told.stepped), (1, 25_000_000, false));
-        assert_eq!(clock.round_trip(), Some(25_000_000));
+        assert_eq!(clock.smallest_round_trip, Some(25_000_000));
         let found = clock.at(Mono(SECOND)).unwrap();
         // Asymmetry moves the middle by half of the difference: (20 - 5) / 2 ms.
         assert!((found.offset_ns + 7_000_000_000 - 7_500_000).abs() < 50_000, "{found:?}");
@@ -333,7 +323,7 @@ mod tests {
         for i in 0..100 {
             clock.add(exchange(i * SECOND, 50_000, 60_000, 1_000_000, 40e-6));
         }
-        let (low, high) = clock.drift();
+        let (low, high) = clock.rate;
         // Some 110 µs of round trip over a minute, and the wandering granted.
         assert!(low <= 40e-6 && 40e-6 <= high && high - low < 9e-6, "{low} {high}");
         assert_eq!(clock.breaks(), 0);

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
     last: Option<i64>,
-    ns: f64,
+    /// The estimate after the last packet.
+    pub ns: f64,
 }
 
 impl Jitter {
@@ -17,11 +18,6 @@ impl Jitter {
         let last = self.last.replace(transit)?;
         self.ns += (real(transit.saturating_sub(last).unsigned_abs()) - self.ns) / 16.0;
         Some(self.ns)
-    }
-
-    /// The estimate now, ns.
-    pub fn ns(&self) -> f64 {
-        self.ns
     }
 }
 
@@ -32,7 +28,8 @@ pub struct Jitters {
     /// Packets, and the sum of the estimates after each of them, ns.
     n: u64,
     sum_ns: f64,
-    largest_ns: Option<f64>,
+    /// The mean of that interval which had the largest, ns.
+    pub largest_ns: Option<f64>,
 }
 
 impl Jitters {
@@ -57,11 +54,6 @@ impl Jitters {
     /// The mean over all packets, ns; `None` without any.
     pub fn mean_ns(&self) -> Option<f64> {
         (self.n > 0).then(|| self.sum_ns / real(self.n))
-    }
-
-    /// The mean of that interval which had the largest, ns.
-    pub fn largest_ns(&self) -> Option<f64> {
-        self.largest_ns
     }
 }
 
@@ -214,7 +206,7 @@ mod tests {
             ours.see(transit);
             rfc.see(transit);
         }
-        assert!((ours.ns() - rfc.jitter as f64 / 16.0).abs() < 16.0, "{} {}", ours.ns(), rfc.jitter / 16);
+        assert!((ours.ns - rfc.jitter as f64 / 16.0).abs() < 16.0, "{} {}", ours.ns, rfc.jitter / 16);
         let mut steady = Jitter::default();
         assert_eq!(steady.see(5_000), None, "one packet has no difference");
         assert!((0..100).all(|_| steady.see(5_000) == Some(0.0)));
@@ -253,7 +245,7 @@ mod tests {
     fn jitter_is_told_of_all_packets_and_of_the_worst_interval() {
         let mut one = Jitter::default();
         let (mut run, mut worst) = (Jitters::default(), 0.0f64);
-        assert_eq!((run.mean_ns(), run.largest_ns()), (None, None));
+        assert_eq!((run.mean_ns(), run.largest_ns), (None, None));
         let mut sum = 0.0;
         // A second with a jitter of 5 ms, then one without: what the filter says last is of the calm.
         for interval in 0..2 {
@@ -262,17 +254,17 @@ mod tests {
             for n in 0..1_000 {
                 let estimate = one.see(if interval == 0 && n % 2 == 0 { 5_000_000 } else { 0 });
                 estimate.into_iter().for_each(|ns| tally.record(ns));
-                own += one.ns() / 1_000.0;
+                own += one.ns / 1_000.0;
             }
             tally.close();
             run.merge(&tally);
             worst = worst.max(own);
             sum += own / 2.0;
         }
-        assert!(one.ns() < 1.0, "{}", one.ns());
+        assert!(one.ns < 1.0, "{}", one.ns);
         // One packet has no estimate: a thousandth.
         let same = |found: Option<f64>, by_hand: f64| (found.unwrap() / by_hand - 1.0).abs() < 0.0011;
-        assert!(same(run.mean_ns(), sum) && same(run.largest_ns(), worst), "{run:?} {sum} {worst}");
+        assert!(same(run.mean_ns(), sum) && same(run.largest_ns, worst), "{run:?} {sum} {worst}");
         assert!((4.8e6..5e6).contains(&worst) && (2.4e6..2.6e6).contains(&sum), "{worst} {sum}");
     }
 

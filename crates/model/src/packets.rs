@@ -141,7 +141,7 @@ impl PacketReport {
         let packets = tally.packets.as_deref()?;
         let arrivals = packets.arrivals;
         Some(Box::new(PacketReport {
-            jitter_max_ns: packets.jitter.largest_ns().or(packets.jitter.mean_ns()),
+            jitter_max_ns: packets.jitter.largest_ns.or(packets.jitter.mean_ns()),
             loss_bursts: Some(arrivals.loss_bursts),
             longest_loss: Some(arrivals.longest_loss),
             max_extent: Some(arrivals.max_extent),

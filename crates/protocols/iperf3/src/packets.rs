@@ -113,7 +113,7 @@ impl UdpStream {
     }
 
     fn stand(&mut self, cx: &mut Context<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
-        self.part.counts.jitter_ns = self.jitter.ns();
+        self.part.counts.jitter_ns = self.jitter.ns;
         self.part.stand(cx, cx.now, Some(tag), info);
     }
 

@@ -72,7 +72,7 @@ pub struct Test {
     pub last: Mono,
     /// Bytes of data.
     pub bytes: u64,
-    marked: Marked,
+    pub marked: Marked,
     /// It began with epi_ttcp's start: the first byte of its data is a number.
     numbers: Option<Sequence>,
     /// The number that is expected next.
@@ -131,10 +131,6 @@ impl Test {
         }
     }
 
-    pub fn found(&self) -> Marked {
-        self.marked
-    }
-
     /// Datagrams that did not come, where that can be known.
     pub fn lost(&self) -> Option<u64> {
         self.marked.told.map(|told| told.saturating_sub(self.marked.data - self.marked.repeated))
@@ -176,7 +172,7 @@ impl Answerer {
         if self.tests.len() < MOST {
             return true;
         }
-        let empty = self.tests.iter().filter(|(_, (_, test))| test.found().data == 0);
+        let empty = self.tests.iter().filter(|(_, (_, test))| test.marked.data == 0);
         let longest = empty.min_by_key(|(_, (_, test))| test.last).map(|(peer, _)| *peer);
         longest.is_some_and(|peer| self.tests.remove(&peer).is_some())
     }
@@ -201,7 +197,7 @@ impl Answerer {
             return;
         }
         tell(cx, Event::Portion(Box::new(test.portion(path))));
-        let marked = test.found();
+        let marked = test.marked;
         tell_result(cx, move || Event::extra(NAME, &marked));
         cx.rec.tally(GROUP).ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = marked;
@@ -218,7 +214,7 @@ impl Answerer {
         let gone: Vec<SocketAddr> =
             self.tests.iter().filter(|(_, (_, test))| over(test)).map(|(peer, _)| *peer).collect();
         for peer in gone {
-            if self.tests.get(&peer).is_none_or(|(_, test)| test.found().data == 0) {
+            if self.tests.get(&peer).is_none_or(|(_, test)| test.marked.data == 0) {
                 self.tests.remove(&peer);
                 continue;
             }

@@ -168,7 +168,7 @@ fn whatever_marker_is_lost_a_test_ends() {
             }
         }
         assert_eq!(
-            (deeds.last(), test.found().data, test.bytes),
+            (deeds.last(), test.marked.data, test.bytes),
             (Some(&Deed::Over), data, data * 512),
             "{name}"
         );
@@ -264,18 +264,18 @@ fn whatever_comes_a_test_adds_up() {
         for at in 1..500 {
             let n = rng.between(0, 12) as usize;
             let datagram: Vec<u8> = (0..n).map(|_| (rng.next() % 5) as u8).collect();
-            let before = test.found();
+            let before = test.marked;
             match test.take(&datagram, Mono(at)) {
                 Deed::Data => {
                     assert_eq!(Word::of(&datagram), Word::Data);
                     (bytes, data) = (bytes + n as u64, data + 1);
                 }
-                Deed::Next | Deed::Stray => assert_eq!(test.found(), before),
+                Deed::Next | Deed::Stray => assert_eq!(test.marked, before),
                 Deed::Over => break,
                 Deed::Marker => assert_eq!(before.data, 0),
             }
         }
-        assert_eq!((test.bytes, test.found().data), (bytes, data));
+        assert_eq!((test.bytes, test.marked.data), (bytes, data));
         assert!(test.last >= test.since);
     }
 }
