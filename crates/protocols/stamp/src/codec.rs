@@ -97,14 +97,9 @@ pub struct Request {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// Its own number, or the request's if it counts nothing.
-    pub number: u32,
-    /// When it was sent, in the format that `error` names.
-    pub sent: u64,
-    /// How far that may be wrong.
-    pub error: u16,
-    /// The session, as received.
-    pub ssid: u16,
+    /// What it begins with, as requests do: its own number, or the request's if it counts nothing; its time and error estimate;
+    /// the session, as received.
+    pub head: Request,
     /// When the request was received, in the same format.
     pub received: u64,
     /// The request's number, time and error estimate, as received.
@@ -175,12 +170,8 @@ impl Reply {
     pub fn decode(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
         let head = Request::head(mode, bytes).filter(|_| bytes.len() >= mode.shortest(SHORTEST_REPLY))?;
-        let Request { number, sent, error, ssid } = head;
         Some(Reply {
-            number,
-            sent,
-            error,
-            ssid,
+            head,
             received: u64::from_be_bytes(word(bytes, at.received)?),
             request: Request {
                 number: u32::from_be_bytes(word(bytes, at.number)?),
@@ -195,8 +186,7 @@ impl Reply {
     /// Writes the base of a reply into the start of `out`, cut where that ends. The proof is left zero.
     pub fn encode(&self, mode: Mode, out: &mut [u8]) {
         let at = mode.places();
-        let Reply { number, sent, error, ssid, .. } = *self;
-        Request { number, sent, error, ssid }.encode(mode, out);
+        self.head.encode(mode, out);
         put(out, at.received, &self.received.to_be_bytes());
         put(out, at.number, &self.request.number.to_be_bytes());
         put(out, at.sent, &self.request.sent.to_be_bytes());
@@ -214,10 +204,7 @@ mod tests {
 
     fn told() -> Reply {
         Reply {
-            number: 0x2122_2324,
-            sent: 0x3132_3334_3536_3738,
-            error: 0x4142,
-            ssid: 0x5152,
+            head: Request { number: 0x2122_2324, sent: 0x3132_3334_3536_3738, error: 0x4142, ssid: 0x5152 },
             received: 0x6162_6364_6566_6768,
             request: Request { ssid: 0, ..ASKED },
             ttl: Some(0xfe),

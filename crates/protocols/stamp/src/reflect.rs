@@ -202,10 +202,7 @@ pub fn reply(
         knows.counts = rules.unconfirmed.then_some((session.received, session.next));
     }
     let said = Reply {
-        number,
-        sent: stamp(now),
-        error: ours.encode(),
-        ssid: request.ssid,
+        head: Request { number, sent: stamp(now), error: ours.encode(), ssid: request.ssid },
         received: stamp(got.at),
         request: *request,
         ttl: Some(got.ttl),

@@ -63,7 +63,7 @@ impl Speaker {
     /// What a reply says besides its times.
     fn note(&mut self, cx: &mut Context<'_>, reply: &Reply, heard: tlv::Heard, got: &Received<'_>) {
         let facts = &mut self.facts;
-        let error = ErrorEstimate::decode(reply.error);
+        let error = ErrorEstimate::decode(reply.head.error);
         facts.remote_error_ns = facts.remote_error_ns.max(error.ns);
         facts.remote_synced = Some(facts.remote_synced.unwrap_or(true) && error.synced);
         facts.back_marks.see(got.ttl, got.tos, 1);
@@ -74,7 +74,7 @@ impl Speaker {
                 facts.there_marks.add(&IpFields { ttl: ttl.map(|ttl| (ttl, ttl)), ..IpFields::default() });
             }
         }
-        facts.unnamed += u64::from(self.settings.ssid != 0 && reply.ssid == 0);
+        facts.unnamed += u64::from(self.settings.ssid != 0 && reply.head.ssid == 0);
         heard.unrecognised.iter().for_each(|&kind| facts.not_recognised(kind));
         facts.malformed += u64::from(heard.malformed);
         facts.tampered += u64::from(heard.tampered);
@@ -88,7 +88,7 @@ impl Speaker {
             if self.times.len() == REMEMBERED {
                 self.times.pop_front();
             }
-            self.times.push_back((reply.number, reply.sent));
+            self.times.push_back((reply.head.number, reply.head.sent));
         }
     }
 
@@ -167,13 +167,13 @@ impl Talk for Speaker {
         self.heard = None;
         let mode = self.mode();
         let is_ours = |ssid: u16| [ssid, self.settings.ssid].contains(&0) || ssid == self.settings.ssid;
-        let reply = Reply::decode(mode, bytes).filter(|reply| self.proven(bytes) && is_ours(reply.ssid));
+        let reply = Reply::decode(mode, bytes).filter(|reply| self.proven(bytes) && is_ours(reply.head.ssid));
         let Some(reply) = reply else {
             self.facts.rejected += 1;
             return Said::Noise;
         };
         let units = bytes.get(mode.base()..).unwrap_or_default();
-        let heard = tlv::hear(mode, self.key.as_ref(), &reply.number.to_be_bytes(), units);
+        let heard = tlv::hear(mode, self.key.as_ref(), &reply.head.number.to_be_bytes(), units);
         let number = widen(next, reply.request.number);
         let word = reply.request.sent;
         self.heard = Some((reply, number, heard));
@@ -182,16 +182,16 @@ impl Talk for Speaker {
 
     fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times {
         let Some((reply, number, heard)) = self.heard.take() else { return Times::default() };
-        self.ways.answered(number, reply.number, fresh);
+        self.ways.answered(number, reply.head.number, fresh);
         if !fresh {
             return Times::default();
         }
         self.note(cx, &reply, heard, got);
-        self.theirs = ErrorEstimate::decode(reply.error);
+        self.theirs = ErrorEstimate::decode(reply.head.error);
         let (format, local) = (self.theirs.format, cx.clock.wall(cx.now));
         // All zeros are no time.
         let time = |raw: u64| if raw == 0 { None } else { format.decode(raw, local) };
-        let Some((Wall(t2), Wall(t3))) = time(reply.received).zip(time(reply.sent)) else {
+        let Some((Wall(t2), Wall(t3))) = time(reply.received).zip(time(reply.head.sent)) else {
             return Times::default();
         };
         let t4 = got.stamp.map_or(cx.now, |stamp| stamp.at);
