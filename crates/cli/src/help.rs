@@ -10,244 +10,119 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 /// What `-h` shows of a command.
-pub(crate) struct Brief {
-    pub(crate) verb: &'static str,
+struct Brief {
+    verb: &'static str,
     /// Identifiers of its options, in no order.
-    options: &'static [&'static str],
-    pub(crate) examples: [&'static str; 3],
+    options: &'static str,
+    examples: [&'static str; 3],
+}
+
+/// Of each command its name, its options, its examples.
+macro_rules! briefs {
+    ($($verb:literal $options:literal $first:literal $second:literal $third:literal;)*) => {
+        &[$(Brief { verb: $verb, options: $options, examples: [$first, $second, $third] },)*]
+    };
 }
 
 /// All commands.
-pub(crate) const BRIEFS: &[Brief] = &[
-    Brief {
-        verb: "tcp",
-        options: &[
-            "connections",
-            "time",
-            "bytes",
-            "rate",
-            "reverse",
-            "bidir",
-            "congestion",
-            "sweep",
-            "json",
-            "quiet",
-            "verbose",
-        ],
-        examples: [
-            "netcaliper tcp HOST                      to the server, as fast as it goes",
-            "netcaliper tcp HOST -R -P 1 -t 30s       from the server, one connection",
-            "netcaliper tcp HOST --sweep rate=10M,100M,1G --html sweep.html",
-        ],
-    },
-    Brief {
-        verb: "connect",
-        options: &["rate", "connections", "time", "transfer", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper connect HOST                  as many connections as can be established",
-            "netcaliper connect HOST --rate 500       500 new connections a second",
-            "netcaliper connect HOST -P 1             one after the other",
-        ],
-    },
-    Brief {
-        verb: "ping",
-        options: &["udp", "count", "rate", "size", "time", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper ping HOST                     round trips over TCP",
-            "netcaliper ping HOST -u --rate 100 -t 1m",
-            "netcaliper ping HOST --assert 'p99<5ms'  exit code 3 if it takes longer",
-        ],
-    },
-    Brief {
-        verb: "stream",
-        options: &["rate", "fps", "length", "depth", "up", "bidir", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper stream HOST                   a video of 25 Mbit/s, one minute",
-            "netcaliper stream HOST --up -b 4M --fps 30 --length 20s",
-            "netcaliper stream HOST --bidir -b 2M     a call: both directions",
-        ],
-    },
-    Brief {
-        verb: "delay",
-        options: &["rate", "time", "reverse", "bidir", "search", "path_mtu", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper delay HOST -b 10M             datagrams: delay, loss, jitter",
-            "netcaliper delay HOST --search           the highest rate that gets through",
-            "netcaliper delay HOST --path-mtu         the largest packets that arrive whole",
-        ],
-    },
-    Brief {
-        verb: "train",
-        options: &["packets", "length", "wait", "repeat", "reverse", "echo", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper train HOST                    dispersion, an estimate of capacity",
-            "netcaliper train HOST -n 300 --wait 0,10us,20us",
-            "netcaliper train HOST -R --train-csv trains.csv",
-        ],
-    },
-    Brief {
-        verb: "load",
-        options: &["time", "ramp", "connections", "rate", "json", "html", "quiet", "verbose"],
-        examples: [
-            "netcaliper load HOST                     delays of an idle and of a full path",
-            "netcaliper load HOST -t 5s --html load.html",
-            "netcaliper load HOST --assert 'rtt.p99<50ms'",
-        ],
-    },
-    Brief {
-        verb: "serve",
-        options: &["port", "listen", "legacy", "max_rate", "max_time", "metrics", "web"],
-        examples: [
-            "netcaliper serve                         port 7411, TCP and UDP",
-            "netcaliper serve --legacy iperf3         for clients of iperf3, too",
-            "netcaliper serve --max-rate 100M --max-time 1m",
-        ],
-    },
-    Brief {
-        verb: "agent",
-        options: &["stdio", "port", "max_rate", "max_time", "max_share", "target"],
-        examples: [
-            "netcaliper agent --stdio                 as `netcaliper fleet run` starts it at a host",
-            "netcaliper agent --stdio --max-rate 100M --max-share 10%",
-            "netcaliper agent --stdio --target 10.0.0.0/8",
-        ],
-    },
-    Brief {
-        verb: "stop",
-        options: &["port", "psk_file"],
-        examples: [
-            "netcaliper stop HOST                     the key comes from NETCALIPER_PSK",
-            "netcaliper stop HOST --psk-file key",
-            "netcaliper stop 127.0.0.1:7412",
-        ],
-    },
-    Brief {
-        verb: "key",
-        options: &[],
-        examples: [
-            "netcaliper key new key                   a key for both ends, for --psk-file",
-            "netcaliper key new --pair server.key     a private key; prints its public key",
-            "netcaliper key public server.key",
-        ],
-    },
-    Brief {
-        verb: "demo",
-        options: &["time", "html", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper demo                          three runs over loopback",
-            "netcaliper demo --html demo.html",
-            "netcaliper demo -t 500ms -q",
-        ],
-    },
-    Brief {
-        verb: "report",
-        options: &["original", "html", "svg", "json", "quiet", "verbose"],
-        examples: [
-            "netcaliper report run.json --html run.html",
-            "netcaliper report last --svg plots",
-            "netcaliper report last --as iperf3",
-        ],
-    },
-    Brief {
-        verb: "history",
-        options: &["number", "verb", "host", "since", "figure", "retain", "forget", "json"],
-        examples: [
-            "netcaliper history                       the latest 20 runs",
-            "netcaliper history --host example.org --since 7d",
-            "netcaliper history --verb ping --figure rtt.p99",
-        ],
-    },
-    Brief {
-        verb: "show",
-        options: &["html", "svg", "json", "verbose"],
-        examples: [
-            "netcaliper show last                     all tables of the latest run",
-            "netcaliper show 12 --html run.html",
-            "netcaliper show 12 --json",
-        ],
-    },
-    Brief {
-        verb: "import",
-        options: &["store"],
-        examples: [
-            "netcaliper import iperf3.json            then: netcaliper show last",
-            "netcaliper import results/*.flent.gz",
-            "netcaliper import ConnectionFilename.csv StatusFilename.csv",
-        ],
-    },
-    Brief {
-        verb: "export",
-        options: &["format", "output", "verb", "host", "since"],
-        examples: [
-            "netcaliper export last                   its figures as CSV",
-            "netcaliper export --since 7d -o week.csv",
-            "netcaliper export 12 --format jsonl -o run.jsonl",
-        ],
-    },
-    Brief {
-        verb: "compare",
-        options: &["after", "threshold", "json"],
-        examples: [
-            "netcaliper compare 11 12                 what differs between two runs",
-            "netcaliper compare 1 2 3 --with 4 5 6    between two groups",
-            "netcaliper compare a.json b.json --threshold 5",
-        ],
-    },
-    Brief {
-        verb: "monitor",
-        options: &["every", "count", "asserts", "on_break", "on_mend", "metrics"],
-        examples: [
-            "netcaliper monitor --every 5m -- ping HOST",
-            "netcaliper monitor --assert 'p99<20ms' --on-break ./alert -- ping HOST",
-            "netcaliper monitor --metrics 127.0.0.1:9400 -- load HOST -t 3s",
-        ],
-    },
-    Brief {
-        verb: "lab",
-        options: &["delay", "loss", "rate", "queue", "up", "down", "server", "report", "quiet"],
-        examples: [
-            "netcaliper lab --delay 10ms --loss 1% -- ping 10.77.0.2",
-            "netcaliper lab --rate 50M --queue 200ms --server ./serve.sh -- ./test.sh",
-            "netcaliper lab --up delay=40ms -- ping 10.77.0.2",
-        ],
-    },
-    Brief {
-        verb: "run",
-        options: &[],
-        examples: [
-            "netcaliper run nightly                   `nightly = \"tcp paris -t 1m\"` stands in `[tests]`",
-            "netcaliper run nightly -q                its answer in one line",
-            "netcaliper run nightly --html night.html",
-        ],
-    },
-    Brief {
-        verb: "completions",
-        options: &[],
-        examples: [
-            "netcaliper completions bash              for /etc/bash_completion.d/netcaliper",
-            "netcaliper completions zsh               for _netcaliper in a folder of $fpath",
-            "netcaliper completions fish              for ~/.config/fish/completions",
-        ],
-    },
-    Brief {
-        verb: "man",
-        options: &[],
-        examples: [
-            "netcaliper man                           the first page, to stdout",
-            "netcaliper man man1                      all pages as files in that folder",
-            "netcaliper man /usr/local/share/man/man1",
-        ],
-    },
-    Brief {
-        verb: "fleet",
-        options: &[],
-        examples: [
-            "netcaliper fleet plan hosts --test tcp            what it will take; nothing is sent",
-            "netcaliper fleet run hosts --copy                 round trips of all pairs, over ssh",
-            "netcaliper fleet report result --html fleet.html",
-        ],
-    },
-];
+const BRIEFS: &[Brief] = briefs! {
+    "tcp" "connections time bytes rate reverse bidir congestion sweep json quiet verbose"
+        "netcaliper tcp HOST                      to the server, as fast as it goes"
+        "netcaliper tcp HOST -R -P 1 -t 30s       from the server, one connection"
+        "netcaliper tcp HOST --sweep rate=10M,100M,1G --html sweep.html";
+    "connect" "rate connections time transfer json quiet verbose"
+        "netcaliper connect HOST                  as many connections as can be established"
+        "netcaliper connect HOST --rate 500       500 new connections a second"
+        "netcaliper connect HOST -P 1             one after the other";
+    "ping" "udp count rate size time json quiet verbose"
+        "netcaliper ping HOST                     round trips over TCP"
+        "netcaliper ping HOST -u --rate 100 -t 1m"
+        "netcaliper ping HOST --assert 'p99<5ms'  exit code 3 if it takes longer";
+    "stream" "rate fps length depth up bidir json quiet verbose"
+        "netcaliper stream HOST                   a video of 25 Mbit/s, one minute"
+        "netcaliper stream HOST --up -b 4M --fps 30 --length 20s"
+        "netcaliper stream HOST --bidir -b 2M     a call: both directions";
+    "delay" "rate time reverse bidir search path_mtu json quiet verbose"
+        "netcaliper delay HOST -b 10M             datagrams: delay, loss, jitter"
+        "netcaliper delay HOST --search           the highest rate that gets through"
+        "netcaliper delay HOST --path-mtu         the largest packets that arrive whole";
+    "train" "packets length wait repeat reverse echo json quiet verbose"
+        "netcaliper train HOST                    dispersion, an estimate of capacity"
+        "netcaliper train HOST -n 300 --wait 0,10us,20us"
+        "netcaliper train HOST -R --train-csv trains.csv";
+    "load" "time ramp connections rate json html quiet verbose"
+        "netcaliper load HOST                     delays of an idle and of a full path"
+        "netcaliper load HOST -t 5s --html load.html"
+        "netcaliper load HOST --assert 'rtt.p99<50ms'";
+    "serve" "port listen legacy max_rate max_time metrics web"
+        "netcaliper serve                         port 7411, TCP and UDP"
+        "netcaliper serve --legacy iperf3         for clients of iperf3, too"
+        "netcaliper serve --max-rate 100M --max-time 1m";
+    "agent" "stdio port max_rate max_time max_share target"
+        "netcaliper agent --stdio                 as `netcaliper fleet run` starts it at a host"
+        "netcaliper agent --stdio --max-rate 100M --max-share 10%"
+        "netcaliper agent --stdio --target 10.0.0.0/8";
+    "stop" "port psk_file"
+        "netcaliper stop HOST                     the key comes from NETCALIPER_PSK"
+        "netcaliper stop HOST --psk-file key"
+        "netcaliper stop 127.0.0.1:7412";
+    "key" ""
+        "netcaliper key new key                   a key for both ends, for --psk-file"
+        "netcaliper key new --pair server.key     a private key; prints its public key"
+        "netcaliper key public server.key";
+    "demo" "time html json quiet verbose"
+        "netcaliper demo                          three runs over loopback"
+        "netcaliper demo --html demo.html"
+        "netcaliper demo -t 500ms -q";
+    "report" "original html svg json quiet verbose"
+        "netcaliper report run.json --html run.html"
+        "netcaliper report last --svg plots"
+        "netcaliper report last --as iperf3";
+    "history" "number verb host since figure retain forget json"
+        "netcaliper history                       the latest 20 runs"
+        "netcaliper history --host example.org --since 7d"
+        "netcaliper history --verb ping --figure rtt.p99";
+    "show" "html svg json verbose"
+        "netcaliper show last                     all tables of the latest run"
+        "netcaliper show 12 --html run.html"
+        "netcaliper show 12 --json";
+    "import" "store"
+        "netcaliper import iperf3.json            then: netcaliper show last"
+        "netcaliper import results/*.flent.gz"
+        "netcaliper import ConnectionFilename.csv StatusFilename.csv";
+    "export" "format output verb host since"
+        "netcaliper export last                   its figures as CSV"
+        "netcaliper export --since 7d -o week.csv"
+        "netcaliper export 12 --format jsonl -o run.jsonl";
+    "compare" "after threshold json"
+        "netcaliper compare 11 12                 what differs between two runs"
+        "netcaliper compare 1 2 3 --with 4 5 6    between two groups"
+        "netcaliper compare a.json b.json --threshold 5";
+    "monitor" "every count asserts on_break on_mend metrics"
+        "netcaliper monitor --every 5m -- ping HOST"
+        "netcaliper monitor --assert 'p99<20ms' --on-break ./alert -- ping HOST"
+        "netcaliper monitor --metrics 127.0.0.1:9400 -- load HOST -t 3s";
+    "lab" "delay loss rate queue up down server report quiet"
+        "netcaliper lab --delay 10ms --loss 1% -- ping 10.77.0.2"
+        "netcaliper lab --rate 50M --queue 200ms --server ./serve.sh -- ./test.sh"
+        "netcaliper lab --up delay=40ms -- ping 10.77.0.2";
+    "run" ""
+        "netcaliper run nightly                   `nightly = \"tcp paris -t 1m\"` stands in `[tests]`"
+        "netcaliper run nightly -q                its answer in one line"
+        "netcaliper run nightly --html night.html";
+    "completions" ""
+        "netcaliper completions bash              for /etc/bash_completion.d/netcaliper"
+        "netcaliper completions zsh               for _netcaliper in a folder of $fpath"
+        "netcaliper completions fish              for ~/.config/fish/completions";
+    "man" ""
+        "netcaliper man                           the first page, to stdout"
+        "netcaliper man man1                      all pages as files in that folder"
+        "netcaliper man /usr/local/share/man/man1";
+    "fleet" ""
+        "netcaliper fleet plan hosts --test tcp            what it will take; nothing is sent"
+        "netcaliper fleet run hosts --copy                 round trips of all pairs, over ssh"
+        "netcaliper fleet report result --html fleet.html";
+};
 
 /// The options that several commands share.
 #[derive(Args, Debug)]
@@ -276,7 +151,8 @@ fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
     // As it stands: the search for escape sequences that `to_string` takes out would cost more than the rest of a start.
     let whole =
         arg.get_long_help().or(arg.get_help()).map(|text| text.ansi().to_string()).unwrap_or_default();
-    let is_shown = arg.is_positional() || brief.options.contains(&arg.get_id().as_str());
+    let named = brief.options.split(' ').any(|name| name == arg.get_id().as_str());
+    let is_shown = arg.is_positional() || named;
     let long = if shared.contains(arg.get_id().as_str()) { first(&whole, false) } else { whole.clone() };
     let arg = arg.help(first(&whole, true)).long_help(long).hide_short_help(!is_shown);
     // Without headings they are together, and the first.
@@ -378,8 +254,9 @@ mod tests {
         whole.build();
         for brief in BRIEFS {
             let verb = whole.find_subcommand(brief.verb).unwrap_or_else(|| panic!("{}", brief.verb));
-            for option in brief.options {
-                assert!(verb.get_arguments().any(|arg| arg.get_id() == option), "{}: {option}", brief.verb);
+            for option in brief.options.split_whitespace() {
+                let known = verb.get_arguments().any(|arg| arg.get_id().as_str() == option);
+                assert!(known, "{}: {option}", brief.verb);
             }
             for example in brief.examples {
                 // What it does stands behind it.
