@@ -202,7 +202,8 @@ impl<T: Args> Args for Lazy<T> {
 fn with_brief(verb: Command, brief: &Brief) -> Command {
     let all = SharedArgs::augment_args(Command::new("options"));
     let shared: BTreeSet<String> = all.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-    let shares = verb.get_arguments().any(|arg| !is_own(arg, &shared));
+    let shares =
+        verb.get_arguments().any(|arg| !arg.is_positional() && shared.contains(arg.get_id().as_str()));
     let examples = format!("Examples:\n  {}", brief.examples.join("\n  "));
     let more = "Options that several commands share are explained by `netcaliper options`.";
     let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
@@ -229,11 +230,6 @@ pub(crate) fn with_briefs(command: Command) -> Command {
          `netcaliper --version --verbose` tells commit, target, features and compiler of this build.",
         names.join(", ")
     ))
-}
-
-/// Whether only this command has the option.
-fn is_own(arg: &Arg, shared: &BTreeSet<String>) -> bool {
-    arg.is_positional() || !shared.contains(arg.get_id().as_str())
 }
 
 /// All about the options that several commands share.

@@ -89,11 +89,6 @@ impl Extra {
 }
 
 impl Shown {
-    /// Whether there is anything to show.
-    fn is_result(&self) -> bool {
-        !self.settings.is_empty() || !self.figures.is_empty()
-    }
-
     /// Its settings in a row, `size=1000 spacing=20000`, as the store tells results apart.
     pub fn setting(&self) -> String {
         let words = self.settings.iter().map(|setting| format!("{}={}", setting.key, setting.value));
@@ -138,6 +133,7 @@ impl Event {
 impl Point {
     /// What protocols themselves found.
     pub fn shown(&self) -> impl Iterator<Item = &Shown> {
-        self.extras.iter().filter_map(|extra| extra.shown.as_deref()).filter(|shown| shown.is_result())
+        let shown = self.extras.iter().filter_map(|extra| extra.shown.as_deref());
+        shown.filter(|shown| !shown.settings.is_empty() || !shown.figures.is_empty())
     }
 }

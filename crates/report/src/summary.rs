@@ -104,16 +104,12 @@ pub(crate) fn verdict_line(outcome: &Outcome) -> String {
     told(&format!("Run {}", outcome.status.name()), &words)
 }
 
-/// The same while it goes on: `Running: 9.87 Gbit/s to server`.
-pub(crate) fn running_line(outcome: &Outcome) -> String {
-    told("Running", &found_in_all(outcome))
-}
-
-fn told(what: &str, words: &[String]) -> String {
+/// `Running: 9.87 Gbit/s to server`
+pub(crate) fn told(what: &str, words: &[String]) -> String {
     if words.is_empty() { what.to_owned() } else { format!("{what}: {}", words.join(", ")) }
 }
 
-fn found_in_all(outcome: &Outcome) -> Vec<String> {
+pub(crate) fn found_in_all(outcome: &Outcome) -> Vec<String> {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
         _ if outcome.path_mtu.is_some() => mtus(outcome),

@@ -134,7 +134,7 @@ impl LivePage {
         let verdict = match self.ended {
             true => summary::verdict_line(outcome),
             false if begin.verb == "serve" => format!("Serving at {}", begin.targets.join(" and ")),
-            false => summary::running_line(outcome),
+            false => summary::told("Running", &summary::found_in_all(outcome)),
         };
         let phase = outcome.points.last().filter(|_| begin.verb != "serve");
         let phase = phase.map(|point| words::phase(&point.phase)).unwrap_or_default();
