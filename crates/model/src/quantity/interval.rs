@@ -44,30 +44,24 @@ const fn measure(key: &'static str, unit: Unit, of: fn(&Interval, End) -> Option
     Measure { key, unit, of }
 }
 
-/// Rows that stand together: those of each end, or of the run.
-struct Section {
-    ends: &'static [End],
-    rows: &'static [Measure],
-}
-
 const ENDS: &[End] = &[End::Local, End::Remote];
 /// Rows that are not counted by both ends are read as the local one's.
 const RUN: &[End] = &[End::Local];
 
-/// All of them, in the order of the columns.
-static TABLE: [Section; 5] = [
-    Section {
-        ends: ENDS,
-        rows: &[
+/// All of them, in the order of the columns: rows that stand together, those of each end, or of the run.
+static TABLE: [(&[End], &[Measure]); 4] = [
+    (
+        ENDS,
+        &[
             measure("tx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i)?.tx_bytes))),
             Measure::SENT,
             measure("rx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i)?.rx_bytes))),
             Measure::RECEIVED,
         ],
-    },
-    Section {
-        ends: RUN,
-        rows: &[
+    ),
+    (
+        RUN,
+        &[
             Measure::OPEN,
             measure("opened", Unit::Count, |i, _| Some(real(i.opened))),
             Measure::COMPLETED,
@@ -75,10 +69,10 @@ static TABLE: [Section; 5] = [
             measure("data_errors", Unit::Count, |i, _| Some(real(i.data_errors))),
             Measure::RETRANSMITS,
         ],
-    },
-    Section {
-        ends: ENDS,
-        rows: &[
+    ),
+    (
+        ENDS,
+        &[
             measure("datagrams_sent", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.sent))),
             measure("datagrams_received", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.received))),
             Measure::LOST,
@@ -96,19 +90,14 @@ static TABLE: [Section; 5] = [
             measure("jitter_ns", Unit::Ns, |i, end| end.packets(i)?.jitter_ns),
             measure("clock_bound_ns", Unit::Ns, |i, end| end.packets(i)?.clock_bound_ns.map(real)),
         ],
-    },
-    Section {
-        ends: RUN,
-        rows: &[
+    ),
+    (
+        RUN,
+        &[
             Measure::FRAMES_WHOLE,
             Measure::FRAMES_DROPPED,
             Measure::FRAMES_REPEATED,
             Measure::FRAMES_OF_NONE,
-        ],
-    },
-    Section {
-        ends: RUN,
-        rows: &[
             Measure::MESSAGES_SENT,
             measure("messages_lost", Unit::Count, |i, _| Some(real(i.pings?.counts.lost))),
             Measure::RTT_MIN,
@@ -117,7 +106,7 @@ static TABLE: [Section; 5] = [
             Measure::RTT_P99,
             Measure::RTT_MAX,
         ],
-    },
+    ),
 ];
 
 /// The rows that others name.
@@ -212,8 +201,8 @@ impl Measure {
     /// The columns of a table of intervals: their names, and what they read of which end.
     pub fn columns() -> Vec<(String, Measure, End)> {
         let mut columns = Vec::new();
-        for Section { ends, rows } in &TABLE {
-            for end in *ends {
+        for (ends, rows) in TABLE {
+            for end in ends {
                 let prefix = match end {
                     _ if ends.len() == 1 => "",
                     End::Local => "local_",
