@@ -105,13 +105,11 @@ pub(crate) fn prune(connection: &mut Connection, retention: &Retention) -> rusql
          AND id < (SELECT max(id) FROM run)",
         [limit(retention.bytes)],
     )?;
-    if let Some(age_ns) = retention.age_ns {
-        gone += all.execute(
-            "DELETE FROM run WHERE started_ns < (SELECT max(started_ns) FROM run) - ?1
-             AND id < (SELECT max(id) FROM run)",
-            [limit(Some(age_ns))],
-        )?;
-    }
+    gone += all.execute(
+        "DELETE FROM run WHERE started_ns < (SELECT max(started_ns) FROM run) - ?1
+         AND id < (SELECT max(id) FROM run)",
+        [limit(retention.age_ns)],
+    )?;
     all.commit()?;
     Ok(gone)
 }
