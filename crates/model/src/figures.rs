@@ -95,14 +95,9 @@ impl CpuUse {
         self.user_s + self.system_s
     }
 
-    /// How busy the whole machine was, 0..=1; `None` when unknown.
-    pub fn machine(&self) -> Option<f64> {
-        (self.available_s > 0.0).then(|| self.machine_s / self.available_s)
-    }
-
-    /// Share of the time that the hypervisor gave to others, 0..=1; `None` when unknown.
-    pub fn stolen(&self) -> Option<f64> {
-        (self.available_s > 0.0).then(|| self.steal_s / self.available_s)
+    /// What part of the time of all CPUs so many seconds are, 0..=1; `None` when unknown.
+    pub fn share(&self, seconds: f64) -> Option<f64> {
+        (self.available_s > 0.0).then(|| seconds / self.available_s)
     }
 }
 

@@ -246,16 +246,12 @@ fn cpu(point: &Point) -> Plot {
     )
     .note("Of the time of all CPUs together, but for the busiest one, which is one CPU's.")
     .with([
-        share("this process", |cpu| ratio(cpu.process_s(), cpu)),
-        share("whole machine", |cpu| cpu.machine()),
-        share("softirq", |cpu| ratio(cpu.softirq_s, cpu)),
-        share("stolen by the hypervisor", |cpu| cpu.stolen()),
+        share("this process", |cpu| cpu.share(cpu.process_s())),
+        share("whole machine", |cpu| cpu.share(cpu.machine_s)),
+        share("softirq", |cpu| cpu.share(cpu.softirq_s)),
+        share("stolen by the hypervisor", |cpu| cpu.share(cpu.steal_s)),
         share("busiest CPU", |cpu| Some(cpu.busiest)),
     ])
-}
-
-fn ratio(seconds: f64, cpu: &CpuUse) -> Option<f64> {
-    (cpu.available_s > 0.0).then(|| seconds / cpu.available_s)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
     if length_s < SHORTEST {
         return None;
     }
-    let machine = cpu.machine().unwrap_or(0.0);
+    let machine = cpu.share(cpu.machine_s).unwrap_or(0.0);
     let (one, all) = (cpu.busiest > CPU_FULL, machine > MACHINE_FULL);
     if !one && !all {
         return None;
@@ -66,7 +66,7 @@ fn ends_filled(case: &Case<'_>, by: Filled) -> Option<String> {
         if by == Filled::ByUs && waiting == Some(Waiting::Hybrid) && kept_schedule(case, end) {
             return None; // the sender spins for as long as it has to wait
         }
-        let (busiest, machine) = (percent(cpu.busiest), percent(cpu.machine().unwrap_or(0.0)));
+        let (busiest, machine) = (percent(cpu.busiest), percent(cpu.share(cpu.machine_s).unwrap_or(0.0)));
         Some(format!("the busiest CPU of {} was {busiest} busy and its whole machine {machine}", end.name))
     })
 }
@@ -88,7 +88,8 @@ pub(super) fn cpu_bound(case: &Case<'_>) -> Option<Reason> {
 
 pub(super) fn steal(case: &Case<'_>) -> Option<Reason> {
     let clauses = case.each_end(|end| {
-        let stolen = end.totals.cpu?.stolen()?;
+        let cpu = end.totals.cpu?;
+        let stolen = cpu.share(cpu.steal_s)?;
         (stolen > STOLEN).then(|| format!("{:.1} % of the CPU time of {}", stolen * 100.0, end.name))
     })?;
     let text = format!("The hypervisor gave {clauses} to others: rates and times include that.");

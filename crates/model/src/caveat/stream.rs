@@ -65,7 +65,7 @@ fn overrun(end: &End<'_>) -> Option<Reason> {
 
 fn busy_cores(end: &End<'_>) -> Option<String> {
     let cpu = end.totals.cpu?;
-    let machine = cpu.machine().unwrap_or(0.0);
+    let machine = cpu.share(cpu.machine_s).unwrap_or(0.0);
     let (busiest, all) = (percent(cpu.busiest), percent(machine));
     (cpu.busiest > CPU_FULL || machine > MACHINE_FULL)
         .then(|| format!("its cores were busy, the busiest {busiest} and all of them {all}"))

@@ -230,7 +230,7 @@ fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     let (sent, received) = (format_bytes(all.local.tx_bytes), format_bytes(all.local.rx_bytes));
     let mut second = format!("sent {sent}, received {received}   retransmits {}", all.retransmits);
     if let Some((_, now)) = &known.cpu
-        && let Some(machine) = now.machine()
+        && let Some(machine) = now.share(now.machine_s)
     {
         let percent = |share: f64| (share * 100.0).clamp(0.0, 100.0);
         second.push_str(&format!("   CPU {:.0} %, busiest {:.0} %", percent(machine), percent(now.busiest)));

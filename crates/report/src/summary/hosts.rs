@@ -70,9 +70,9 @@ fn cpu(point: &Point, page: &mut Page<'_>) {
         ("process", |cpu| format!("{:.2} s", cpu.process_s())),
         ("user", |cpu| format!("{:.2} s", cpu.user_s)),
         ("system", |cpu| format!("{:.2} s", cpu.system_s)),
-        ("whole machine", |cpu| or_dash(cpu.machine(), percent)),
+        ("whole machine", |cpu| or_dash(cpu.share(cpu.machine_s), percent)),
         ("busiest CPU", |cpu| percent(cpu.busiest)),
-        ("stolen", |cpu| or_dash(cpu.stolen(), percent)),
+        ("stolen", |cpu| or_dash(cpu.share(cpu.steal_s), percent)),
     ];
     let rows = ends(point).filter_map(|(name, totals)| Some((Tone::Plain, name, totals.cpu?)));
     let table = Table::of("CPU", &columns, rows);
