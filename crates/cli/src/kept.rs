@@ -43,14 +43,12 @@ impl StoreArgs {
 
     /// The store, which must be there.
     pub(crate) fn open(&self) -> Result<Store, CliError> {
-        let path = self.wanted()?;
-        Store::existing(&path).map_err(CliError::failed)
+        Store::existing(&self.wanted()?).map_err(CliError::failed)
     }
 
     /// The store, made when it is not there.
     pub(crate) fn make(&self) -> Result<Store, CliError> {
-        let path = self.wanted()?;
-        Store::open(&path).map_err(CliError::failed)
+        Store::open(&self.wanted()?).map_err(CliError::failed)
     }
 
     /// Saves a run, except that of a server without clients; its number, if it is saved.

@@ -21,7 +21,8 @@ const ORDERED_NS: u64 = 600 * metrics::SECOND;
 /// Serves controllers until they are gone.
 pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
     if args.remove_program {
-        remove_program()?;
+        // The processes that it starts need no file of the program.
+        std::env::current_exe().and_then(std::fs::remove_file).context("cannot remove the copied program")?;
     }
     let ceilings = Ceilings {
         rate: args.max_rate,
@@ -170,11 +171,6 @@ fn usual_spool(resource: &str) -> Result<PathBuf, CliError> {
 /// A name for a folder, of any text.
 fn folder_name(text: &str) -> String {
     text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }).take(100).collect()
-}
-
-/// Removes this program's own file. The processes that it starts need none.
-fn remove_program() -> Result<(), CliError> {
-    std::env::current_exe().and_then(std::fs::remove_file).context("cannot remove the copied program")
 }
 
 #[cfg(test)]

@@ -56,7 +56,8 @@ fn keep_usable(spec: &mut Spec, usable: &[usize]) {
 
 /// Whether every single connection, and every frame of a stream, has to be told.
 fn wants_records(spec: &Spec) -> bool {
-    spec.verbosity >= 3 || spec.logs.per_connection() || spec.logs.jitter.is_some()
+    let logs = &spec.logs;
+    spec.verbosity >= 3 || logs.connection.is_some() || logs.tcp_info.is_some() || logs.jitter.is_some()
 }
 
 /// Whether it has to be told when each connection has come to be: the console shows it, and a text file holds it.

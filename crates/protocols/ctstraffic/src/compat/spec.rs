@@ -22,13 +22,6 @@ pub(crate) struct LogFiles {
     pub(crate) utf16: bool,
 }
 
-impl LogFiles {
-    /// Whether any file wants to know every ended connection.
-    pub(crate) fn per_connection(&self) -> bool {
-        self.connection.is_some() || self.tcp_info.is_some()
-    }
-}
-
 /// Where sockets belong, besides addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
