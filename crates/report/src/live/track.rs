@@ -207,10 +207,7 @@ fn length(phase: &Phase) -> Option<u64> {
     let messages = ping.and_then(|ping| Some(ping.messages?.saturating_add(ping.warmup)));
     let scheduled =
         messages.zip(ping.and_then(|ping| ping.schedule.gap_ns())).map(|(n, gap)| n.saturating_mul(gap));
-    match (phase.ends_after(), scheduled) {
-        (Some(clock), Some(schedule)) => Some(clock.min(schedule)),
-        (clock, schedule) => clock.or(schedule),
-    }
+    phase.ends_after().into_iter().chain(scheduled).min()
 }
 
 /// How far a phase has come.

@@ -17,6 +17,9 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
+/// Width and height of that area.
+const WIDE: f64 = WIDTH - LEFT - RIGHT;
+const HIGH: f64 = HEIGHT - TOP - BOTTOM;
 /// Fewer points than this are marked one by one.
 const MARKED: usize = 40;
 /// Most points that are drawn of one series: more than there are pixels show nothing more.
@@ -32,24 +35,22 @@ struct View<'a> {
     plot: &'a Plot,
     x: Scale,
     y: Scale,
-    wide: f64,
-    high: f64,
 }
 
 impl View<'_> {
     /// Pixels across, within the area.
     fn px(&self, x: f64) -> Option<f64> {
-        self.x.at(x).map(|at| at * self.wide)
+        self.x.at(x).map(|at| at * WIDE)
     }
 
     /// Pixels down, within the area.
     fn py(&self, y: f64) -> Option<f64> {
-        self.y.height(y).map(|at| (1.0 - at) * self.high)
+        self.y.height(y).map(|at| (1.0 - at) * HIGH)
     }
 
     /// The lower edge of bars and filled areas.
     fn floor(&self) -> f64 {
-        self.py(0.0).map_or(self.high, |y| y.clamp(0.0, self.high))
+        self.py(0.0).map_or(HIGH, |y| y.clamp(0.0, HIGH))
     }
 }
 
@@ -128,14 +129,12 @@ pub(crate) fn class(at: usize, style: Style) -> String {
 }
 
 fn body(plot: &Plot, down: f64, out: &mut String) {
-    let view =
-        View { plot, x: across(plot), y: up(plot), wide: WIDTH - LEFT - RIGHT, high: HEIGHT - TOP - BOTTOM };
-    let (wide, high) = (view.wide, view.high);
+    let view = View { plot, x: across(plot), y: up(plot) };
     let _ = writeln!(out, "<g class=\"axes\" transform=\"translate({LEFT} {})\">", two(TOP + down));
     axes(&view, out);
     let _ = writeln!(
         out,
-        "</g>\n<svg class=\"area\" x=\"{LEFT}\" y=\"{}\" width=\"{wide}\" height=\"{high}\" overflow=\"hidden\">",
+        "</g>\n<svg class=\"area\" x=\"{LEFT}\" y=\"{}\" width=\"{WIDE}\" height=\"{HIGH}\" overflow=\"hidden\">",
         two(TOP + down)
     );
     for (at, series) in plot.series.iter().enumerate() {
@@ -145,35 +144,34 @@ fn body(plot: &Plot, down: f64, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "</svg>\n<rect class=\"frame\" x=\"{LEFT}\" y=\"{}\" width=\"{wide}\" height=\"{high}\"/>",
+        "</svg>\n<rect class=\"frame\" x=\"{LEFT}\" y=\"{}\" width=\"{WIDE}\" height=\"{HIGH}\"/>",
         two(TOP + down)
     );
 }
 
 /// Grid, ticks, labels, shade and marks.
 fn axes(view: &View<'_>, out: &mut String) {
-    let (wide, high) = (view.wide, view.high);
     if let Some((from, to)) = view.plot.shade
         && let (Some(from), Some(to)) = (view.px(from), view.px(to))
     {
-        let (from, to) = (from.clamp(0.0, wide), to.clamp(0.0, wide));
+        let (from, to) = (from.clamp(0.0, WIDE), to.clamp(0.0, WIDE));
         let (left, width) = (two(from), two(to - from));
         let _ =
-            writeln!(out, "<rect class=\"shade\" x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{high}\"/>");
+            writeln!(out, "<rect class=\"shade\" x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{HIGH}\"/>");
     }
     // One path and two groups, which say once what all their ticks have in common: a sweep's page has thousands.
     let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
-    let most = (usize::clamped(wide / 7.0 / real(across.len().max(1)))).max(6);
+    let most = (usize::clamped(WIDE / 7.0 / real(across.len().max(1)))).max(6);
     let seen = |(at, text): (f64, String)| {
-        let x = view.px(at).filter(|x| (-0.5..=wide + 0.5).contains(x))?;
+        let x = view.px(at).filter(|x| (-0.5..=WIDE + 0.5).contains(x))?;
         Some((x, if view.plot.x.unit == AxisUnit::Name { shortened(&text, most) } else { text }))
     };
     let texts: Vec<(f64, String)> = across.into_iter().filter_map(seen).collect();
-    for ((x, text), at) in texts.iter().zip(apart(&texts, wide + RIGHT)) {
+    for ((x, text), at) in texts.iter().zip(apart(&texts, WIDE + RIGHT)) {
         if view.plot.x.unit != AxisUnit::Name {
-            let _ = write!(grid, "M{} 0V{high}", two(*x));
+            let _ = write!(grid, "M{} 0V{HIGH}", two(*x));
         }
         if let Some(at) = at {
             let _ = write!(below, "<text x=\"{}\">{}</text>", two(at), escape(text));
@@ -181,12 +179,12 @@ fn axes(view: &View<'_>, out: &mut String) {
     }
     let (up, y_unit) = ticks(&view.plot.y, view.y);
     for (at, text) in up {
-        let Some(y) = view.py(at).filter(|y| (-0.5..=high + 0.5).contains(y)) else { continue };
+        let Some(y) = view.py(at).filter(|y| (-0.5..=HIGH + 0.5).contains(y)) else { continue };
         let y = two(y);
-        let _ = write!(grid, "M0 {y}H{wide}");
+        let _ = write!(grid, "M0 {y}H{WIDE}");
         let _ = write!(beside, "<text y=\"{y}\">{}</text>", escape(&text));
     }
-    let room = usize::clamped((wide + 2.0 * RIGHT) / 6.6);
+    let room = usize::clamped((WIDE + 2.0 * RIGHT) / 6.6);
     let label = |label: &str, unit: &str| {
         let text = if unit.is_empty() { label.to_owned() } else { format!("{label}, {unit}") };
         escape(&shortened(&text, room)).into_owned()
@@ -197,8 +195,8 @@ fn axes(view: &View<'_>, out: &mut String) {
          <g text-anchor=\"middle\" transform=\"translate(0 {})\">{below}<text x=\"{}\" y=\"20\">{}</text></g>\n\
          <g text-anchor=\"end\" transform=\"translate(-6 4)\">{beside}</g>\n\
          <text x=\"{}\" y=\"-17\">{}</text>",
-        two(high + 19.0),
-        two(wide / 2.0),
+        two(HIGH + 19.0),
+        two(WIDE / 2.0),
         label(&view.plot.x.label, &x_unit),
         two(8.0 - LEFT),
         label(&view.plot.y.label, &y_unit)
@@ -208,13 +206,12 @@ fn axes(view: &View<'_>, out: &mut String) {
 
 /// Places that have a name; a name that another would cover is left out.
 fn marks(view: &View<'_>, out: &mut String) {
-    let (wide, high) = (view.wide, view.high);
     let mut taken: Vec<(f64, f64)> = Vec::new();
     for (at, text) in &view.plot.marks {
-        let Some(x) = view.px(*at).filter(|x| (0.0..=wide).contains(x)) else { continue };
-        let _ = writeln!(out, "<path class=\"mark\" d=\"M{} 0V{high}\"/>", two(x));
+        let Some(x) = view.px(*at).filter(|x| (0.0..=WIDE).contains(x)) else { continue };
+        let _ = writeln!(out, "<path class=\"mark\" d=\"M{} 0V{HIGH}\"/>", two(x));
         let long = width(text) + 4.0;
-        let (anchor, by, from) = if x > wide / 2.0 { ("end", -4.0, x - long) } else { ("start", 4.0, x) };
+        let (anchor, by, from) = if x > WIDE / 2.0 { ("end", -4.0, x - long) } else { ("start", 4.0, x) };
         if taken.iter().any(|(low, high)| from < *high && from + long > *low) {
             continue;
         }
@@ -265,7 +262,7 @@ fn steps(view: &View<'_>, series: &Series, out: &mut String) {
     for pair in series.points.windows(2) {
         let ((from, value), (to, _)) = (pair[0], pair[1]);
         let (Some(from), Some(to), Some(value)) = (view.px(from), view.px(to), value) else { continue };
-        let y = two(view.py(value).unwrap_or(view.high));
+        let y = two(view.py(value).unwrap_or(HIGH));
         let (from, to) = (two(from), two(to));
         let _ = write!(line, "M{from} {floor}V{y}H{to}V{floor}");
         let _ = write!(fill, "M{from} {floor}V{y}H{to}V{floor}Z");
@@ -300,7 +297,7 @@ fn whiskers(view: &View<'_>, series: &Series, out: &mut String) {
     for ((x, _), spread) in series.points.iter().zip(&series.spread) {
         let Some((low, high)) = spread else { continue };
         let (Some(x), Some(high)) = (view.px(*x), view.py(*high)) else { continue };
-        let low = view.py(*low).unwrap_or(view.high);
+        let low = view.py(*low).unwrap_or(HIGH);
         let _ = write!(
             out,
             "<path class=\"whisker\" d=\"M{0} {1}V{2}M{3} {1}h8M{3} {2}h8\"/>",

@@ -2,7 +2,9 @@
 
 use crate::text::{Column, Page, TIMES, Table, Tone, or_dash};
 use crate::words;
-use metrics::{Clamped, ClockKind, Frames, PlayoutSummary, format_bits_per_second, format_duration, real};
+use metrics::{
+    Clamped, ClockKind, Frames, PlayoutSummary, format_bits_per_second, format_duration, real, sum_of,
+};
 use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit};
 
 /// One direction: the reports of sender and receiver.
@@ -31,10 +33,7 @@ fn ways<'a>(point: &'a Point, remote: Option<&'a PacketReport>) -> Vec<Way<'a>> 
 }
 
 fn together(remote: &[Totals]) -> Option<PacketReport> {
-    remote.iter().filter_map(|totals| totals.packets.as_deref()).cloned().reduce(|mut all, one| {
-        all.beside(&one);
-        all
-    })
+    sum_of(remote.iter().filter_map(|totals| totals.packets.as_deref()).cloned(), PacketReport::beside)
 }
 
 /// The result in a few words.
