@@ -413,7 +413,9 @@ fn a_smooth_rate_is_exact_and_a_range_of_rates_is_drawn_per_connection() {
     pair.run();
     let ms = pair.now.since(START) / MS;
     assert!((4_990..=5_010).contains(&ms), "{ms}");
-    let range = Phase { rate: Some(4_000_000), rate_high: Some(8_000_000), ..smooth };
+    // A tenth of that, in as much time.
+    let range =
+        Phase { rate: Some(400_000), rate_high: Some(800_000), transfer: smooth.transfer / 10, ..smooth };
     let took: Vec<u64> = (0..20)
         .map(|seed| {
             let mut pair = self::pair(&range, false).seed(seed);
