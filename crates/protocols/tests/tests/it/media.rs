@@ -1,6 +1,7 @@
 //! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its frames is held against a
 //! slow model that knows only what arrived when.
 
+use crate::support::combinations;
 use common::one_sided::Answers;
 use common::{Acl, Params};
 use ctstraffic::Receiver;
@@ -205,27 +206,21 @@ fn frames_are_judged_as_the_model_does_over_every_path() {
         Media { datagram: 53, ..media(100_000, 10, 2, 5) },
     ];
     let mut sum = Frames::default();
-    for (name, link) in paths {
-        for (i, media) in streams.iter().enumerate() {
-            for (q, quirks) in
-                [Quirks::default(), Quirks { segments: 1, batches: false, ..Quirks::default() }]
-                    .into_iter()
-                    .enumerate()
-            {
-                let what = format!("{name}, stream {i}, quirks {q}");
-                let (mut pair, seen) = pair(*media);
-                pair = pair.seed(i as u64 + 7).quirks(quirks).up(Link::new()).down(link.clone());
-                pair.run();
-                let seen = seen.lock().unwrap();
-                if matches!(pair.ends[0].ended, Some(Err(_))) {
-                    // Nothing of a frame had come when the first was to be shown.
-                    let (frames, _) = expected(media, &seen);
-                    assert_eq!(frames.completed, 0, "{what}: {:?}", pair.ends[0].ended);
-                    continue;
-                }
-                sum.add(assert_judged(&mut pair, media, &seen, &what));
-            }
+    let machines = [Quirks::default(), Quirks { segments: 1, batches: false, ..Quirks::default() }];
+    for [path, i, q] in combinations([paths.len(), streams.len(), machines.len()]) {
+        let ((name, link), media) = (&paths[path], &streams[i]);
+        let what = format!("{name}, stream {i}, quirks {q}");
+        let (pair, seen) = pair(*media);
+        let mut pair = pair.seed(i as u64 + 7).quirks(machines[q]).down(link.clone());
+        pair.run();
+        let seen = seen.lock().unwrap();
+        if matches!(pair.ends[0].ended, Some(Err(_))) {
+            // Nothing of a frame had come when the first was to be shown.
+            let (frames, _) = expected(media, &seen);
+            assert_eq!(frames.completed, 0, "{what}: {:?}", pair.ends[0].ended);
+            continue;
         }
+        sum.add(assert_judged(&mut pair, media, &seen, &what));
     }
     assert!(sum.completed > 500 && sum.dropped > 500 && sum.repeated > 20 && sum.errors > 100, "{sum:?}");
 }
