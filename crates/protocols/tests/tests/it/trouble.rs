@@ -18,20 +18,21 @@ fn stopped_by_the_user_at_any_moment() {
         for i in 0..20 {
             let mut net = network(i);
             let server = serve(&mut net, server_plan());
-            let client = join(&mut net, 0, client_plan(&Phase { pattern, ..small() }));
+            let phase = Phase { pattern, duration_ns: Some(SECOND), interval_ns: SECOND / 4, ..small() };
+            let client = join(&mut net, 0, client_plan(&phase));
             if i % 2 == 1 {
                 net.quirks(client, Quirks::rough());
                 net.quirks(server, Quirks::rough());
             }
             // From the first connection request to after the end.
-            let at = START.plus(i * i * 8_400_028);
+            let at = START.plus(i * i * 2_900_028);
             net.stop_at(client, at);
             net.run();
             let it = told(&net, client);
             let (end, status, _) = it.end.clone().unwrap();
             let what = || format!("{pattern:?} stop at {at:?}: {it:#?}");
             assert!(end <= at.plus(2 * SECOND).max(START.plus(4 * SECOND)), "{}", what());
-            if at < START.plus(3 * SECOND) {
+            if at < START.plus(SECOND) {
                 assert_eq!(status, Status::Interrupted, "{}", what());
             } else {
                 assert_eq!(status, Status::Complete, "{}", what());
@@ -234,7 +235,7 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
                     "{pattern:?} {killed} {after}"
                 );
                 // And the next client finds everything in order.
-                let next = join(&mut net, 1, client_plan(&small()));
+                let next = join(&mut net, 1, client_plan(&Phase { duration_ns: Some(SECOND), ..small() }));
                 net.run();
                 let it = told(&net, next);
                 assert_eq!(it.status(), Status::Complete);
