@@ -1,6 +1,7 @@
 //! Delay of datagrams between two machines in virtual time: what is reported against what the link did.
 
 use crate::support::run::{client_ip, client_plan, serve, server_plan};
+use crate::support::sized;
 use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
 use model::{
     Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, SocketSettings, Spacing, Status,
@@ -426,11 +427,11 @@ fn damage_is_told_from_loss() {
 #[test]
 fn a_damaged_word_is_no_damaged_data() {
     // Datagrams of a header alone: each flip is in one of its bytes.
-    for seed in 0..10 {
+    for seed in 0..sized(2, 10) {
         let link = || Link::new().corrupt(0.3);
-        let run = run(phase(Pattern::Push, 100, HEADER, 1_000), link(), link(), seed, 0);
+        let run = run(phase(Pattern::Push, 500, HEADER, 1_000), link(), link(), seed, 0);
         let got = run.complete().packets().1.counts;
-        assert_eq!((got.received + got.corrupt, got.lost), (100, 0), "seed {seed}: {got:?}");
+        assert_eq!((got.received + got.corrupt, got.lost), (500, 0), "seed {seed}: {got:?}");
     }
 }
 
