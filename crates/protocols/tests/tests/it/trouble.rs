@@ -4,8 +4,29 @@ use crate::support::run::*;
 use common::{Limits, Peer};
 use metrics::{Mono, SECOND};
 use model::{Pattern, Phase, Status};
-use native::{Client, ClientPlan};
+use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network, Quirks, START};
+use std::net::SocketAddr;
+
+const PATTERNS: [Pattern; 3] = [Pattern::Push, Pattern::Pull, Pattern::Duplex];
+
+/// A network with a server and its one client.
+fn one(seed: u64, server: ServerPlan, client: ClientPlan) -> (Network, Host, Host) {
+    let mut net = network(seed);
+    let server = serve(&mut net, server);
+    let client = join(&mut net, 0, client);
+    (net, server, client)
+}
+
+fn serve_at(net: &mut Network, at: SocketAddr, plan: ServerPlan) -> Host {
+    let (threads, now) = (plan.threads(), net.now);
+    net.serve(at, threads, Box::new(Server::new(plan, now)))
+}
+
+/// A phase that ends with so many iterations.
+fn counted(connections: u32, transfer: u64, iterations: u64) -> Phase {
+    Phase { connections, transfer, iterations: Some(iterations), duration_ns: None, ..small() }
+}
 
 fn assert_empty(net: &mut Network, server: Host) {
     net.run_until(net.now.plus(40 * SECOND));
@@ -14,12 +35,10 @@ fn assert_empty(net: &mut Network, server: Host) {
 
 #[test]
 fn stopped_by_the_user_at_any_moment() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+    for pattern in PATTERNS {
         for i in 0..20 {
-            let mut net = network(i);
-            let server = serve(&mut net, server_plan());
             let phase = Phase { pattern, duration_ns: Some(SECOND), interval_ns: SECOND / 4, ..small() };
-            let client = join(&mut net, 0, client_plan(&phase));
+            let (mut net, server, client) = one(i, server_plan(), client_plan(&phase));
             if i % 2 == 1 {
                 net.quirks(client, Quirks::rough());
                 net.quirks(server, Quirks::rough());
@@ -57,12 +76,11 @@ fn interrupt(net: &mut Network, host: Host, at: Mono) {
 fn an_interrupt_waits_for_nobody_who_has_vanished() {
     let endless = Phase { duration_ns: Some(100 * SECOND), ..small() };
     let short = Phase { duration_ns: Some(SECOND), ..small() };
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+    for pattern in PATTERNS {
         // Gone in mid-run, and gone before the results.
         for (phase, at) in [(&endless, 3 * SECOND), (&short, 3 * SECOND), (&endless, SECOND / 20)] {
-            let mut net = network(12);
-            let server = serve(&mut net, server_plan());
-            let client = join(&mut net, 0, client_plan(&Phase { pattern, ..phase.clone() }));
+            let plan = client_plan(&Phase { pattern, ..phase.clone() });
+            let (mut net, server, client) = one(12, server_plan(), plan);
             let at = START.plus(at);
             net.unplug_at(server, Mono(at.0.min(START.plus(9 * SECOND / 10).0)));
             interrupt(&mut net, client, at);
@@ -74,9 +92,7 @@ fn an_interrupt_waits_for_nobody_who_has_vanished() {
         }
     }
     // The same for a server whose client has vanished.
-    let mut net = network(13);
-    let server = serve(&mut net, server_plan());
-    let client = join(&mut net, 0, client_plan(&endless));
+    let (mut net, server, client) = one(13, server_plan(), client_plan(&endless));
     net.unplug_at(client, START.plus(SECOND));
     interrupt(&mut net, server, START.plus(2 * SECOND));
     net.run_until(START.plus(3 * SECOND));
@@ -93,7 +109,7 @@ fn slow(seconds: usize) -> Network {
 
 #[test]
 fn what_is_cut_off_at_the_end_has_failed_at_neither_end() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+    for pattern in PATTERNS {
         for (seconds, interrupted) in [(4, true), (20, false)] {
             let mut net = slow(seconds);
             serve(&mut net, server_plan());
@@ -120,7 +136,7 @@ fn what_is_cut_off_at_the_end_has_failed_at_neither_end() {
 
 #[test]
 fn what_a_stopped_server_cuts_off_has_failed_at_neither_end() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+    for pattern in PATTERNS {
         let mut net = slow(4);
         let server = serve(&mut net, server_plan());
         let phase = Phase { pattern, duration_ns: Some(100 * SECOND), ..small() };
@@ -139,20 +155,16 @@ fn what_a_stopped_server_cuts_off_has_failed_at_neither_end() {
 #[test]
 fn a_server_that_cannot_be_reached() {
     // No such port.
-    let mut net = network(1);
-    serve(&mut net, server_plan());
     let mut plan = client_plan(&small());
     plan.config.peers[0].address.set_port(80);
-    let client = join(&mut net, 0, plan);
+    let (mut net, _, client) = one(1, server_plan(), plan);
     net.run();
     let it = told(&net, client);
     assert_eq!(it.status(), Status::Failed);
     assert!(it.reason().contains("connecting: Connection refused"), "{}", it.reason());
     // No answer.
-    let mut net = network(1);
-    let server = serve(&mut net, server_plan());
+    let (mut net, server, client) = one(1, server_plan(), client_plan(&small()));
     net.unplug_at(server, START);
-    let client = join(&mut net, 0, client_plan(&small()));
     net.run();
     let it = told(&net, client);
     assert_eq!(it.status(), Status::Failed);
@@ -163,10 +175,8 @@ fn a_server_that_cannot_be_reached() {
 
 #[test]
 fn a_stop_while_data_connections_hang_in_connecting_is_quick() {
-    let mut net = network(1);
-    let server = serve(&mut net, server_plan());
-    let client =
-        join(&mut net, 0, client_plan(&Phase { transfer: 10_000, connect_rate: Some(20.0), ..small() }));
+    let phase = Phase { transfer: 10_000, connect_rate: Some(20.0), ..small() };
+    let (mut net, server, client) = one(1, server_plan(), client_plan(&phase));
     net.unplug_at(server, START.plus(SECOND));
     net.stop_at(client, START.plus(2 * SECOND));
     net.run();
@@ -179,12 +189,10 @@ fn a_stop_while_data_connections_hang_in_connecting_is_quick() {
 
 #[test]
 fn a_server_that_vanishes_in_mid_run() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+    for pattern in PATTERNS {
         for killed in [true, false] {
-            let mut net = network(2);
-            let server = serve(&mut net, server_plan());
             let phase = Phase { pattern, duration_ns: Some(30 * SECOND), stall_ns: 5 * SECOND, ..small() };
-            let client = join(&mut net, 0, client_plan(&phase));
+            let (mut net, server, client) = one(2, server_plan(), client_plan(&phase));
             let at = START.plus(2_500 * MS);
             if killed {
                 net.kill_at(server, at);
@@ -215,13 +223,11 @@ fn a_server_that_vanishes_in_mid_run() {
 
 #[test]
 fn a_client_that_vanishes_leaves_nothing_behind() {
-    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+    for pattern in PATTERNS {
         for killed in [true, false] {
             for after in [1, 3, 5, 9, 20, 1_000, 3_050] {
-                let mut net = network(3);
-                let server = serve(&mut net, server_plan());
                 let phase = Phase { pattern, stall_ns: 5 * SECOND, ..small() };
-                let client = join(&mut net, 0, client_plan(&phase));
+                let (mut net, server, client) = one(3, server_plan(), client_plan(&phase));
                 let at = START.plus(after * MS);
                 if killed {
                     net.kill_at(client, at);
@@ -252,14 +258,10 @@ fn a_group_number_is_not_given_on_before_its_last_count() {
     let server = serve(&mut net, server_plan());
     net.quirks(server, Quirks { threads: 3 * MS, ..Quirks::default() });
     for n in 0..60 {
-        let phase =
-            Phase { connections: 4, transfer: 5_000, iterations: Some(20), duration_ns: None, ..small() };
-        let doomed = join(&mut net, 2 * n, client_plan(&phase));
+        let doomed = join(&mut net, 2 * n, client_plan(&counted(4, 5_000, 20)));
         net.kill_at(doomed, net.now.plus(u64::from(n) * MS));
         net.run_until(net.now.plus(u64::from(n) * MS + 200_000));
-        let phase =
-            Phase { connections: 3, transfer: 1_000, iterations: Some(1), duration_ns: None, ..small() };
-        let client = join(&mut net, 2 * n + 1, client_plan(&phase));
+        let client = join(&mut net, 2 * n + 1, client_plan(&counted(3, 1_000, 1)));
         net.run();
         let it = told(&net, client);
         assert_eq!(it.status(), Status::Complete, "{n}: {it:#?}");
@@ -277,12 +279,10 @@ fn keys() {
         (Some("correct horse"), None, "needs a pre-shared key"),
         (None, Some("correct horse"), "has none and cannot prove who it is"),
     ] {
-        let mut net = network(5);
-        let server =
-            serve(&mut net, server_with(|config| config.keys = server_key.map(psk).unwrap_or_default()));
         let mut plan = client_plan(&small());
         plan.config.keys = client_key.map(psk).unwrap_or_default();
-        let client = join(&mut net, 0, plan);
+        let server_plan = server_with(|config| config.keys = server_key.map(psk).unwrap_or_default());
+        let (mut net, server, client) = one(5, server_plan, plan);
         net.run();
         let it = told(&net, client);
         if expect.is_empty() {
@@ -298,9 +298,8 @@ fn keys() {
 
 #[test]
 fn proposals_are_refused_or_reduced_and_the_client_says_so() {
-    let mut net = network(6);
-    serve(&mut net, server_plan());
-    let client = join(&mut net, 0, client_plan(&Phase { connections: 0, ..small() }));
+    let plan = client_plan(&Phase { connections: 0, ..small() });
+    let (mut net, _, client) = one(6, server_plan(), plan);
     net.run();
     assert_eq!(
         told(&net, client).reason(),
@@ -309,9 +308,8 @@ fn proposals_are_refused_or_reduced_and_the_client_says_so() {
 
     let limits =
         Limits { connections: 2, duration_ns: Some(2 * SECOND), rate: Some(4_000_000), ..Limits::default() };
-    let mut net = network(6);
-    serve(&mut net, server_with(|config| config.limits = limits));
-    let client = join(&mut net, 0, client_plan(&Phase { connections: 8, ..small() }));
+    let plan = client_plan(&Phase { connections: 8, ..small() });
+    let (mut net, _, client) = one(6, server_with(|config| config.limits = limits), plan);
     net.run();
     let it = told(&net, client);
     let changes = &it.sessions[0].accepted.changes;
@@ -466,13 +464,8 @@ fn a_server_that_is_stopped_ends_its_sessions_in_good_order() {
 #[test]
 fn a_client_that_does_not_listen_cannot_hold_up_the_end() {
     // It vanishes, so that it neither stops nor closes.
-    let mut net = network(10);
-    let server = serve(&mut net, server_plan());
-    let client = join(
-        &mut net,
-        0,
-        client_plan(&Phase { duration_ns: Some(600 * SECOND), stall_ns: 600 * SECOND, ..small() }),
-    );
+    let phase = Phase { duration_ns: Some(600 * SECOND), stall_ns: 600 * SECOND, ..small() };
+    let (mut net, server, client) = one(10, server_plan(), client_plan(&phase));
     net.unplug_at(client, START.plus(SECOND));
     net.stop_at(server, START.plus(2 * SECOND));
     net.run_until(START.plus(25 * SECOND));
@@ -515,9 +508,8 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
     }
     // On the same host no key is needed; a long session is waited for.
     let mut net = network(11);
-    let plan = server_plan();
     let local = ([127, 0, 0, 1], 7411).into();
-    let server = net.serve(local, plan.threads(), Box::new(native::Server::new(plan, START)));
+    let server = serve_at(&mut net, local, server_plan());
     let at_home = |stop: bool| {
         let mut plan =
             client_plan(&Phase { duration_ns: Some(100 * SECOND), rate: Some(100_000), ..small() });
@@ -546,8 +538,7 @@ fn a_server_ends_only_for_those_who_mean_it() {
     for (only, meant) in [(Some("echo:9999"), true), (Some("echo:7"), false), (None, true)] {
         let mut net = network(13);
         let server_plan = server_with(|config| config.besides = vec!["echo:9999".into()]);
-        let server =
-            net.serve(local, server_plan.threads(), Box::new(native::Server::new(server_plan, START)));
+        let server = serve_at(&mut net, local, server_plan);
         let mut plan = client_plan(&small());
         plan.config.peers = vec![Peer { name: "localhost".into(), address: local }];
         plan.config.options = stopping(only);
@@ -563,11 +554,8 @@ fn a_server_ends_only_for_those_who_mean_it() {
 #[test]
 fn a_server_that_exits_after_n_connections_admits_exactly_n() {
     for n in [1, 7, 10] {
-        let mut net = network(12);
-        let server = serve(&mut net, server_with(|config| config.exit_after = Some(n)));
-        let phase =
-            Phase { connections: 3, transfer: 5_000, iterations: Some(4), duration_ns: None, ..small() };
-        let client = join(&mut net, 0, client_plan(&phase));
+        let server_plan = server_with(|config| config.exit_after = Some(n));
+        let (mut net, server, client) = one(12, server_plan, client_plan(&counted(3, 5_000, 4)));
         net.run();
         net.run_until(net.now.plus(3 * SECOND));
         let (it, served) = (told(&net, client), told(&net, server));
@@ -588,31 +576,23 @@ fn several_servers() {
             addresses.iter().map(|&a| Peer { name: format!("s{a}"), address: address(a) }).collect();
         plan
     };
-    let two = |net: &mut Network| -> Vec<Host> {
-        (1..=2)
-            .map(|n| {
-                let plan = server_plan();
-                net.serve(address(n), plan.threads(), Box::new(native::Server::new(plan, net.now)))
-            })
-            .collect()
+    let two = |net: &mut Network| [1, 2].map(|n| serve_at(net, address(n), server_plan()));
+    let run = |plan| {
+        let mut net = network(13);
+        two(&mut net);
+        let client = join(&mut net, 0, plan);
+        net.run();
+        told(&net, client)
     };
     // All is well: both have their share, and the remote figure is the sum.
-    let mut net = network(13);
-    two(&mut net);
-    let client = join(&mut net, 0, plan(&[1, 2]));
-    net.run();
-    let it = told(&net, client);
+    let it = run(plan(&[1, 2]));
     assert_eq!((it.status(), it.remote.len(), it.sessions.len()), (Status::Complete, 2, 2), "{it:#?}");
     assert_eq!((it.remote[0].opened, it.remote[1].opened), (2, 2));
     it.assert_intervals(true);
     let remote: u64 = it.intervals.iter().map(|i| i.remote.unwrap().rx_bytes).sum();
     assert_eq!(remote, it.remote.iter().map(|f| f.traffic.rx_bytes).sum::<u64>());
     // One of them is not there.
-    let mut net = network(13);
-    two(&mut net);
-    let client = join(&mut net, 0, plan(&[1, 3, 2]));
-    net.run();
-    let it = told(&net, client);
+    let it = run(plan(&[1, 3, 2]));
     assert_eq!((it.status(), it.remote.len()), (Status::Complete, 2), "{it:#?}");
     assert!(
         it.notices[0].contains("left out: s3 (10.0.0.3:7411): connecting: Connection refused"),
@@ -634,12 +614,9 @@ fn several_servers() {
     let mut net = network(13);
     let limits = Limits { connections: 100, ..Limits::default() };
     for (n, limits) in [(1, limits), (2, Limits::default())] {
-        let plan = server_with(|config| config.limits = limits);
-        net.serve(address(n), plan.threads(), Box::new(native::Server::new(plan, net.now)));
+        serve_at(&mut net, address(n), server_with(|config| config.limits = limits));
     }
-    let mut many = plan(&[1, 2]);
-    many.phase =
-        Phase { connections: 800, transfer: 1_000, iterations: Some(2), duration_ns: None, ..small() };
+    let many = ClientPlan { phase: counted(800, 1_000, 2), ..plan(&[1, 2]) };
     let client = join(&mut net, 0, many);
     net.run();
     let it = told(&net, client);
@@ -647,13 +624,7 @@ fn several_servers() {
     assert_eq!((local.completed, local.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, local.causes);
     assert_eq!((it.remote[0].completed, it.remote[1].completed), (200, 800));
     // More servers than connections: they are visited in turn.
-    let mut net = network(13);
-    two(&mut net);
-    let mut one = plan(&[1, 2]);
-    one.phase = Phase { connections: 1, transfer: 10_000, iterations: Some(9), duration_ns: None, ..small() };
-    let client = join(&mut net, 0, one);
-    net.run();
-    let it = told(&net, client);
+    let it = run(ClientPlan { phase: counted(1, 10_000, 9), ..plan(&[1, 2]) });
     assert_eq!((it.status(), it.local().completed), (Status::Complete, 9), "{it:#?}");
     assert_eq!(it.remote[0].completed.abs_diff(it.remote[1].completed), 1);
 }
