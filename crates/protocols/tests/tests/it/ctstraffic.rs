@@ -1,10 +1,10 @@
 //! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the byte; and what comes of
 //! ends that were not set alike.
 
-use crate::support::{combinations, conditions};
+use crate::support::{combinations, conditions, ran};
 use common::Params;
 use ctstraffic::Connection;
-use metrics::{Ending, Group, Mono, SECOND};
+use metrics::{Ending, Group, SECOND};
 use model::{Burst, Pattern, Phase, Range, Verify};
 use sim::{At, Cut, Link, Pair, Quirks, START};
 use std::sync::Arc;
@@ -54,7 +54,9 @@ fn moved(pattern: Pattern, transfer: u64) -> (u64, u64) {
     }
 }
 
-fn assert_whole(pair: &mut Pair, pattern: Pattern, transfer: u64, what: &str) {
+/// Runs a pair to its end; both ends are content and have counted the same, all of it.
+fn assert_whole(mut pair: Pair, pattern: Pattern, transfer: u64, what: &str) {
+    pair.run();
     let (up, down) = moved(pattern, transfer);
     for (i, end) in pair.ends.iter_mut().enumerate() {
         assert!(end.completed(), "{what}: end {i}: {:?}", end.ended);
@@ -91,9 +93,8 @@ fn every_pattern_ending_and_check_over_every_path() {
         let (transfer, (name, link, quirks)) = (transfers[transfer], conditions().swap_remove(condition));
         let what = format!("{pattern:?} {verify:?} rude {rude} {name} {transfer}");
         let phase = Phase { verify, ..phase(pattern, transfer) };
-        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
-        pair.run();
-        assert_whole(&mut pair, pattern, transfer, &what);
+        let pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
+        assert_whole(pair, pattern, transfer, &what);
     }
 }
 
@@ -102,9 +103,7 @@ fn the_example_of_push_pull_cuts_its_last_turn() {
     // 2,500,000 bytes in turns of 1 MiB: 1,048,576 up, as many down, 402,848 up.
     let pattern = Pattern::PushPull { push: 1 << 20, pull: 1 << 20 };
     assert_eq!(moved(pattern, 2_500_000), (1_048_576 + 402_848, 1_048_576));
-    let mut pair = pair(&phase(pattern, 2_500_000), false);
-    pair.run();
-    assert_whole(&mut pair, pattern, 2_500_000, "example");
+    assert_whole(pair(&phase(pattern, 2_500_000), false), pattern, 2_500_000, "example");
 }
 
 #[test]
@@ -117,12 +116,9 @@ fn buffers_of_the_two_ends_need_not_be_alike() {
             (Range::just(1), Range::just(1 << 20)),
         ] {
             for transfer in [9_999, 20_000] {
-                let phase = phase(pattern, transfer);
-                let (client, server) =
-                    (Phase { buffer: here, ..phase.clone() }, Phase { buffer: there, ..phase });
-                let mut pair = flows(&client, &server, false).seed(7);
-                pair.run();
-                assert_whole(&mut pair, pattern, transfer, &format!("{pattern:?} {here} {there}"));
+                let of = |buffer| Phase { buffer, ..phase(pattern, transfer) };
+                let pair = flows(&of(here), &of(there), false).seed(7);
+                assert_whole(pair, pattern, transfer, &format!("{pattern:?} {here} {there}"));
             }
         }
     }
@@ -157,9 +153,8 @@ fn the_originals_acceptance_matrix() {
             let (mut client, mut server) = (phase(pattern, 9_999), phase(pattern, 9_999));
             here(&mut client);
             there(&mut server);
-            let mut pair = flows(&client, &server, rude);
-            pair.run();
-            assert_whole(&mut pair, pattern, 9_999, &format!("{pattern:?}, {name}"));
+            let what = format!("{pattern:?}, {name}");
+            assert_whole(flows(&client, &server, rude), pattern, 9_999, &what);
         }
         // The sender sends too much: the connection fails at both ends.
         let pair = unlike((pattern, 20_000), (pattern, 9_999), Verify::Data);
@@ -186,9 +181,7 @@ fn assert_said(pair: &Pair, end: usize, parts: &[&str], what: &str) {
 /// A pair whose ends were set as given, run to its end; the stall time is 10 s.
 fn unlike(client: (Pattern, u64), server: (Pattern, u64), verify: Verify) -> Pair {
     let set = |(pattern, transfer)| Phase { verify, stall_ns: 10 * SECOND, ..phase(pattern, transfer) };
-    let mut pair = flows(&set(client), &set(server), false);
-    pair.run();
-    pair
+    ran(flows(&set(client), &set(server), false))
 }
 
 #[test]
@@ -278,8 +271,7 @@ fn unequal_patterns_are_found_and_named() {
 fn one_flipped_bit_is_found_where_it_is() {
     for pattern in [Pattern::Push, Pattern::Duplex] {
         for at in [0, 1, 40_000, 65_536, 99_999] {
-            let mut pair = pair(&phase(pattern, 200_000), false).up(Link::new().flip(at, 0x04));
-            pair.run();
+            let pair = ran(pair(&phase(pattern, 200_000), false).up(Link::new().flip(at, 0x04)));
             let offset = match &pair.ends[1].ended {
                 Some(Err(Cause::Violation(Violation::BadData { offset, .. }))) => *offset,
                 _ => panic!("{pattern:?} {at}: {}", said(&pair, 1)),
@@ -289,11 +281,7 @@ fn one_flipped_bit_is_found_where_it_is() {
         }
     }
     // The server's identifier comes first; its characters are not checked.
-    let damaged = |offset| {
-        let mut pair = pair(&phase(Pattern::Pull, 100), false).down(Link::new().flip(offset, 0x01));
-        pair.run();
-        pair
-    };
+    let damaged = |offset| ran(pair(&phase(Pattern::Pull, 100), false).down(Link::new().flip(offset, 0x01)));
     assert_said(&damaged(3), 0, &["Completed"], "an identifier");
     assert_said(&damaged(37), 0, &["DataError: wrong data at offset 0"], "payload");
     assert_said(&damaged(137), 0, &["DataError: too few bytes", "DONE was expected"], "a completion");
@@ -303,21 +291,18 @@ fn one_flipped_bit_is_found_where_it_is() {
 fn unverified_damage_goes_unnoticed_as_it_was_asked_for() {
     for verify in [Verify::Connection, Verify::None] {
         let phase = Phase { verify, ..phase(Pattern::Push, 1_000) };
-        let mut pair = pair(&phase, false).up(Link::new().flip(500, 0xff));
-        pair.run();
-        assert_whole(&mut pair, Pattern::Push, 1_000, "unverified");
+        let pair = pair(&phase, false).up(Link::new().flip(500, 0xff));
+        assert_whole(pair, Pattern::Push, 1_000, "unverified");
     }
 }
 
 #[test]
 fn stray_bytes_at_the_end_are_too_many() {
     for stray in [&b"x"[..], b"abcdefgh"] {
-        let mut pair = pair(&phase(Pattern::Push, 1_000), false).up(Link::new().insert(1_000, stray));
-        pair.run();
+        let pair = ran(pair(&phase(Pattern::Push, 1_000), false).up(Link::new().insert(1_000, stray)));
         assert_said(&pair, 1, &["DataError: too many bytes"], "behind the payload");
-        let mut pair =
-            self::pair(&phase(Pattern::Pull, 1_000), false).down(Link::new().insert(37 + 1_000 + 4, stray));
-        pair.run();
+        let link = Link::new().insert(37 + 1_000 + 4, stray);
+        let pair = ran(self::pair(&phase(Pattern::Pull, 1_000), false).down(link));
         assert_said(&pair, 0, &["DataError: too many bytes", "after its DONE"], "behind the completion");
     }
 }
@@ -328,17 +313,14 @@ fn who_takes_what_at_the_end() {
     let reset = |up: bool, at| {
         let link = Link::new().cut(At::Byte(at), Cut::Reset);
         let pair = pair(&phase(Pattern::Push, 1_000), false);
-        let mut pair = if up { pair.up(link) } else { pair.down(link) };
-        pair.run();
-        pair
+        ran(if up { pair.up(link) } else { pair.down(link) })
     };
     let early = reset(true, 500);
     assert_said(&early, 0, &["NetworkError"], "in the payload");
     assert_said(&early, 1, &["NetworkError"], "in the payload");
     // A client that got its DONE and whose FIN the server answers with silence.
     let phase = Phase { stall_ns: 5 * SECOND, ..phase(Pattern::Push, 1_000) };
-    let mut pair = pair(&phase, false).up(Link::new().cut(At::Time(START.plus(350_000)), Cut::Silence));
-    pair.run();
+    let pair = ran(pair(&phase, false).up(Link::new().cut(At::Time(START.plus(350_000)), Cut::Silence)));
     assert_said(&pair, 1, &["Completed"], "the server takes silence for an end");
     assert_said(
         &pair,
@@ -347,11 +329,9 @@ fn who_takes_what_at_the_end() {
         "the client does not",
     );
     // FIN before its time.
-    let mut pair = self::pair(&phase, false).up(Link::new().cut(At::Byte(400), Cut::Fin));
-    pair.run();
+    let pair = ran(self::pair(&phase, false).up(Link::new().cut(At::Byte(400), Cut::Fin)));
     assert_said(&pair, 1, &["DataError: too few bytes: 400 of 1000"], "FIN in the payload");
-    let mut pair = self::pair(&phase, false).down(Link::new().cut(At::Byte(20), Cut::Fin));
-    pair.run();
+    let pair = ran(self::pair(&phase, false).down(Link::new().cut(At::Byte(20), Cut::Fin)));
     assert_said(
         &pair,
         0,
@@ -363,8 +343,7 @@ fn who_takes_what_at_the_end() {
 #[test]
 fn a_server_that_says_nothing_is_no_ctstraffic() {
     let phase = Phase { stall_ns: 5 * SECOND, ..phase(Pattern::Push, 1_000) };
-    let mut pair = pair(&phase, false).down(Link::new().cut(At::Byte(0), Cut::Silence));
-    pair.run();
+    let pair = ran(pair(&phase, false).down(Link::new().cut(At::Byte(0), Cut::Silence)));
     assert_said(&pair, 0, &["timed out: nothing moved for 5s", "no connection identifier came"], "silence");
 }
 
@@ -372,9 +351,8 @@ fn a_server_that_says_nothing_is_no_ctstraffic() {
 fn a_stop_ends_at_once_what_is_not_over_anyway() {
     for pattern in patterns() {
         for after in [0, 3 * MS, 20 * MS] {
-            let mut pair =
-                pair(&phase(pattern, 1 << 30), false).both(Link::new().rate(100_000_000)).stop(0, after);
-            pair.run();
+            let pair =
+                ran(pair(&phase(pattern, 1 << 30), false).both(Link::new().rate(100_000_000)).stop(0, after));
             assert_eq!(pair.ends[0].ended, Some(Ok(Ending::Stopped)), "{pattern:?} {after}");
             assert!(pair.ends[0].ended_at < START.plus(after + MS));
             assert_said(&pair, 1, &["NetworkError"], "there is no word for it in the protocol");
@@ -382,9 +360,8 @@ fn a_stop_ends_at_once_what_is_not_over_anyway() {
     }
     let phase = phase(Pattern::Push, 1_000);
     for after in [320_000, 420_000] {
-        let mut pair = pair(&phase, false).stop(0, after).stop(1, after);
-        pair.run();
-        assert_whole(&mut pair, Pattern::Push, 1_000, "but for its goodbye it was over");
+        let pair = pair(&phase, false).stop(0, after).stop(1, after);
+        assert_whole(pair, Pattern::Push, 1_000, "but for its goodbye it was over");
     }
 }
 
@@ -402,15 +379,13 @@ fn quanta_leave_whole_and_at_once() {
         pair.run_until(START.plus(next * MS - MS));
         assert_eq!(pair.ends[0].side.rec.tally(Group(1)).tx_bytes, before, "until {next} ms");
     }
-    pair.run();
-    assert_whole(&mut pair, Pattern::Push, 65_536 * 4, "quanta");
+    assert_whole(pair, Pattern::Push, 65_536 * 4, "quanta");
 }
 
 #[test]
 fn a_smooth_rate_is_exact_and_a_range_of_rates_is_drawn_per_connection() {
     let smooth = Phase { rate: Some(8_000_000), ..phase(Pattern::Push, 5_000_000) };
-    let mut pair = pair(&smooth, false);
-    pair.run();
+    let pair = ran(pair(&smooth, false));
     let ms = pair.now.since(START) / MS;
     assert!((4_990..=5_010).contains(&ms), "{ms}");
     // A tenth of that, in as much time.
@@ -418,8 +393,7 @@ fn a_smooth_rate_is_exact_and_a_range_of_rates_is_drawn_per_connection() {
         Phase { rate: Some(400_000), rate_high: Some(800_000), transfer: smooth.transfer / 10, ..smooth };
     let took: Vec<u64> = (0..20)
         .map(|seed| {
-            let mut pair = self::pair(&range, false).seed(seed);
-            pair.run();
+            let pair = ran(self::pair(&range, false).seed(seed));
             pair.now.since(START) / SECOND
         })
         .collect();
@@ -439,7 +413,7 @@ fn of_a_burst_the_last_send_waits() {
     }
     pair.run();
     assert!(pair.now > START.plus(300 * MS) && pair.now < START.plus(330 * MS), "{:?}", pair.now);
-    assert_whole(&mut pair, Pattern::Push, 9_999, "bursts");
+    assert_whole(pair, Pattern::Push, 9_999, "bursts");
 }
 
 #[test]
@@ -448,11 +422,8 @@ fn slow_schedules_are_no_stalls() {
         rate: Some(80),
         rate_period_ns: Some(100 * MS),
         stall_ns: SECOND,
+        buffer: Range::just(50),
         ..phase(Pattern::Push, 100)
     };
-    let phase = Phase { buffer: Range::just(50), ..phase };
-    let mut pair = pair(&phase, false);
-    pair.run();
-    assert_whole(&mut pair, Pattern::Push, 100, "10 bytes a second");
-    assert_ne!(pair.now, Mono(0));
+    assert_whole(pair(&phase, false), Pattern::Push, 100, "10 bytes a second");
 }

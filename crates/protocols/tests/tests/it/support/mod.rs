@@ -98,6 +98,12 @@ pub(crate) fn pair(phase: &Phase, rude: bool) -> Pair {
     Pair::accepted(client(phase, rude), &mut listener(phase))
 }
 
+/// A pair that has run to its end.
+pub(crate) fn ran(mut pair: Pair) -> Pair {
+    pair.run();
+    pair
+}
+
 /// The events that flows have told their session.
 pub(crate) fn told(outbox: &[transport::Message]) -> impl Iterator<Item = &model::Event> {
     outbox.iter().filter_map(|message| match message.downcast_ref() {
