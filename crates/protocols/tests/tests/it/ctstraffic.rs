@@ -109,18 +109,17 @@ fn the_example_of_push_pull_cuts_its_last_turn() {
 #[test]
 fn buffers_of_the_two_ends_need_not_be_alike() {
     // The original's acceptance test: 100 against 101 bytes; and sizes drawn for each call.
-    for pattern in patterns() {
-        for (here, there) in [
-            (Range::just(100), Range::just(101)),
-            (Range { low: 1, high: 5_000 }, Range { low: 32_768, high: 98_304 }),
-            (Range::just(1), Range::just(1 << 20)),
-        ] {
-            for transfer in [9_999, 20_000] {
-                let of = |buffer| Phase { buffer, ..phase(pattern, transfer) };
-                let pair = flows(&of(here), &of(there), false).seed(7);
-                assert_whole(pair, pattern, transfer, &format!("{pattern:?} {here} {there}"));
-            }
-        }
+    let buffers = [
+        (Range::just(100), Range::just(101)),
+        (Range { low: 1, high: 5_000 }, Range { low: 32_768, high: 98_304 }),
+        (Range::just(1), Range::just(1 << 20)),
+    ];
+    let transfers = [9_999, 20_000];
+    for [pattern, buffer, transfer] in combinations([patterns().len(), buffers.len(), transfers.len()]) {
+        let (pattern, (here, there), transfer) = (patterns()[pattern], buffers[buffer], transfers[transfer]);
+        let of = |buffer| Phase { buffer, ..phase(pattern, transfer) };
+        let pair = flows(&of(here), &of(there), false).seed(7);
+        assert_whole(pair, pattern, transfer, &format!("{pattern:?} {here} {there} {transfer}"));
     }
 }
 
