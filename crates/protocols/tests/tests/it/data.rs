@@ -1,6 +1,6 @@
 //! Data connections in virtual time: every pattern, on good and bad paths, to the byte.
 
-use crate::support::{combinations, pair, phase};
+use crate::support::{combinations, pair, phase, ran};
 use metrics::Ending;
 use model::{Pattern, Payload, Phase, Range, Verify};
 use sim::{Link, Pair, Quirks, START};
@@ -48,8 +48,7 @@ fn every_pattern_payload_and_check_over_every_path() {
         let (name, link, quirks, transfer) = conditions().swap_remove(condition);
         let what = format!("{pattern:?} {payload:?} {verify:?} rude {rude} {name}");
         let phase = Phase { payload, verify, ..phase(pattern, transfer) };
-        let mut pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
-        pair.run();
+        let pair = ran(pair(&phase, rude).seed(transfer).quirks(quirks).both(link));
         assert_whole(&pair, &phase, &what);
     }
 }
@@ -64,8 +63,7 @@ fn any_buffer_and_any_small_total() {
         let (pattern, buffer, transfer) = (patterns()[pattern], buffers[buffer], transfers[transfer]);
         let verify = [Verify::Data, Verify::None][verify];
         let phase = Phase { buffer, verify, ..phase(pattern, transfer) };
-        let mut pair = pair(&phase, false).seed(transfer);
-        pair.run();
+        let pair = ran(pair(&phase, false).seed(transfer));
         assert_whole(&pair, &phase, &format!("{pattern:?} {buffer:?} {transfer}"));
     }
 }
@@ -103,8 +101,7 @@ fn a_run_that_ends_at_any_moment_leaves_both_ends_agreed() {
         let (name, link, quirks) = conditions[*condition].clone();
         let phase = phase(pattern, 400_001);
         let what = format!("{pattern:?} rude {rude} {name} after {after}");
-        let mut pair = pair(&phase, rude).seed(after).quirks(quirks).both(link).stop(0, after);
-        pair.run();
+        let pair = ran(pair(&phase, rude).seed(after).quirks(quirks).both(link).stop(0, after));
         match assert_agreed(&pair, &phase, &what) {
             Ending::Stopped => stopped += 1,
             _ => whole += 1,
@@ -121,8 +118,7 @@ fn a_server_that_stops_leaves_both_ends_agreed() {
         for after in (0..40).map(|i| i * 1_000_003) {
             let phase = phase(pattern, 400_001);
             let link = Link::new().delay(MS).rate(100_000_000);
-            let mut pair = pair(&phase, false).both(link).stop(1, after);
-            pair.run();
+            let pair = ran(pair(&phase, false).both(link).stop(1, after));
             assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}"));
         }
     }
@@ -134,8 +130,7 @@ fn both_ends_stop_at_once() {
         for after in (0..40).map(|i| i * 1_000_003) {
             let phase = phase(pattern, 400_001);
             let link = Link::new().delay(3 * MS).rate(100_000_000);
-            let mut pair = pair(&phase, false).both(link).stop(1, after).stop(0, after);
-            pair.run();
+            let pair = ran(pair(&phase, false).both(link).stop(1, after).stop(0, after));
             assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}"));
         }
     }

@@ -1,5 +1,6 @@
 //! The character generator: its bytes are those of RFC 864, and a client finds what a path does to them.
 
+use crate::support::ran;
 use discard::chargen::{Generator, Reader, STREAM};
 use metrics::SECOND;
 use model::{Pattern, Phase, Verify};
@@ -36,8 +37,7 @@ fn the_lines_are_those_of_the_rfc() {
 fn a_client_reads_what_it_wants_and_hangs_up() {
     for verify in [Verify::Data, Verify::Connection, Verify::None] {
         for quirks in [Quirks::default(), Quirks::rough(), Quirks::one_byte_reads()] {
-            let mut pair = pair(verify, Link::new()).quirks(quirks);
-            pair.run();
+            let pair = ran(pair(verify, Link::new()).quirks(quirks));
             assert!(pair.ends.iter().all(|end| end.completed()), "{verify:?}: {:?}", pair.ends[1].ended);
             assert_eq!(pair.ends[0].counts.rx_bytes, ALL);
             assert!(pair.ends[1].counts.tx_bytes >= ALL);
@@ -47,16 +47,14 @@ fn a_client_reads_what_it_wants_and_hangs_up() {
 
 #[test]
 fn a_changed_byte_and_a_stream_that_is_cut_are_errors() {
-    let mut spoilt = pair(Verify::Data, Link::new().flip(12_345, 1));
-    spoilt.run();
+    let spoilt = ran(pair(Verify::Data, Link::new().flip(12_345, 1)));
     match &spoilt.ends[0].ended {
         Some(Err(Cause::Violation(Violation::BadData { offset: 12_345, want, got, .. }))) => {
             assert_eq!(want[0] ^ got[0], 1);
         }
         other => panic!("{other:?}"),
     }
-    let mut cut = pair(Verify::Connection, Link::new().cut(At::Byte(20_000), Cut::Fin));
-    cut.run();
+    let cut = ran(pair(Verify::Connection, Link::new().cut(At::Byte(20_000), Cut::Fin)));
     let short = Violation::TooFew { got: 20_000, want: ALL };
     assert_eq!(cut.ends[0].ended, Some(Err(Cause::Violation(short))));
 }

@@ -1,8 +1,8 @@
 //! Round trips in virtual time: a path whose delay is known must be measured exactly, in any segmentation, and damaged,
 //! late and lost messages must be counted exactly.
 
-use crate::support::combinations;
 use crate::support::run::about;
+use crate::support::{combinations, ran};
 use common::Acl;
 use common::one_sided::Answers;
 use common::ping::{Params, Pinger, Remote};
@@ -130,10 +130,9 @@ fn a_known_round_trip_is_measured() {
     let rtt_ns = 7 * MS + 321;
     for transport in [Transport::Tcp, Transport::Udp] {
         for size in [1, 7, 8, 15, 16, 17, 64, 1024] {
-            let mut pair = pair(Ping { transport, ..ping(50, size) })
+            let mut pair = ran(pair(Ping { transport, ..ping(50, size) })
                 .up(Link::new().delay(3 * MS))
-                .down(Link::new().delay(4 * MS + 321));
-            pair.run();
+                .down(Link::new().delay(4 * MS + 321)));
             assert!(pair.ends[0].completed(), "{transport:?} {size}: {:?}", pair.ends[0].ended);
             let told = rows(&pair);
             assert_eq!(told.len(), 50);
@@ -164,8 +163,7 @@ fn odd_pieces_change_no_byte_and_no_count() {
     let sizes = [1, 5, 16, 17, 1024, 3001];
     for [machine, chunk, size] in combinations([machines.len(), chunks.len(), sizes.len()]) {
         let ((name, quirks), chunk, size) = (machines[machine], chunks[chunk], sizes[size]);
-        let mut pair = pair(Ping { chunk, ..ping(3, size) }).seed(u64::from(size)).quirks(quirks);
-        pair.run();
+        let pair = ran(pair(Ping { chunk, ..ping(3, size) }).seed(u64::from(size)).quirks(quirks));
         let what = format!("{name} {chunk:?} {size}");
         let moved = 3 * u64::from(size);
         for end in &pair.ends {
@@ -180,8 +178,7 @@ fn odd_pieces_change_no_byte_and_no_count() {
 fn a_split_message_is_one_datagram_for_each_part() {
     for (size, chunk, datagrams) in [(1024, 1000, 2), (100, 30, 4), (64, 1, 64), (10, 10, 1)] {
         let ping = udp(Ping { chunk: Some(chunk), transport: Transport::Udp, ..ping(9, size) });
-        let mut pair = pair(ping).both(Link::new().delay(MS));
-        pair.run();
+        let pair = ran(pair(ping).both(Link::new().delay(MS)));
         assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
         assert_eq!(pair.fate(0).sent, 9 * datagrams, "{size} by {chunk}");
         assert_eq!(fates(&rows(&pair)), [9, 0, 0, 0]);
@@ -191,8 +188,7 @@ fn a_split_message_is_one_datagram_for_each_part() {
 
 #[test]
 fn the_warm_up_is_left_out_and_stated() {
-    let mut pair = pair(Ping { warmup: 20, ..ping(30, 64) });
-    pair.run();
+    let mut pair = ran(pair(Ping { warmup: 20, ..ping(30, 64) }));
     let tally = tally(&mut pair.ends[0].side.rec);
     assert_eq!((tally.omitted, tally.counts.sent, tally.delay_ns.count()), (20, 30, 30));
     let told = rows(&pair);
@@ -204,8 +200,7 @@ fn the_warm_up_is_left_out_and_stated() {
 fn a_changed_byte_damages_its_message_and_no_other() {
     // Byte 2 of message 1 (its number), byte 100 of message 2 (its pattern), byte 9 of message 5 (its word).
     for at in [128 + 2, 256 + 100, 640 + 9] {
-        let mut pair = pair(ping(8, 128)).down(Link::new().flip(at, 0x20));
-        pair.run();
+        let pair = ran(pair(ping(8, 128)).down(Link::new().flip(at, 0x20)));
         let how = pair.ends[0].ended.clone().unwrap();
         let Err(Cause::Violation(Violation::BadData { offset, .. })) = how else { panic!("{how:?}") };
         assert_eq!(offset, at % 128);
@@ -217,8 +212,7 @@ fn a_changed_byte_damages_its_message_and_no_other() {
 
 #[test]
 fn an_echo_that_ends_early_or_says_more_is_an_error() {
-    let mut short = pair(ping(10, 100)).down(Link::new().cut(At::Byte(250), Cut::Fin));
-    short.run();
+    let mut short = ran(pair(ping(10, 100)).down(Link::new().cut(At::Byte(250), Cut::Fin)));
     let how = short.ends[0].ended.clone().unwrap();
     assert!(matches!(how, Err(Cause::Violation(_) | Cause::Fault(_))), "{how:?}");
     let counts = tally(&mut short.ends[0].side.rec).counts;
@@ -227,16 +221,14 @@ fn an_echo_that_ends_early_or_says_more_is_an_error() {
         (3, 2, 0),
         "over TCP nothing is lost, only unanswered"
     );
-    let mut more = pair(ping(10, 100)).down(Link::new().insert(300, &[7]));
-    more.run();
+    let more = ran(pair(ping(10, 100)).down(Link::new().insert(300, &[7])));
     let how = more.ends[0].ended.clone().unwrap();
     assert!(matches!(how, Err(Cause::Violation(_))), "{how:?}");
 }
 
 #[test]
 fn a_silent_service_is_noticed() {
-    let mut pair = pair(ping(10, 100)).down(Link::new().cut(At::Byte(150), Cut::Silence));
-    pair.run();
+    let pair = ran(pair(ping(10, 100)).down(Link::new().cut(At::Byte(150), Cut::Silence)));
     let how = pair.ends[0].ended.clone().unwrap();
     let Err(Cause::Violation(violation)) = how else { panic!("{how:?}") };
     assert_eq!(violation.ending(), Ending::NetworkError);
@@ -506,14 +498,12 @@ fn the_end_of_the_run_waits_for_what_is_under_way() {
 #[test]
 fn a_service_that_is_stopped_serves_those_it_has_to_their_end() {
     // 100 round trips of 20 ms; the service is stopped during the tenth.
-    let mut run = pair(ping(100, 64)).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
-    run.run();
+    let run = ran(pair(ping(100, 64)).both(Link::new().delay(10 * MS)).stop(1, 190 * MS));
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
     assert_eq!(fates(&rows(&run)), [100, 0, 0, 0]);
     // A client that is silent for a second is not waited for.
     let slow = Ping { schedule: Schedule::Fixed { gap_ns: 3 * SECOND }, ..ping(5, 64) };
-    let mut run = pair(slow).both(Link::new().delay(10 * MS)).stop(1, 190 * MS);
-    run.run();
+    let run = ran(pair(slow).both(Link::new().delay(10 * MS)).stop(1, 190 * MS));
     assert_eq!(format!("{:?}", run.ends[1].ended), "Some(Ok(Stopped))");
     assert_eq!(fates(&rows(&run))[0], 1, "{:?}", run.ends[0].ended);
 }

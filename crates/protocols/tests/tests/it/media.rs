@@ -1,7 +1,7 @@
 //! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its frames is held against a
 //! slow model that knows only what arrived when.
 
-use crate::support::combinations;
+use crate::support::{combinations, ran};
 use common::one_sided::Answers;
 use common::{Acl, Params};
 use ctstraffic::Receiver;
@@ -211,8 +211,7 @@ fn frames_are_judged_as_the_model_does_over_every_path() {
         let ((name, link), media) = (&paths[path], &streams[i]);
         let what = format!("{name}, stream {i}, quirks {q}");
         let (pair, seen) = pair(*media);
-        let mut pair = pair.seed(i as u64 + 7).quirks(machines[q]).down(link.clone());
-        pair.run();
+        let mut pair = ran(pair.seed(i as u64 + 7).quirks(machines[q]).down(link.clone()));
         let seen = seen.lock().unwrap();
         if matches!(pair.ends[0].ended, Some(Err(_))) {
             // Nothing of a frame had come when the first was to be shown.
@@ -348,9 +347,8 @@ fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
         let stream = media(1_000_000, 10, 2, 10);
         let params = Arc::new(Params::of(&Phase { verify, ..phase(stream) }, Group(1)));
         let client = Box::new(Receiver::new(params, stream, 0, false));
-        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), Acl::default()))
-            .down(Link::new().flip(39 + 1_400 + 700, 0x20));
-        pair.run();
+        let pair = ran(Pair::unsolicited(client, acceptor(&phase(stream), Acl::default()))
+            .down(Link::new().flip(39 + 1_400 + 700, 0x20)));
         match &pair.ends[0].ended {
             Some(Err(Cause::Violation(Violation::BadData { offset, .. }))) if fails => {
                 assert_eq!(*offset, 674);
@@ -366,8 +364,7 @@ fn what_is_none_of_ctstraffics_ends_the_stream() {
     // The flag of the second datagram becomes 0x0002.
     let stream = media(1_000_000, 10, 2, 10);
     let (pair, _) = pair(stream);
-    let mut pair = pair.down(Link::new().flip(39 + 1_400, 0x02));
-    pair.run();
+    let pair = ran(pair.down(Link::new().flip(39 + 1_400, 0x02)));
     match &pair.ends[0].ended {
         Some(Err(cause)) => {
             assert!(
@@ -383,16 +380,14 @@ fn what_is_none_of_ctstraffics_ends_the_stream() {
 fn refusals_end_a_stream_on_either_side() {
     let stream = media(1_000_000, 10, 2, 10);
     let (pair_, _) = pair(stream);
-    let mut pair_ = pair_.up(Link::new().refuse(1.0));
-    pair_.run();
+    let pair_ = ran(pair_.up(Link::new().refuse(1.0)));
     let refused = |ended: &Option<Result<Ending, Cause>>| match ended {
         Some(Err(Cause::Violation(v @ Violation::Refused(_)))) => v.ending() == Ending::NetworkError,
         _ => false,
     };
     assert!(refused(&pair_.ends[0].ended), "{:?}", pair_.ends[0].ended);
     let (pair_, _) = pair(stream);
-    let mut pair_ = pair_.down(Link::new().refuse(1.0));
-    pair_.run();
+    let pair_ = ran(pair_.down(Link::new().refuse(1.0)));
     assert!(refused(&pair_.ends[1].ended), "{:?}", pair_.ends[1].ended);
 }
 
@@ -404,8 +399,7 @@ fn no_stream_goes_beyond_the_fence() {
         let params = Arc::new(Params::of(&phase(stream), Group(1)));
         let acl = Acl { allow: vec![allow.parse().unwrap()], deny: vec![] };
         let client = Box::new(Receiver::new(params, stream, 0, false));
-        let mut pair = Pair::unsolicited(client, acceptor(&phase(stream), acl));
-        pair.run();
+        let mut pair = ran(Pair::unsolicited(client, acceptor(&phase(stream), acl)));
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
         let (_, notices) = told(&mut pair, 1);
         assert_eq!(notices.len(), usize::from(!admitted), "once, for every START: {notices:?}");

@@ -1,6 +1,6 @@
 //! Rates and bursts, measured at the receiver in virtual time.
 
-use crate::support::{combinations, pair, phase};
+use crate::support::{combinations, pair, phase, ran};
 use metrics::SECOND;
 use model::{Burst, Pattern, Phase, Range};
 use sim::{Link, Quirks, START};
@@ -45,8 +45,7 @@ fn a_rate_is_exact_over_time_and_smooth() {
 fn a_rate_shares_the_connection_with_the_stop() {
     // At 8 kbit/s a span is 50 bytes: the run ends within it.
     let phase = Phase { rate: Some(8_000), ..phase(Pattern::Duplex, 1 << 30) };
-    let mut pair = pair(&phase, false).stop(0, 3 * SECOND);
-    pair.run();
+    let pair = ran(pair(&phase, false).stop(0, 3 * SECOND));
     assert!(pair.now < START.plus(4 * SECOND), "{:?}", pair.now);
     assert_eq!(pair.ends[0].counts.tx_bytes, pair.ends[1].counts.rx_bytes);
     assert!(pair.ends[0].counts.tx_bytes.abs_diff(3_000) < 1_500, "{:?}", pair.ends[0].counts);
@@ -72,8 +71,7 @@ fn bursts_are_whole_buffers_and_then_a_pause() {
 fn a_burst_can_be_stopped_in_its_pause() {
     let burst = Some(Burst { count: 1, delay_ns: 60 * SECOND });
     let phase = Phase { burst, ..phase(Pattern::Duplex, 1 << 30) };
-    let mut pair = pair(&phase, false).stop(0, SECOND);
-    pair.run();
+    let pair = ran(pair(&phase, false).stop(0, SECOND));
     assert!(pair.now < START.plus(SECOND + 100 * MS), "{:?}", pair.now);
     assert!(pair.ends.iter().all(|e| matches!(e.ended, Some(Ok(metrics::Ending::Stopped)))));
 }

@@ -2,6 +2,7 @@
 //! whomever, may do harm.
 
 use crate::support::bench::inputs;
+use crate::support::ran;
 use common::Psk;
 use common::one_sided::{Answers, Calls};
 use metrics::{Clock, Group, Mono, PacketTally, Recorder, TwoWay};
@@ -64,8 +65,7 @@ fn both_ways_of_a_known_path_are_found() {
     for authenticated in [false, true] {
         let stamp =
             StampSettings { authenticated, clock_info: true, cos: Some(10), ..StampSettings::default() };
-        let mut pair = pair(stamp, 100).up(Link::new().delay(3 * MS)).down(Link::new().delay(9 * MS));
-        pair.run();
+        let mut pair = ran(pair(stamp, 100).up(Link::new().delay(3 * MS)).down(Link::new().delay(9 * MS)));
         assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
         let tally = tally(&mut pair);
         assert_eq!((tally.counts.sent, tally.counts.received), (100, 100));
@@ -88,8 +88,7 @@ fn both_ways_of_a_known_path_are_found() {
 fn losses_are_those_of_the_path_to_the_packet() {
     for seed in 1..30 {
         let link = || Link::new().delay(2 * MS).loss(0.1);
-        let mut pair = pair(StampSettings::default(), 400).seed(seed).up(link()).down(link());
-        pair.run();
+        let mut pair = ran(pair(StampSettings::default(), 400).seed(seed).up(link()).down(link()));
         let tally = tally(&mut pair);
         let facts = ways(&tally).facts;
         let (there, back) = (pair.fate(0).lost, pair.fate(1).lost);
@@ -111,14 +110,14 @@ fn losses_are_those_of_the_path_to_the_packet() {
 #[test]
 fn doubled_and_overtaken_packets_are_told_by_their_way() {
     let link = || Link::new().delay(2 * MS);
-    let mut pair = pair(StampSettings::default(), 400).up(link().duplicate(0.1)).down(link());
-    pair.run();
+    let mut pair = ran(pair(StampSettings::default(), 400).up(link().duplicate(0.1)).down(link()));
     let facts = ways(&tally(&mut pair)).facts;
     assert_eq!((facts.there.duplicated, facts.back.duplicated), (pair.fate(0).doubled, 0));
     // Where nothing is lost on the way there the remote end's numbers are ours, and its doubles could be anybody's; one loss tells.
-    let mut pair =
-        self::pair(StampSettings::default(), 400).up(link().loss(0.02)).down(link().duplicate(0.1)).seed(5);
-    pair.run();
+    let mut pair = ran(self::pair(StampSettings::default(), 400)
+        .up(link().loss(0.02))
+        .down(link().duplicate(0.1))
+        .seed(5));
     let facts = ways(&tally(&mut pair)).facts;
     assert!(pair.fate(0).lost > 0);
     assert_eq!((facts.there.duplicated, facts.back.duplicated), (0, pair.fate(1).doubled));
@@ -208,8 +207,7 @@ fn the_proof_is_that_of_another_library() {
 fn answers_of_nobody_settle_nothing() {
     // Bytes that were altered on the way are no answers: what they would have settled is lost.
     let stamp = StampSettings { authenticated: true, ..StampSettings::default() };
-    let mut pair = pair(stamp, 200).down(Link::new().delay(MS).corrupt(0.1)).seed(3);
-    pair.run();
+    let mut pair = ran(pair(stamp, 200).down(Link::new().delay(MS).corrupt(0.1)).seed(3));
     let tally = tally(&mut pair);
     let (damaged, found) = (pair.fate(1).damaged, ways(&tally).facts);
     assert!(damaged > 5, "{damaged}");

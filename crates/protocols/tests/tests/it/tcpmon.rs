@@ -1,6 +1,7 @@
 //! tcpmon's messages as the originals sent them, both ends in virtual time, and damaged heads.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate, vectors};
+use crate::support::ran;
 use common::host::Host;
 use metrics::SECOND;
 use model::Phase;
@@ -61,8 +62,7 @@ fn both_ends_agree_whatever_the_kernels_cut() {
         for (transfer, message, bytes) in
             [(1, 144, 144), (3_000, 1_000, 3_000), (3_001, 1_000, 4_000), (50_000, 145, 50_025)]
         {
-            let mut run = pair(transfer, message).quirks(quirks).both(Link::new().delay(1_000_000));
-            run.run();
+            let run = ran(pair(transfer, message).quirks(quirks).both(Link::new().delay(1_000_000)));
             assert!(run.ends[0].completed(), "{message}: {:?}", run.ends[0].ended);
             assert!(run.ends[1].completed(), "{message}: {:?}", run.ends[1].ended);
             assert_eq!(
@@ -76,8 +76,7 @@ fn both_ends_agree_whatever_the_kernels_cut() {
 
 #[test]
 fn a_run_that_is_stopped_ends_behind_a_whole_message() {
-    let mut run = pair(1 << 40, 1_000).both(Link::new().delay(1_000_000).rate(8_000_000)).stop(0, SECOND);
-    run.run();
+    let run = ran(pair(1 << 40, 1_000).both(Link::new().delay(1_000_000).rate(8_000_000)).stop(0, SECOND));
     let sent = run.ends[0].counts.tx_bytes;
     assert!(sent > 0 && sent.is_multiple_of(1_000) && sent == run.ends[1].counts.rx_bytes, "{sent}");
     assert_eq!(format!("{:?}", run.ends[0].ended), "Some(Ok(Stopped))");
@@ -96,8 +95,7 @@ fn a_message_that_is_due_later_is_no_stall_although_it_is_told_how_the_test_stan
     let phase = Phase { extra: asked.extra(), stall_ns: 5 * SECOND, ..Phase::default() };
     let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 100 * SECOND, 64 * 1024);
-    let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
-    run.run();
+    let run = ran(Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000)));
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
     assert_eq!(run.ends[1].counts.rx_bytes, 3_000);
 }
@@ -158,8 +156,7 @@ fn a_test_asks_for_everything() {
     assert_eq!(phase.check(), Ok(()));
     let client = Requester::new(Plan::of(&phase, Host::default()), Uuid::from_u128(1), 0);
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
-    let mut run = Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000));
-    run.run();
+    let run = ran(Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000)));
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
     let Some(test) = crate::support::told(&run.ends[0].side.outbox).find_map(PacketTest::told) else {
         panic!()

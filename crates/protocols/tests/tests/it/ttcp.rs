@@ -2,7 +2,7 @@
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
 use crate::support::run::{MS, address, call_with, client_ip, network, serve_with, told};
-use crate::support::{combinations, conditions};
+use crate::support::{combinations, conditions, ran};
 use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use common::one_sided::{Answers, Calls};
 use metrics::{Group, Mono, SECOND};
@@ -41,8 +41,7 @@ fn every_byte_arrives_over_every_path() {
         let verify = [Verify::Connection, Verify::None][verify];
         let what = format!("{name} {buffers} x {length} {verify:?}");
         let phase = Phase { verify, ..phase(buffers, length) };
-        let mut pair = pair(&phase).seed(length).quirks(quirks).both(link);
-        pair.run();
+        let pair = ran(pair(&phase).seed(length).quirks(quirks).both(link));
         let [here, there] = &pair.ends;
         assert!(here.completed() && there.completed(), "{what}: {:?} {:?}", here.ended, there.ended);
         assert_eq!((here.counts.tx_bytes, here.counts.rx_bytes), (phase.transfer, 0), "{what}");
@@ -53,8 +52,7 @@ fn every_byte_arrives_over_every_path() {
 #[test]
 fn a_silent_path_is_noticed_by_both_ends() {
     let phase = phase(1_000, 65_536);
-    let mut pair = pair(&phase).both(Link::new().delay(MS).cut(At::Byte(100_000), Cut::Silence));
-    pair.run();
+    let pair = ran(pair(&phase).both(Link::new().delay(MS).cut(At::Byte(100_000), Cut::Silence)));
     for end in &pair.ends {
         let Some(Err(Cause::Violation(Violation::Likely(what, _)))) = &end.ended else {
             panic!("{:?}", end.ended)

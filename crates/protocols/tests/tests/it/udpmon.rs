@@ -409,6 +409,7 @@ fn damaged_blocks_do_no_harm() {
 /// A requester of ours and a responder of ours in virtual time, and what the requester told.
 mod pair {
     use super::*;
+    use crate::support::ran;
     use crate::support::run::about;
     use metrics::{Group, TrainPacket};
     use model::{Event, Probe, Train, Trains};
@@ -452,8 +453,7 @@ mod pair {
             records: PacketTestRecords::Packets { skip: 5, n: 20 },
             ..PacketTestSettings::default()
         };
-        let mut pair = pair(&asked(udpmon)).up(Link::new().delay(3 * MS)).down(Link::new().delay(4 * MS));
-        pair.run();
+        let pair = ran(pair(&asked(udpmon)).up(Link::new().delay(3 * MS)).down(Link::new().delay(4 * MS)));
         assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
         let found = tests(&pair, 0);
         assert_eq!(found.len(), 3);
@@ -491,8 +491,7 @@ mod pair {
             gap: 1_000,
             ..PacketTestSettings::default()
         };
-        let mut run = pair(&asked(udpmon));
-        run.run();
+        let run = ran(pair(&asked(udpmon)));
         let test = &tests(&run, 0)[0];
         assert_eq!((test.sent, test.counts.unwrap().received), (50, 50));
         // Five bursts of 10 × 10 µs and four gaps of 100 µs; the original divides by the last burst alone.
@@ -504,8 +503,7 @@ mod pair {
             time_ns: Some(SECOND / 4),
             ..PacketTestSettings::default()
         };
-        let mut run = pair(&asked(udpmon));
-        run.run();
+        let run = ran(pair(&asked(udpmon)));
         assert_eq!(tests(&run, 0)[0].sent, 2_500);
     }
 
@@ -518,8 +516,7 @@ mod pair {
             acks: true,
             ..PacketTestSettings::default()
         };
-        let mut run = pair(&asked(udpmon)).both(Link::new().delay(MS));
-        run.run();
+        let run = ran(pair(&asked(udpmon)).both(Link::new().delay(MS)));
         let test = &tests(&run, 0)[0];
         assert_eq!((test.sent, test.acks, test.timeouts), (20, 20, 0));
     }
@@ -533,11 +530,10 @@ mod pair {
                 waits: vec![1_000],
                 ..PacketTestSettings::default()
             };
-            let mut run = pair(&asked(udpmon))
+            let run = ran(pair(&asked(udpmon))
                 .seed(seed)
                 .up(Link::new().delay(MS).loss(0.05))
-                .down(Link::new().delay(MS));
-            run.run();
+                .down(Link::new().delay(MS)));
             assert!(run.ends[0].completed(), "{seed}: {:?}", run.ends[0].ended);
             let test = &tests(&run, 0)[0];
             let counts = test.counts.unwrap();
@@ -556,9 +552,8 @@ mod pair {
             waits: vec![1_000],
             ..PacketTestSettings::default()
         };
-        let mut run =
-            pair(&asked(udpmon)).up(Link::new().delay(MS).duplicate(0.05).jitter(2 * MS).reorder(0.1));
-        run.run();
+        let run =
+            ran(pair(&asked(udpmon)).up(Link::new().delay(MS).duplicate(0.05).jitter(2 * MS).reorder(0.1)));
         let counts = tests(&run, 0)[0].counts.unwrap();
         assert!(counts.lost == 0 && counts.received > 2_000 && counts.bad_order > 100, "{counts:?}");
     }
@@ -575,9 +570,8 @@ mod pair {
                 records: PacketTestRecords::Packets { skip: 0, n: 100 },
                 ..PacketTestSettings::default()
             };
-            let mut run =
-                pair(&asked(udpmon)).seed(seed).both(Link::new().delay(MS).loss(0.03).duplicate(0.02));
-            run.run();
+            let run =
+                ran(pair(&asked(udpmon)).seed(seed).both(Link::new().delay(MS).loss(0.03).duplicate(0.02)));
             assert!(run.ends[0].completed(), "{seed}: {:?}", run.ends[0].ended);
             for test in tests(&run, 0) {
                 let rows = test.records.iter().filter(|row| row.received != 0).count() as u64;
@@ -603,8 +597,7 @@ mod pair {
             bin_width: 100,
             ..PacketTestSettings::default()
         };
-        let mut run = pair(&asked(udpmon)).up(Link::new().delay(MS)).down(Link::new().delay(2 * MS));
-        run.run();
+        let run = ran(pair(&asked(udpmon)).up(Link::new().delay(MS)).down(Link::new().delay(2 * MS)));
         assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
         let found = tests(&run, 0);
         assert_eq!(found.len(), 3);
@@ -640,9 +633,8 @@ mod pair {
             ..Phase::default()
         };
         assert_eq!(phase.check(), Ok(()));
-        let mut run =
-            pair(&phase).up(Link::new().delay(5 * MS).loss(0.1)).down(Link::new().delay(5 * MS)).seed(4);
-        run.run();
+        let run =
+            ran(pair(&phase).up(Link::new().delay(5 * MS).loss(0.1)).down(Link::new().delay(5 * MS)).seed(4));
         assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
         let events = told(&run, 0);
         let trains: &Trains =
@@ -664,8 +656,7 @@ mod pair {
 
     #[test]
     fn nobody_there_is_a_failure_in_words() {
-        let mut run = pair(&asked(PacketTestSettings::default())).up(Link::new().loss(1.0));
-        run.run();
+        let run = ran(pair(&asked(PacketTestSettings::default())).up(Link::new().loss(1.0)));
         let ended = format!("{:?}", run.ends[0].ended);
         assert!(ended.contains("udpmon_resp"), "{ended}");
     }
@@ -678,8 +669,7 @@ mod pair {
             waits: vec![1_000, 2_000],
             ..PacketTestSettings::default()
         };
-        let mut run = pair(&asked(udpmon)).stop(0, SECOND / 2);
-        run.run();
+        let run = ran(pair(&asked(udpmon)).stop(0, SECOND / 2));
         let found = tests(&run, 0);
         assert_eq!(found.len(), 1);
         assert!(
