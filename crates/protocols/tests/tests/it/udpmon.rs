@@ -6,7 +6,7 @@ use common::one_sided::Answers;
 use metrics::{Binned, Clock, Mono, Recorder, SECOND};
 use model::{Kind, Phase};
 use std::sync::{Arc, Mutex};
-use transport::{Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
+use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use udpmon::acceptors;
 use udpmon::blocks::{
     decode_card, decode_cpus, decode_histogram, decode_lost, decode_net, decode_records, encode_card,
@@ -16,7 +16,7 @@ use udpmon::codec::{
     Block, Message, Setup, answer, decode, decode_counts, encode, encode_counts, response, write_data,
 };
 use udpmon::proc::between;
-use udpmon::{PacketTestCounts, PacketTestCpu, PacketTestRecord};
+use udpmon::{PacketTestCounts, PacketTestCpu, PacketTestRecord, PacketTestSettings};
 
 const VECTORS: &str = include_str!("vectors/udpmon.txt");
 
@@ -207,14 +207,21 @@ const PATH: Path = Path {
     local: std::net::SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 14_233),
 };
 
+fn asked(asked: PacketTestSettings) -> Phase {
+    Phase { kind: Kind::Train, extra: asked.extra(), ..Phase::default() }
+}
+
+fn listener(host: Host) -> Box<dyn Acceptor> {
+    let phase = asked(PacketTestSettings::default());
+    acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0)
+}
+
 fn responder(room: &mut Room, first: &[u8]) -> Box<dyn Flow> {
     responder_on(room, first, Host::default())
 }
 
 fn responder_on(room: &mut Room, first: &[u8], host: Host) -> Box<dyn Flow> {
-    let phase =
-        Phase { kind: Kind::Train, extra: udpmon::PacketTestSettings::default().extra(), ..Phase::default() };
-    let mut listener = acceptors(&phase, &Answers { workers: 1, host, ..Answers::default() }).remove(0);
+    let mut listener = listener(host);
     let mut none = Arena::new(0);
     let batch = Received { from: Some(PATH), ..Received::stream(first, room.now) };
     let mut flow = listener.on_unsolicited(&mut room.cx(), &batch, &mut Transmit::new(&mut none, 0)).unwrap();
@@ -287,9 +294,7 @@ fn the_host_is_read_before_the_answer() {
 #[test]
 fn one_requester_leaves_records_for_others() {
     let v = vectors(VECTORS);
-    let phase =
-        Phase { kind: Kind::Train, extra: udpmon::PacketTestSettings::default().extra(), ..Phase::default() };
-    let mut listener = acceptors(&phase, &Answers { workers: 1, ..Answers::default() }).remove(0);
+    let mut listener = listener(Host::default());
     let (mut room, mut none) = (Room::new(), Arena::new(0));
     let mut flows = Vec::new();
     for (port, record_bytes) in [(5, i32::MAX), (6, 64)] {
@@ -414,8 +419,7 @@ mod pair {
     use metrics::{Group, TrainPacket};
     use model::{Event, Probe, Train, Trains};
     use sim::{Link, Pair};
-    use udpmon::{PacketTest, PacketTestRecords, PacketTestRole, PacketTestSettings};
-    use udpmon::{Params, Requester};
+    use udpmon::{PacketTest, PacketTestRecords, PacketTestRole, Params, Requester};
 
     const MS: u64 = 1_000_000;
 
@@ -423,15 +427,13 @@ mod pair {
         let params = Arc::new(Params::of(phase, Group(1), Host::default()));
         let id = uuid::Uuid::from_u128(7);
         let client = Box::new(Requester::new(params, id, 0));
-        let served =
-            Phase { kind: Kind::Train, extra: PacketTestSettings::default().extra(), ..Phase::default() };
-        let listener = acceptors(&served, &Answers { workers: 1, ..Answers::default() }).remove(0);
+        let listener = listener(Host::default());
         // As its sessions do: the original spins.
         Pair::unsolicited(client, listener).wait(transport::Wait::Hybrid)
     }
 
-    fn asked(asked: PacketTestSettings) -> Phase {
-        Phase { kind: Kind::Train, extra: asked.extra(), ..Phase::default() }
+    fn settings(size: u32, packets: u32, waits: &[u32]) -> PacketTestSettings {
+        PacketTestSettings { size, packets, waits: waits.to_vec(), ..PacketTestSettings::default() }
     }
 
     fn told(pair: &Pair, end: usize) -> Vec<Event> {
@@ -445,13 +447,10 @@ mod pair {
     #[test]
     fn a_clean_path_is_told_as_it_is() {
         let udpmon = PacketTestSettings {
-            size: 1000,
-            packets: 50,
-            waits: vec![0, 200, 400],
             histograms: true,
             cpu: true,
             records: PacketTestRecords::Packets { skip: 5, n: 20 },
-            ..PacketTestSettings::default()
+            ..settings(1000, 50, &[0, 200, 400])
         };
         let pair = ran(pair(&asked(udpmon)).up(Link::new().delay(3 * MS)).down(Link::new().delay(4 * MS)));
         assert!(pair.ends[0].completed(), "{:?}", pair.ends[0].ended);
@@ -483,14 +482,7 @@ mod pair {
 
     #[test]
     fn bursts_and_timed_runs_are_what_was_asked_for() {
-        let udpmon = PacketTestSettings {
-            size: 100,
-            packets: 10,
-            waits: vec![100],
-            bursts: 5,
-            gap: 1_000,
-            ..PacketTestSettings::default()
-        };
+        let udpmon = PacketTestSettings { bursts: 5, gap: 1_000, ..settings(100, 10, &[100]) };
         let run = ran(pair(&asked(udpmon)));
         let test = &tests(&run, 0)[0];
         assert_eq!((test.sent, test.counts.unwrap().received), (50, 50));
@@ -509,13 +501,7 @@ mod pair {
 
     #[test]
     fn acknowledgements_come_for_each_packet() {
-        let udpmon = PacketTestSettings {
-            size: 30,
-            packets: 20,
-            waits: vec![10],
-            acks: true,
-            ..PacketTestSettings::default()
-        };
+        let udpmon = PacketTestSettings { acks: true, ..settings(30, 20, &[10]) };
         let run = ran(pair(&asked(udpmon)).both(Link::new().delay(MS)));
         let test = &tests(&run, 0)[0];
         assert_eq!((test.sent, test.acks, test.timeouts), (20, 20, 0));
@@ -524,12 +510,7 @@ mod pair {
     #[test]
     fn what_the_path_did_is_what_is_told() {
         for seed in 1..4 {
-            let udpmon = PacketTestSettings {
-                size: 200,
-                packets: 2_000,
-                waits: vec![1_000],
-                ..PacketTestSettings::default()
-            };
+            let udpmon = settings(200, 2_000, &[1_000]);
             let run = ran(pair(&asked(udpmon))
                 .seed(seed)
                 .up(Link::new().delay(MS).loss(0.05))
@@ -546,12 +527,7 @@ mod pair {
             );
             assert_eq!(counts.bad_order, 0);
         }
-        let udpmon = PacketTestSettings {
-            size: 200,
-            packets: 2_000,
-            waits: vec![1_000],
-            ..PacketTestSettings::default()
-        };
+        let udpmon = settings(200, 2_000, &[1_000]);
         let run =
             ran(pair(&asked(udpmon)).up(Link::new().delay(MS).duplicate(0.05).jitter(2 * MS).reorder(0.1)));
         let counts = tests(&run, 0)[0].counts.unwrap();
@@ -563,12 +539,9 @@ mod pair {
         let mut repeated = 0;
         for seed in 1..12 {
             let udpmon = PacketTestSettings {
-                size: 200,
-                packets: 100,
-                waits: vec![100, 200],
                 cpu: true,
                 records: PacketTestRecords::Packets { skip: 0, n: 100 },
-                ..PacketTestSettings::default()
+                ..settings(200, 100, &[100, 200])
             };
             let run =
                 ran(pair(&asked(udpmon)).seed(seed).both(Link::new().delay(MS).loss(0.03).duplicate(0.02)));
@@ -663,12 +636,7 @@ mod pair {
 
     #[test]
     fn a_run_that_is_stopped_tells_what_it_has() {
-        let udpmon = PacketTestSettings {
-            size: 100,
-            packets: 1_000_000,
-            waits: vec![1_000, 2_000],
-            ..PacketTestSettings::default()
-        };
+        let udpmon = settings(100, 1_000_000, &[1_000, 2_000]);
         let run = ran(pair(&asked(udpmon)).stop(0, SECOND / 2));
         let found = tests(&run, 0);
         assert_eq!(found.len(), 1);
