@@ -57,9 +57,21 @@ pub(crate) fn client_plan(terms: BulkTerms) -> ClientPlan {
     }
 }
 
-fn call(net: &mut Network, n: u32, terms: BulkTerms) -> Host {
+fn join(net: &mut Network, n: u32, plan: ClientPlan) -> Host {
     let now = net.now;
-    net.join(client_ip(n), 2, Box::new(Client::new(client_plan(terms), now)))
+    net.join(client_ip(n), 2, Box::new(Client::new(plan, now)))
+}
+
+fn call(net: &mut Network, n: u32, terms: BulkTerms) -> Host {
+    join(net, n, client_plan(terms))
+}
+
+/// A network with a server and its one client.
+fn one(seed: u64, server: ServerPlan, client: ClientPlan) -> (Network, Host, Host) {
+    let mut net = network(seed);
+    let server = serve(&mut net, server);
+    let client = join(&mut net, 1, client);
+    (net, server, client)
 }
 
 fn terms() -> BulkTerms {
@@ -126,11 +138,9 @@ fn check(terms: &BulkTerms, end: &BulkEnded) {
 #[test]
 fn a_lost_answer_to_a_hello_does_not_make_a_server_old() {
     for seed in 1..=20 {
-        let mut net = network(seed);
-        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS).loss(0.2));
-        serve(&mut net, server_plan());
         let asked = BulkTerms { time_s: 1, bidir: true, streams: 1 + (seed % 2) as u32, ..udp() };
-        let client = call(&mut net, 1, asked);
+        let (mut net, _, client) = one(seed, server_plan(), client_plan(asked));
+        net.datagram_links(Link::new().delay(MS), Link::new().delay(MS).loss(0.2));
         net.run();
         let told = told(&net, client);
         assert_eq!((told.status(), told.reason()), (Status::Complete, ""), "{seed}");
@@ -140,9 +150,7 @@ fn a_lost_answer_to_a_hello_does_not_make_a_server_old() {
 #[test]
 fn every_mode_over_a_clean_link() {
     for terms in modes() {
-        let mut net = network(5);
-        let server = serve(&mut net, server_plan());
-        let client = call(&mut net, 1, terms.clone());
+        let (mut net, server, client) = one(5, server_plan(), client_plan(terms.clone()));
         net.run();
         net.run_until(net.now.plus(5 * SECOND));
         let (told, end) = complete(&net, client);
@@ -186,11 +194,9 @@ fn an_amount_has_arrived_before_the_test_ends() {
         BulkTerms { bytes: 200_000, rate: 2_000_000, ..udp() },
     ] {
         let terms = BulkTerms { time_s: 0, ..terms };
-        let mut net = network(6);
+        let (mut net, server, client) = one(6, server_plan(), client_plan(terms.clone()));
         net.links(way().rate(1_000_000), way());
         net.datagram_links(way().delay(60 * MS), way());
-        let server = serve(&mut net, server_plan());
-        let client = call(&mut net, 1, terms.clone());
         net.run();
         let (_, end) = complete(&net, client);
         for (local, remote) in end.local.iter().zip(&end.remote) {
@@ -212,14 +218,11 @@ fn calls_of_any_length_end_with_a_whole_block() {
         .into_iter()
         .flat_map(|quirks| [7, 3_001, 65_536].map(|block| (quirks, block)))
     {
-        let mut net = network(7);
-        let slow = Link::new().delay(MS).rate(400_000).window(10_000);
-        net.links(slow.clone(), slow);
-        serve(&mut net, server_plan());
         let mut plan = client_plan(BulkTerms { time_s: 1, block, ..terms() });
         plan.phase.sockets.whole_segments = true;
-        let now = net.now;
-        let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+        let (mut net, _, client) = one(7, server_plan(), plan);
+        let slow = Link::new().delay(MS).rate(400_000).window(10_000);
+        net.links(slow.clone(), slow);
         net.quirks(client, quirks);
         net.run();
         let (_, end) = complete(&net, client);
@@ -230,13 +233,8 @@ fn calls_of_any_length_end_with_a_whole_block() {
 
 #[test]
 fn every_mode_where_nothing_goes_as_planned() {
-    for (seed, quirks) in
-        [Quirks::one_byte_reads(), Quirks::tiny_sends(), Quirks::rough()].into_iter().enumerate()
-    {
+    for (seed, quirks) in (0..).zip([Quirks::one_byte_reads(), Quirks::tiny_sends(), Quirks::rough()]) {
         for terms in modes() {
-            let mut net = network(seed as u64);
-            let server = serve(&mut net, server_plan());
-            net.quirks(server, quirks);
             // One byte at a time.
             let slow = BulkTerms {
                 rate: 25_000,
@@ -246,7 +244,8 @@ fn every_mode_where_nothing_goes_as_planned() {
                 time_s: terms.time_s.min(1),
                 ..terms
             };
-            let client = call(&mut net, 1, slow.clone());
+            let (mut net, server, client) = one(seed, server_plan(), client_plan(slow.clone()));
+            net.quirks(server, quirks);
             net.quirks(client, quirks);
             net.run();
             let (_, end) = complete(&net, client);
@@ -258,13 +257,11 @@ fn every_mode_where_nothing_goes_as_planned() {
 #[test]
 fn loss_and_repeats_are_counted_as_the_wire_wants_and_as_they_are() {
     for (terms, at_client) in [(udp(), false), (BulkTerms { reverse: true, ..udp() }, true)] {
-        let mut net = network(7);
-        let server = serve(&mut net, server_plan());
+        let (mut net, server, client) = one(7, server_plan(), client_plan(terms));
         let lossy = Link::new().delay(MS).loss(0.05).duplicate(0.02);
         let (up, down) =
             if at_client { (Link::new().delay(MS), lossy) } else { (lossy, Link::new().delay(MS)) };
         net.datagram_links(up, down);
-        let client = call(&mut net, 1, terms);
         net.run();
         net.run_until(net.now.plus(SECOND));
         let (_, end) = complete(&net, client);
@@ -307,9 +304,7 @@ fn whoever_vanishes_leaves_nothing_behind() {
     {
         // In every step of the conversation.
         for after in [0, 1, 2, 3, 4, 5, 7, 9, 12, 500, 999, 1_003, 1_005, 1_007] {
-            let mut net = network(11);
-            let server = serve(&mut net, server_plan());
-            let victim = call(&mut net, 1, terms.clone());
+            let (mut net, server, victim) = one(11, server_plan(), client_plan(terms.clone()));
             let beside = call(&mut net, 2, short(udp()));
             net.kill_at(victim, net.now.plus(after * MS));
             net.run();
@@ -323,9 +318,7 @@ fn whoever_vanishes_leaves_nothing_behind() {
 #[test]
 fn a_server_that_vanishes_or_stops_is_told() {
     for (after, killed) in [(0, true), (5, true), (1_000, true), (1_000, false), (3_004, true)] {
-        let mut net = network(13);
-        let server = serve(&mut net, server_plan());
-        let client = call(&mut net, 1, terms());
+        let (mut net, server, client) = one(13, server_plan(), client_plan(terms()));
         match killed {
             true => net.kill_at(server, net.now.plus(after * MS)),
             false => net.stop_at(server, net.now.plus(after * MS)),
@@ -342,9 +335,8 @@ fn a_server_that_vanishes_or_stops_is_told() {
 
 #[test]
 fn a_client_that_is_stopped_has_results_all_the_same() {
-    let mut net = network(15);
-    serve(&mut net, server_plan());
-    let client = call(&mut net, 1, BulkTerms { time_s: 0, ..terms() });
+    let plan = client_plan(BulkTerms { time_s: 0, ..terms() });
+    let (mut net, _, client) = one(15, server_plan(), plan);
     net.stop_at(client, net.now.plus(2 * SECOND));
     net.run();
     let told = told(&net, client);
@@ -380,10 +372,9 @@ fn a_hello_that_comes_again_is_no_datagram() {
     // Half of the answers are lost, and nothing else.
     let mut completed = 0;
     for seed in 0..12 {
-        let mut net = network(seed);
-        serve(&mut net, server_plan());
+        let plan = client_plan(BulkTerms { time_s: 1, streams: 2, ..udp() });
+        let (mut net, _, client) = one(seed, server_plan(), plan);
         net.datagram_links(Link::new().delay(MS), Link::new().delay(MS).loss(0.5));
-        let client = call(&mut net, 1, BulkTerms { time_s: 1, streams: 2, ..udp() });
         net.run();
         let told = told(&net, client);
         let end = ended(&net, client);
@@ -454,18 +445,16 @@ fn a_file_arrives_as_it_was_in_either_direction() {
     let content: Vec<u8> = (0..9_999_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     for reverse in [false, true] {
         for seed in 0..5 {
-            let mut net = network(seed);
             let full = Arc::new(Memory(Mutex::new(content.clone())));
             let empty = Arc::new(Memory::default());
             let (local, remote): (Arc<dyn Store>, Arc<dyn Store>) =
                 if reverse { (empty.clone(), full) } else { (full, empty.clone()) };
             let file: Opening = Arc::new(move |_| Ok(Arc::clone(&remote)));
-            serve(&mut net, with(ServerOptions { file: Some(file), ..ServerOptions::default() }));
+            let server = with(ServerOptions { file: Some(file), ..ServerOptions::default() });
             let terms =
                 BulkTerms { time_s: 0, bytes: content.len() as u64, block: 1_000, reverse, ..terms() };
             let plan = ClientPlan { store: Some(local), ..client_plan(terms) };
-            let now = net.now;
-            let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+            let (mut net, _, client) = one(seed, server, plan);
             net.run();
             let (_, end) = complete(&net, client);
             assert_eq!(
@@ -479,10 +468,9 @@ fn a_file_arrives_as_it_was_in_either_direction() {
 
 #[test]
 fn a_file_that_cannot_be_opened_keeps_no_server_from_ending() {
-    let mut net = network(33);
     let file: Opening = Arc::new(|_| Err("there is none".to_owned()));
-    let server = serve(&mut net, with(ServerOptions { file: Some(file), ..ServerOptions::default() }));
-    let client = call(&mut net, 1, terms());
+    let plan = with(ServerOptions { file: Some(file), ..ServerOptions::default() });
+    let (mut net, server, client) = one(33, plan, client_plan(terms()));
     net.run_until(net.now.plus(SECOND));
     assert_eq!(told(&net, client).status(), Status::Failed);
     net.stop_at(server, net.now.plus(SECOND));
@@ -493,13 +481,11 @@ fn a_file_that_cannot_be_opened_keeps_no_server_from_ending() {
 #[test]
 fn a_test_that_moves_is_not_silent_however_long_its_intervals_are() {
     for reverse in [false, true] {
-        let mut net = network(34);
         let limits = Limits { silence_ns: SECOND / 2, ..Limits::default() };
-        serve(&mut net, with(ServerOptions { limits, ..ServerOptions::default() }));
+        let server = with(ServerOptions { limits, ..ServerOptions::default() });
         let terms = BulkTerms { reverse, ..terms() };
         let plan = ClientPlan { silence_ns: SECOND / 2, interval_ns: 60 * SECOND, ..client_plan(terms) };
-        let now = net.now;
-        let client = net.join(client_ip(1), 2, Box::new(Client::new(plan, now)));
+        let (mut net, _, client) = one(34, server, plan);
         net.run();
         complete(&net, client);
     }
@@ -541,10 +527,8 @@ fn tokens_that_take_long_keep_only_their_own_address_waiting() {
     let mut net = network(31);
     serve(&mut net, with(ServerOptions { judge: Some(judge), ..ServerOptions::default() }));
     let call = |net: &mut Network, n: u32, token: &str| {
-        let now = net.now;
         let parameters = Parameters { terms: terms(), token: Some(token.to_owned()) };
-        let plan = ClientPlan { parameters, ..client_plan(terms()) };
-        net.join(client_ip(n), 2, Box::new(Client::new(plan, now)))
+        join(net, n, ClientPlan { parameters, ..client_plan(terms()) })
     };
     let junk: Vec<_> = (0..20).map(|_| call(&mut net, 1, "junk")).collect();
     net.run_until(net.now.plus(SECOND));
