@@ -1,6 +1,6 @@
 //! ntttcp in virtual time: both sessions against each other, and the receiver against conversations as they were captured.
 
-use crate::support::run::{MS, client_ip, told};
+use crate::support::run::{MS, Told, client_ip, told};
 use common::Acl;
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
@@ -69,14 +69,36 @@ fn receive(net: &mut Network, layout: Layout) -> Host {
     host
 }
 
+/// A network with a receiver.
+fn receiving(seed: u64, layout: Layout) -> (Network, Host) {
+    let mut net = network(seed);
+    let host = receive(&mut net, layout);
+    (net, host)
+}
+
 fn send(net: &mut Network, n: u32, layout: Layout) -> Host {
+    send_with(net, n, layout, phase_of(&layout), vec![TALK.ip()])
+}
+
+fn send_with(net: &mut Network, n: u32, layout: Layout, phase: Phase, to: Vec<IpAddr>) -> Host {
     let now = net.now;
-    net.join(client_ip(n), 2, Box::new(sender(layout, vec![TALK.ip()], 2, now)))
+    let plan = SenderPlan { layout, phase, to, from: None, workers: 2 };
+    net.join(client_ip(n), 2, Box::new(Sender::new(plan, now)))
 }
 
 fn finish(net: &mut Network) {
     net.run();
     net.run_until(net.now.plus(15 * SECOND));
+}
+
+/// Both ends have completed a test with so many connections.
+fn complete(net: &Network, hosts: [Host; 2], opened: u64, seed: u64) -> [Told; 2] {
+    hosts.map(|host| {
+        let told = told(net, host);
+        let found = (told.status(), told.reason(), told.local().opened);
+        assert_eq!(found, (Status::Complete, "", opened), "{seed}");
+        told
+    })
 }
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -99,15 +121,9 @@ fn both_ends_measure_what_was_agreed_on() {
         net.quirks(receiver, quirks);
         net.quirks(sender, quirks);
         finish(&mut net);
-        let (here, there) = (told(&net, sender), told(&net, receiver));
+        let [here, there] = complete(&net, [sender, receiver], 8, seed);
         for told in [&here, &there] {
-            assert_eq!((told.status(), told.reason()), (Status::Complete, ""), "{seed}");
-            assert_eq!(
-                (told.local().opened, told.local().errors()),
-                (8, 0),
-                "{seed}: {:?}",
-                told.local().causes
-            );
+            assert_eq!(told.local().errors(), 0, "{seed}: {:?}", told.local().causes);
         }
         let (tx, rx) = (here.local().traffic, there.local().traffic);
         assert_eq!((tx.ns, rx.ns), (3 * SECOND, 3 * SECOND), "{seed}");
@@ -123,14 +139,12 @@ fn without_a_conversation_connections_end_with_the_time() {
     for (seed, sync, token, ends) in
         [(41, false, false, 3_000..3_300), (42, true, false, 3_500..3_900), (43, false, true, 3_500..3_900)]
     {
-        let mut net = network(seed);
         let layout = Layout { sync, token, ..layout() };
-        receive(&mut net, layout);
+        let (mut net, _) = receiving(seed, layout);
         // Slow enough that nothing is left in buffers.
         let phase = Phase { rate: Some(80_000), ..phase() };
-        let plan = SenderPlan { layout, phase, to: vec![TALK.ip()], from: None, workers: 2 };
         let now = net.now;
-        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        let sender = send_with(&mut net, 1, layout, phase, vec![TALK.ip()]);
         finish(&mut net);
         let took = net.done(sender).unwrap().since(now);
         assert!(ends.contains(&(took / MS)), "{seed}: {} ms", took / MS);
@@ -139,8 +153,7 @@ fn without_a_conversation_connections_end_with_the_time() {
 
 #[test]
 fn unsynchronised_senders_have_tests_of_their_own() {
-    let mut net = network(61);
-    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let (mut net, host) = receiving(61, Layout { unsynced: true, ..layout() });
     // Eight unsynchronised connections, and an idle one.
     let alone = send(&mut net, 1, Layout { sync: false, seconds: 2, ..layout() });
     let data = SocketAddr::new(TALK.ip(), 5001);
@@ -166,8 +179,7 @@ fn unsynchronised_senders_have_tests_of_their_own() {
 
 #[test]
 fn a_synchronised_sender_of_windows_has_a_test_of_its_own_at_a_server() {
-    let mut net = network(62);
-    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let (mut net, host) = receiving(62, Layout { unsynced: true, ..layout() });
     let sender = send(&mut net, 1, Layout { token: true, seconds: 2, ..windows() });
     net.run_until(net.now.plus(10 * SECOND));
     assert_eq!((told(&net, sender).status(), told(&net, sender).local().opened), (Status::Complete, 2));
@@ -183,8 +195,7 @@ fn a_synchronised_sender_of_windows_has_a_test_of_its_own_at_a_server() {
 
 #[test]
 fn an_announcement_is_answered_once_and_opens_nothing() {
-    let mut net = network(63);
-    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let (mut net, host) = receiving(63, Layout { unsynced: true, ..layout() });
     let announce = SocketAddr::new(TALK.ip(), 6001);
     let raw = net.raw(client_ip(1), announce, vec![(10 * MS, Say::Bytes(b"XX".to_vec()))]);
     let other = net.raw(client_ip(2), announce, vec![(10 * MS, Say::Bytes(words(&[0x52])))]);
@@ -206,8 +217,7 @@ fn tests(net: &Network, host: Host) -> Vec<(u64, model::Traffic)> {
 
 #[test]
 fn tests_of_one_address_are_told_apart_by_when_they_begin() {
-    let mut net = network(64);
-    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let (mut net, host) = receiving(64, Layout { unsynced: true, ..layout() });
     // A connection that carries nothing belongs to none of them; one whose sender has vanished holds up its own test only.
     let data = SocketAddr::new(TALK.ip(), 5001);
     net.raw(client_ip(1), data, vec![(60 * SECOND, Say::Fin)]);
@@ -233,8 +243,7 @@ fn tests_of_one_address_are_told_apart_by_when_they_begin() {
 
 #[test]
 fn connections_that_carry_data_one_after_the_other_are_one_test() {
-    let mut net = network(66);
-    let host = receive(&mut net, Layout { unsynced: true, ..layout() });
+    let (mut net, host) = receiving(66, Layout { unsynced: true, ..layout() });
     let data = SocketAddr::new(TALK.ip(), 5001);
     for n in 0..4 {
         let at = (10 + 200 * n) * MS;
@@ -250,8 +259,7 @@ fn connections_that_carry_data_one_after_the_other_are_one_test() {
 
 #[test]
 fn silent_conversations_keep_nobody_out() {
-    let mut net = network(65);
-    receive(&mut net, Layout { unsynced: true, ..layout() });
+    let (mut net, _) = receiving(65, Layout { unsynced: true, ..layout() });
     for n in 0..200 {
         let port = if n % 2 == 0 { 5000 } else { 6001 };
         net.raw(client_ip(2), SocketAddr::new(TALK.ip(), port), vec![(60 * SECOND, Say::Fin)]);
@@ -268,8 +276,7 @@ fn silent_conversations_keep_nobody_out() {
 
 #[test]
 fn conversations_that_take_no_part_in_the_test_keep_nobody_out() {
-    let mut net = network(67);
-    receive(&mut net, layout());
+    let (mut net, _) = receiving(67, layout());
     for _ in 0..100 {
         // A quarter of a word.
         net.raw(client_ip(2), TALK, vec![(MS, Say::Bytes(vec![0])), (60 * SECOND, Say::Fin)]);
@@ -281,22 +288,8 @@ fn conversations_that_take_no_part_in_the_test_keep_nobody_out() {
 }
 
 #[test]
-fn only_a_sender_of_the_test_ends_it() {
-    let mut net = network(68);
-    let receiver = receive(&mut net, layout());
-    send(&mut net, 1, layout());
-    net.run_until(net.now.plus(SECOND));
-    let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x45]))), (200 * MS, Say::Fin)]);
-    finish(&mut net);
-    assert_eq!(net.heard(raw).heard, words(&[0x0c]), "the test goes on");
-    let there = told(&net, receiver);
-    assert_eq!((there.status(), there.local().traffic.ns), (Status::Complete, 3 * SECOND));
-}
-
-#[test]
 fn a_port_that_is_announced_twice_counts_once() {
-    let mut net = network(69);
-    let host = receive(&mut net, Layout { token: true, ..windows() });
+    let (mut net, host) = receiving(69, Layout { token: true, ..windows() });
     let announce = |net: &mut Network, port| {
         let script = vec![(10 * MS, Say::Bytes(b"X".to_vec())), (SECOND, Say::Fin)];
         net.raw(client_ip(1), SocketAddr::new(TALK.ip(), port), script);
@@ -317,18 +310,10 @@ fn windows() -> Layout {
 fn a_receiver_of_windows_goes_with_its_time_and_its_sender_has_not_failed() {
     // The original's sender ran its 4.027 s beside a receiver of 2 s, without an error.
     for (seed, seconds, transfer) in [(51, 4, 1 << 50), (52, 0, 10 << 20)] {
-        let mut net = network(seed);
-        let receiver = receive(&mut net, Layout { seconds: 2, ..windows() });
+        let (mut net, receiver) = receiving(seed, Layout { seconds: 2, ..windows() });
         let layout = Layout { seconds, ..windows() };
-        let plan = SenderPlan {
-            layout,
-            phase: Phase { transfer, ..phase() },
-            to: vec![TALK.ip()],
-            from: None,
-            workers: 2,
-        };
         let now = net.now;
-        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        let sender = send_with(&mut net, 1, layout, Phase { transfer, ..phase() }, vec![TALK.ip()]);
         finish(&mut net);
         let (here, there) = (told(&net, sender), told(&net, receiver));
         assert_eq!(
@@ -350,9 +335,8 @@ fn a_receiver_of_windows_goes_with_its_time_and_its_sender_has_not_failed() {
 
 #[test]
 fn a_receiver_that_goes_early_is_told_and_the_figures_are_of_that_time() {
-    let mut net = network(53);
     // It reads on for two seconds behind its own end.
-    receive(&mut net, Layout { sync: false, seconds: 1, ..layout() });
+    let (mut net, _) = receiving(53, Layout { sync: false, seconds: 1, ..layout() });
     let sender = send(&mut net, 1, Layout { sync: false, seconds: 60, ..layout() });
     finish(&mut net);
     let here = told(&net, sender);
@@ -401,19 +385,10 @@ fn windows_ends_begin_when_each_port_has_its_token() {
         let receiver = receive(&mut net, layout);
         let to = vec![TALK.ip(), TALK.ip()];
         let transfer = buffers.map_or(1 << 50, |n| n * 4_096);
-        let plan =
-            SenderPlan { layout, phase: Phase { transfer, ..phase_of(&layout) }, to, from: None, workers: 2 };
-        let now = net.now;
-        let sender = net.join(client_ip(1), 2, Box::new(Sender::new(plan, now)));
+        let phase = Phase { transfer, ..phase_of(&layout) };
+        let sender = send_with(&mut net, 1, layout, phase, to);
         finish(&mut net);
-        let (here, there) = (told(&net, sender), told(&net, receiver));
-        for told in [&here, &there] {
-            assert_eq!(
-                (told.status(), told.reason(), told.local().opened),
-                (Status::Complete, "", 2),
-                "{seed}"
-            );
-        }
+        let [here, there] = complete(&net, [sender, receiver], 2, seed);
         let (tx, rx) = (here.local().traffic, there.local().traffic);
         match buffers {
             // Two connections of twenty buffers; 81,920 bytes at 1 Mbit/s take 655 ms.
@@ -440,14 +415,7 @@ fn datagrams_are_measured_for_as_long_as_was_agreed_on() {
         let receiver = receive(&mut net, layout);
         let sender = send(&mut net, 1, layout);
         finish(&mut net);
-        let (here, there) = (told(&net, sender), told(&net, receiver));
-        for told in [&here, &there] {
-            assert_eq!(
-                (told.status(), told.reason(), told.local().opened),
-                (Status::Complete, "", 8),
-                "{seed}"
-            );
-        }
+        let [here, there] = complete(&net, [sender, receiver], 8, seed);
         let (tx, rx) = (here.local().traffic, there.local().traffic);
         assert_eq!(tx.ns, 3 * SECOND);
         // Without a conversation the receiver rates until the last that came, or its own clock.
@@ -460,9 +428,8 @@ fn datagrams_are_measured_for_as_long_as_was_agreed_on() {
 
 #[test]
 fn warm_up_and_cool_down_do_not_count() {
-    let mut net = network(5);
     let layout = Layout { warmup_s: 1, seconds: 2, cooldown_s: 1, ..layout() };
-    let receiver = receive(&mut net, layout);
+    let (mut net, receiver) = receiving(5, layout);
     let sender = send(&mut net, 1, layout);
     finish(&mut net);
     for host in [sender, receiver] {
@@ -475,11 +442,9 @@ fn warm_up_and_cool_down_do_not_count() {
 
 #[test]
 fn an_interrupted_sender_ends_both() {
-    let mut net = network(6);
-    let receiver = receive(&mut net, layout());
+    let (mut net, receiver) = receiving(6, layout());
     let sender = send(&mut net, 1, layout());
-    let now = net.now;
-    net.stop_at(sender, now.plus(SECOND));
+    net.stop_at(sender, net.now.plus(SECOND));
     finish(&mut net);
     let (here, there) = (told(&net, sender), told(&net, receiver));
     assert_eq!((here.status(), there.status()), (Status::Interrupted, Status::Complete));
@@ -503,57 +468,50 @@ fn the_captured_conversations_are_answered_as_captured() {
         // 'L' to a receiver without -M is refused, as the spec wants it.
         (3, vec![0x58, 3, 0x4c], vec![0x0b, 3, 0x45]),
     ] {
-        let mut net = network(7);
-        let host = receive(&mut net, Layout { seconds, ..layout() });
-        let script = said.iter().zip(1..).map(|(word, n)| (n * 100 * MS, Say::Bytes(words(&[*word]))));
-        let script = script.chain([(SECOND, Say::Fin)]).collect();
-        let raw = net.raw(client_ip(1), TALK, script);
-        net.run_until(net.now.plus(2 * SECOND));
-        assert_eq!(net.heard(raw).heard, words(&answered), "{said:?}");
-        let now = net.now;
-        net.stop_at(host, now);
-        finish(&mut net);
+        // In words, and in single bytes that make up a word in as much time.
+        for piece in [4, 1] {
+            let (mut net, host) = receiving(7, Layout { seconds, ..layout() });
+            let say = |(bytes, n): (&[u8], u64)| (n * 25 * piece * MS, Say::Bytes(bytes.to_vec()));
+            let script = words(&said).chunks(piece as usize).zip(1..).map(say).collect::<Vec<_>>();
+            let script = script.into_iter().chain([(SECOND, Say::Fin)]).collect();
+            let raw = net.raw(client_ip(1), TALK, script);
+            net.run_until(net.now.plus(2 * SECOND));
+            assert_eq!(net.heard(raw).heard, words(&answered), "{said:?} in pieces of {piece}");
+            net.stop_at(host, net.now);
+            finish(&mut net);
+        }
     }
 }
 
 #[test]
-fn a_busy_receiver_says_so_and_goes_on() {
+fn a_busy_receiver_says_so_and_only_a_sender_of_the_test_ends_it() {
     // ntttcp_busy_ctrl.pcap: the second sender hears 12.
-    let mut net = network(8);
-    let receiver = receive(&mut net, layout());
+    let (mut net, receiver) = receiving(8, layout());
     send(&mut net, 1, layout());
     net.run_until(net.now.plus(SECOND));
-    let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x58]))), (200 * MS, Say::Fin)]);
+    let others = [(2, 0x58), (4, 0x45)].map(|(n, word)| {
+        let script = vec![(10 * MS, Say::Bytes(words(&[word]))), (200 * MS, Say::Fin)];
+        (word, net.raw(client_ip(n), TALK, script))
+    });
     let second = send(&mut net, 3, layout());
     finish(&mut net);
-    assert_eq!(net.heard(raw).heard, words(&[0x0c]));
+    for (word, raw) in others {
+        assert_eq!(net.heard(raw).heard, words(&[0x0c]), "the test goes on after {word:#x}");
+    }
     let refused = told(&net, second);
     assert_eq!(
         (refused.status(), refused.reason()),
         (Status::Failed, "the receiver is busy with another test")
     );
-    assert_eq!((told(&net, receiver).status(), told(&net, receiver).local().opened), (Status::Complete, 8));
-}
-
-#[test]
-fn words_in_single_bytes_are_words() {
-    let mut net = network(9);
-    let host = receive(&mut net, layout());
-    let bytes = words(&[0x58, 3]);
-    let script = bytes.iter().zip(1..).map(|(byte, n)| (n * 20 * MS, Say::Bytes(vec![*byte])));
-    let raw = net.raw(client_ip(1), TALK, script.chain([(SECOND, Say::Fin)]).collect());
-    net.run_until(net.now.plus(2 * SECOND));
-    assert_eq!(net.heard(raw).heard, words(&[0x0b, 3]));
-    let now = net.now;
-    net.stop_at(host, now);
-    finish(&mut net);
+    let there = told(&net, receiver);
+    assert_eq!((there.status(), there.local().opened), (Status::Complete, 8));
+    assert_eq!(there.local().traffic.ns, 3 * SECOND);
 }
 
 #[test]
 fn several_senders_begin_together() {
     // ntttcp_multi_ctrl: 'R' is answered by 'W' until the last one's 'L'.
-    let mut net = network(10);
-    let host = receive(&mut net, Layout { multi: true, ..layout() });
+    let (mut net, host) = receiving(10, Layout { multi: true, ..layout() });
     let say = |n: u64, word: u32| (n * 100 * MS, Say::Bytes(words(&[word])));
     let first =
         net.raw(client_ip(1), TALK, vec![say(1, 0x58), say(2, 9), say(3, 0x52), (2 * SECOND, Say::Fin)]);
@@ -564,15 +522,13 @@ fn several_senders_begin_together() {
     net.run_until(net.now.plus(SECOND));
     assert_eq!(net.heard(first).heard, words(&[0x0b, 3, 0x57, 0x52]));
     assert_eq!(net.heard(last).heard, words(&[0x0b, 3, 0x52]));
-    let now = net.now;
-    net.stop_at(host, now);
+    net.stop_at(host, net.now);
     finish(&mut net);
 }
 
 #[test]
 fn without_a_conversation_it_ends_after_the_last_connection() {
-    let mut net = network(11);
-    let host = receive(&mut net, Layout { sync: false, seconds: 60, ..layout() });
+    let (mut net, host) = receiving(11, Layout { sync: false, seconds: 60, ..layout() });
     let data = SocketAddr::new(TALK.ip(), 5001);
     let begun = net.now;
     let script = vec![
@@ -613,8 +569,7 @@ fn nobody_there_is_an_error_and_so_is_silence() {
 fn whatever_is_said_the_receiver_goes_on() {
     let mut rng = transport::Rng::new(13);
     for seed in 0..300 {
-        let mut net = network(seed);
-        let host = receive(&mut net, Layout { multi: seed % 2 == 0, ..layout() });
+        let (mut net, host) = receiving(seed, Layout { multi: seed % 2 == 0, ..layout() });
         for n in 1..4 {
             let mut bytes = words(&[0x58, 3, 0x52, 0x45, 0x4c, 0x57]);
             for _ in 0..rng.between(0, 5) {
@@ -627,8 +582,7 @@ fn whatever_is_said_the_receiver_goes_on() {
             net.raw(client_ip(n), SocketAddr::new(TALK.ip(), port), script);
         }
         net.run_until(net.now.plus(SECOND));
-        let now = net.now;
-        net.stop_at(host, now);
+        net.stop_at(host, net.now);
         net.run_until(net.now.plus(10 * SECOND));
         assert!(net.done(host).is_some(), "{seed}");
         assert_eq!(net.open(host), (0, 0), "{seed}");
