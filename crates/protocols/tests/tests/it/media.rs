@@ -82,8 +82,12 @@ fn unlike(client: Media, server: Media) -> (Pair, Arc<Mutex<Seen>>) {
     (Pair::unsolicited(Box::new(tap), acceptor(&phase(server), Acl::default())).sockets(sockets), seen)
 }
 
-fn pair(media: Media) -> (Pair, Arc<Mutex<Seen>>) {
-    unlike(media, media)
+/// A stream between ends that are set alike, as `set` makes it, and which has ended.
+fn streamed(media: Media, set: impl FnOnce(Pair) -> Pair) -> (Pair, Seen) {
+    let (pair, seen) = unlike(media, media);
+    let pair = ran(set(pair));
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    (pair, seen)
 }
 
 fn number(bytes: &[u8]) -> i64 {
@@ -133,9 +137,9 @@ fn expected(media: &Media, seen: &Seen) -> (Frames, BTreeMap<u64, FrameVerdict>)
 }
 
 /// The rows that a receiver has posted, and its remarks.
-fn told(pair: &mut Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
+fn told(pair: &Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
     let (mut rows, mut notices) = (vec![], vec![]);
-    for event in crate::support::told(&std::mem::take(&mut pair.ends[end].side.outbox)) {
+    for event in crate::support::told(&pair.ends[end].side.outbox) {
         match event {
             Event::Frames { rows: judged, .. } => rows.extend(judged.iter().copied()),
             Event::Notice { text, .. } => notices.push(text.clone()),
@@ -146,7 +150,7 @@ fn told(pair: &mut Pair, end: usize) -> (Vec<FrameRow>, Vec<String>) {
 }
 
 /// A stream that ran to its end: the receiver's word against the model's.
-fn assert_judged(pair: &mut Pair, media: &Media, seen: &Seen, what: &str) -> Frames {
+fn assert_judged(pair: &Pair, media: &Media, seen: &Seen, what: &str) -> Frames {
     let (frames, verdicts) = expected(media, seen);
     assert!(pair.ends[0].completed(), "{what}: {:?}", pair.ends[0].ended);
     assert_eq!(pair.ends[0].counts.frames, frames, "{what}");
@@ -165,11 +169,8 @@ fn assert_judged(pair: &mut Pair, media: &Media, seen: &Seen, what: &str) -> Fra
 fn the_guides_stream_arrives_whole() {
     // 25 Mbit/s in 60 frames a second, for 6 s of the guide's 60: 360 frames of 52,083 bytes, 18,749,880 bytes in all.
     let guide = Media::new(25_000_000, 60, 6, 1, 1_400).unwrap();
-    let (mut pair, seen) = pair(guide);
-    pair = pair.both(Link::new().delay(10 * MS).window(1 << 20));
-    pair.run();
-    let seen = seen.lock().unwrap();
-    let frames = assert_judged(&mut pair, &guide, &seen, "guide");
+    let (pair, seen) = streamed(guide, |pair| pair.both(Link::new().delay(10 * MS).window(1 << 20)));
+    let frames = assert_judged(&pair, &guide, &seen, "guide");
     assert_eq!((frames.completed, frames.dropped, frames.repeated, frames.errors), (360, 0, 0, 0));
     for (end, tx, rx) in [(0, 0, 18_749_880), (1, 18_749_880, 0)] {
         let counts = pair.ends[end].counts;
@@ -210,16 +211,15 @@ fn frames_are_judged_as_the_model_does_over_every_path() {
     for [path, i, q] in combinations([paths.len(), streams.len(), machines.len()]) {
         let ((name, link), media) = (&paths[path], &streams[i]);
         let what = format!("{name}, stream {i}, quirks {q}");
-        let (pair, seen) = pair(*media);
-        let mut pair = ran(pair.seed(i as u64 + 7).quirks(machines[q]).down(link.clone()));
-        let seen = seen.lock().unwrap();
+        let (pair, seen) =
+            streamed(*media, |pair| pair.seed(i as u64 + 7).quirks(machines[q]).down(link.clone()));
         if matches!(pair.ends[0].ended, Some(Err(_))) {
             // Nothing of a frame had come when the first was to be shown.
             let (frames, _) = expected(media, &seen);
             assert_eq!(frames.completed, 0, "{what}: {:?}", pair.ends[0].ended);
             continue;
         }
-        sum.add(assert_judged(&mut pair, media, &seen, &what));
+        sum.add(assert_judged(&pair, media, &seen, &what));
     }
     assert!(sum.completed > 500 && sum.dropped > 500 && sum.repeated > 20 && sum.errors > 100, "{sum:?}");
 }
@@ -228,9 +228,7 @@ fn frames_are_judged_as_the_model_does_over_every_path() {
 fn frames_leave_at_their_times_whatever_their_rate() {
     for (fps, spread) in [(1, false), (7, false), (60, false), (1_000, false), (25, true)] {
         let stream = Media { spread, ..media(u64::from(fps) * 8 * 3_000, fps, 3, u64::from(fps)) };
-        let (mut pair, seen) = pair(stream);
-        pair.run();
-        let seen = seen.lock().unwrap();
+        let (_, seen) = streamed(stream, |pair| pair);
         let base = seen.came[0].0;
         let mut first: BTreeMap<i64, Mono> = BTreeMap::new();
         let mut last: BTreeMap<i64, Mono> = BTreeMap::new();
@@ -265,10 +263,8 @@ fn frames_leave_at_their_times_whatever_their_rate() {
 fn start_is_said_again_until_a_frame_has_come() {
     // Frames of 100 ms held for 3 s: again after 100 + 500 ms each time; the first frame is to be shown after 3 s.
     let stream = media(1_000_000, 10, 5, 30);
-    let (mut pair, seen) = pair(stream);
-    pair = pair.down(Link::new().cut(At::Byte(0), Cut::Silence));
-    pair.run();
-    let starts: Vec<u64> = seen.lock().unwrap().starts.iter().map(|at| at.since(START) / MS).collect();
+    let (mut pair, seen) = streamed(stream, |pair| pair.down(Link::new().cut(At::Byte(0), Cut::Silence)));
+    let starts: Vec<u64> = seen.starts.iter().map(|at| at.since(START) / MS).collect();
     assert_eq!(starts, [0, 600, 1_200, 1_800, 2_400]);
     match &pair.ends[0].ended {
         Some(Err(cause @ Cause::Violation(v))) => {
@@ -284,7 +280,6 @@ fn start_is_said_again_until_a_frame_has_come() {
     assert!(pair.ends[0].ended_at.since(START.plus(3 * SECOND)) < 10 * MS);
     // Each START but the first is a repeated one to the server, which goes on all the same.
     assert_eq!(pair.ends[1].side.rec.tally(Group(1)).frames.repeated, 4);
-    pair.run();
     assert!(pair.ends[1].completed(), "{:?}", pair.ends[1].ended);
 }
 
@@ -293,13 +288,10 @@ fn a_lost_start_only_costs_time() {
     let stream = media(1_000_000, 10, 3, 20);
     let mut late = 0;
     for seed in 0..20 {
-        let (mut pair, seen) = pair(stream);
-        pair = pair.seed(seed).up(Link::new().loss(0.5));
-        pair.run();
-        let seen = seen.lock().unwrap();
+        let (pair, seen) = streamed(stream, |pair| pair.seed(seed).up(Link::new().loss(0.5)));
         if pair.ends[0].completed() {
             late += u32::from(seen.starts.len() > 1);
-            assert_judged(&mut pair, &stream, &seen, "a lost start");
+            assert_judged(&pair, &stream, &seen, "a lost start");
         }
     }
     assert!(late >= 5, "{late}");
@@ -313,9 +305,8 @@ fn streams_that_were_set_unlike_are_named() {
         (stream(2_000_000, 20), stream(4_000_000, 20)),
         (stream(4_000_000, 20), stream(4_000_000, 40)),
     ] {
-        let (mut pair, _) = unlike(client, server);
-        pair.run();
-        let (_, notices) = told(&mut pair, 0);
+        let pair = ran(unlike(client, server).0);
+        let (_, notices) = told(&pair, 0);
         let text = notices.join("\n");
         let words = format!(
             "frames of {} bytes were expected and come with {}",
@@ -326,18 +317,15 @@ fn streams_that_were_set_unlike_are_named() {
     }
     // The original's negative test: a client that takes 1399 bytes of a server's 1400 has no whole frame.
     let whole = stream(4_000_000, 20);
-    let (mut pair, _) = unlike(Media { datagram: 1_399, ..whole }, whole);
-    pair.run();
-    let (_, notices) = told(&mut pair, 0);
+    let pair = ran(unlike(Media { datagram: 1_399, ..whole }, whole).0);
+    let (_, notices) = told(&pair, 0);
     assert!(
         notices[0].contains("datagrams of 1400 bytes come where at most 1399 were expected"),
         "{notices:?}"
     );
     assert_eq!(pair.ends[0].counts.frames.dropped, 80);
     // Alike, nothing is said.
-    let (mut pair, _) = unlike(whole, whole);
-    pair.run();
-    assert_eq!(told(&mut pair, 0).1, [""; 0]);
+    assert_eq!(told(&streamed(whole, |pair| pair).0, 0).1, [""; 0]);
 }
 
 #[test]
@@ -363,8 +351,7 @@ fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
 fn what_is_none_of_ctstraffics_ends_the_stream() {
     // The flag of the second datagram becomes 0x0002.
     let stream = media(1_000_000, 10, 2, 10);
-    let (pair, _) = pair(stream);
-    let pair = ran(pair.down(Link::new().flip(39 + 1_400, 0x02)));
+    let (pair, _) = streamed(stream, |pair| pair.down(Link::new().flip(39 + 1_400, 0x02)));
     match &pair.ends[0].ended {
         Some(Err(cause)) => {
             assert!(
@@ -379,16 +366,14 @@ fn what_is_none_of_ctstraffics_ends_the_stream() {
 #[test]
 fn refusals_end_a_stream_on_either_side() {
     let stream = media(1_000_000, 10, 2, 10);
-    let (pair_, _) = pair(stream);
-    let pair_ = ran(pair_.up(Link::new().refuse(1.0)));
     let refused = |ended: &Option<Result<Ending, Cause>>| match ended {
         Some(Err(Cause::Violation(v @ Violation::Refused(_)))) => v.ending() == Ending::NetworkError,
         _ => false,
     };
-    assert!(refused(&pair_.ends[0].ended), "{:?}", pair_.ends[0].ended);
-    let (pair_, _) = pair(stream);
-    let pair_ = ran(pair_.down(Link::new().refuse(1.0)));
-    assert!(refused(&pair_.ends[1].ended), "{:?}", pair_.ends[1].ended);
+    let (pair, _) = streamed(stream, |pair| pair.up(Link::new().refuse(1.0)));
+    assert!(refused(&pair.ends[0].ended), "{:?}", pair.ends[0].ended);
+    let (pair, _) = streamed(stream, |pair| pair.down(Link::new().refuse(1.0)));
+    assert!(refused(&pair.ends[1].ended), "{:?}", pair.ends[1].ended);
 }
 
 #[test]
@@ -399,9 +384,9 @@ fn no_stream_goes_beyond_the_fence() {
         let params = Arc::new(Params::of(&phase(stream), Group(1)));
         let acl = Acl { allow: vec![allow.parse().unwrap()], deny: vec![] };
         let client = Box::new(Receiver::new(params, stream, 0, false));
-        let mut pair = ran(Pair::unsolicited(client, acceptor(&phase(stream), acl)));
+        let pair = ran(Pair::unsolicited(client, acceptor(&phase(stream), acl)));
         assert_eq!(pair.ends[0].completed(), admitted, "{allow}: {:?}", pair.ends[0].ended);
-        let (_, notices) = told(&mut pair, 1);
+        let (_, notices) = told(&pair, 1);
         assert_eq!(notices.len(), usize::from(!admitted), "once, for every START: {notices:?}");
         if !admitted {
             assert!(notices[0].starts_with("10.0.0.1 asked for a stream and gets none"), "{notices:?}");
@@ -433,8 +418,7 @@ fn streams_are_as_many_as_files_allow_and_half_of_them_to_one_address() {
 fn a_stop_ends_both_ends_at_once() {
     let stream = media(1_000_000, 10, 10, 10);
     for end in 0..2 {
-        let (pair, _) = pair(stream);
-        let mut pair = pair.stop(end, 3 * SECOND);
+        let mut pair = unlike(stream, stream).0.stop(end, 3 * SECOND);
         pair.run_until(START.plus(4 * SECOND));
         assert_eq!(pair.ends[end].ended, Some(Ok(Ending::Stopped)));
         assert!(pair.ends[end].ended_at < START.plus(3 * SECOND + 10 * MS));
