@@ -7,7 +7,7 @@ use common::Acl;
 use common::one_sided::Answers;
 use common::ping::{Params, Pinger, Remote};
 use echo::{Responder, acceptors};
-use metrics::{Ending, Group, PacketTally, Recorder, SECOND};
+use metrics::{Ending, Group, Mono, PacketTally, Recorder, SECOND};
 use model::{Echo, Event, Kind, Phase, Ping, PingRow, Schedule, Transport};
 use sim::{At, Cut, Link, Pair, Quirks, START, Side};
 use std::sync::Arc;
@@ -48,6 +48,18 @@ fn pair(ping: Ping) -> Pair {
     }
 }
 
+/// What a flow sends at an instant, all of it.
+fn transmit(flow: &mut dyn Flow, side: &mut Side, now: Mono) -> Vec<u8> {
+    let mut arena = Arena::new(100);
+    let mut burst = Transmit::new(&mut arena, 100);
+    flow.prepare_send(&mut side.cx(now), &mut burst);
+    let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
+    if !bytes.is_empty() {
+        flow.on_sent(&mut side.cx(now), Sent { bytes: bytes.len(), fault: None });
+    }
+    bytes
+}
+
 fn tally(rec: &mut Recorder) -> PacketTally {
     *rec.take_tally(GROUP).packets.unwrap_or_default()
 }
@@ -77,13 +89,7 @@ fn a_schedule_begins_with_its_phase_however_late_the_connection_is_up() {
         let mut now = START.plus(up_ms * MS);
         pinger.on_event(&mut side.cx(now), FlowEvent::Up(path)).unwrap();
         while now < end {
-            let mut arena = Arena::new(100);
-            let mut burst = Transmit::new(&mut arena, 100);
-            pinger.prepare_send(&mut side.cx(now), &mut burst);
-            let bytes = burst.len();
-            if bytes > 0 {
-                pinger.on_sent(&mut side.cx(now), Sent { bytes, fault: None });
-            }
+            transmit(&mut pinger, &mut side, now);
             match pinger.interest().send {
                 When::At(due) => now = now.max(due),
                 When::Never => break,
@@ -104,15 +110,8 @@ fn a_damaged_echo_and_a_whole_copy_of_it_are_not_counted_as_two() {
         let mut pinger = pinger(Ping { schedule, chunk, ..udp(ping(2, 64)) });
         let mut side = Side::new(1, Quirks::default());
         pinger.on_event(&mut side.cx(START), FlowEvent::Up(path)).unwrap();
-        let mut units: Vec<Vec<u8>> = vec![];
-        for _ in 0..64 / chunk.unwrap_or(64) {
-            let mut arena = Arena::new(100);
-            let mut burst = Transmit::new(&mut arena, 100);
-            pinger.prepare_send(&mut side.cx(START), &mut burst);
-            let unit: Vec<u8> = burst.slices().flatten().copied().collect();
-            pinger.on_sent(&mut side.cx(START), Sent { bytes: unit.len(), fault: None });
-            units.push(unit);
-        }
+        let all = 0..64 / chunk.unwrap_or(64);
+        let mut units: Vec<Vec<u8>> = all.map(|_| transmit(&mut *pinger, &mut side, START)).collect();
         let whole = units[0].clone();
         units[0][20] ^= 1;
         for unit in units.iter().chain([&whole]) {
@@ -239,8 +238,7 @@ fn a_silent_service_is_noticed() {
 /// twice; cuts it; spoils a byte.
 struct Odd {
     seen: u64,
-    due: Vec<(metrics::Mono, Vec<u8>)>,
-    now: metrics::Mono,
+    due: Vec<(Mono, Vec<u8>)>,
     plan: fn(u64) -> What,
 }
 
@@ -267,7 +265,6 @@ impl Flow for Odd {
     }
     fn on_sent(&mut self, _: &mut Context<'_>, _: Sent) {}
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.now = cx.now;
         for datagram in got.datagrams() {
             let mut bytes = datagram.to_vec();
             let n = self.seen;
@@ -294,9 +291,18 @@ impl Flow for Odd {
     }
 }
 
+/// What has become of such a service and its client within a minute, over paths of a millisecond.
 fn odd(ping: Ping, plan: fn(u64) -> What) -> Pair {
-    let peer = Odd { seen: 0, due: Vec::new(), now: metrics::Mono(0), plan };
-    Pair::datagrams(pinger(ping), Box::new(peer)).both(Link::new().delay(MS))
+    odd_over(Link::new().delay(MS), ping, plan)
+}
+
+/// The same where requests take another way.
+fn odd_over(up: Link, ping: Ping, plan: fn(u64) -> What) -> Pair {
+    let peer = Odd { seen: 0, due: Vec::new(), plan };
+    let pair = Pair::datagrams(pinger(ping), Box::new(peer));
+    let mut pair = pair.up(up).down(Link::new().delay(MS));
+    pair.run_until(Mono(60 * SECOND));
+    pair
 }
 
 #[test]
@@ -308,7 +314,6 @@ fn late_is_not_lost_and_neither_is_a_round_trip() {
         9 => What::Twice,
         _ => What::Echo,
     });
-    pair.run_until(metrics::Mono(60 * SECOND));
     let told = rows(&pair);
     let tally = tally(&mut pair.ends[0].side.rec);
     let counts = tally.counts;
@@ -336,7 +341,6 @@ fn a_short_or_spoilt_datagram_is_damaged() {
         7 => What::Spoil(12),
         _ => What::Echo,
     });
-    pair.run_until(metrics::Mono(60 * SECOND));
     let counts = tally(&mut pair.ends[0].side.rec).counts;
     assert_eq!((counts.sent, counts.received, counts.corrupt, counts.lost), (12, 9, 3, 0));
     assert!(matches!(
@@ -350,7 +354,6 @@ fn a_stall_of_the_remote_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     // All that arrives in 200 ms from the 50th message on is answered at their end.
     let stall: fn(u64) -> What = |n| if n == 50 { What::After(200 * MS) } else { What::Echo };
     let mut closed = odd(Ping { timeout_ns: SECOND, ..udp(ping(500, 64)) }, stall);
-    closed.run_until(metrics::Mono(600 * SECOND));
     let hidden = tally(&mut closed.ends[0].side.rec).delay_ns;
     let (least, most) = hidden.extremes().unwrap();
     assert!(about(least, 2 * MS) && about(most, 202 * MS), "{least} {most}");
@@ -360,7 +363,7 @@ fn a_stall_of_the_remote_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     // were due meanwhile waited, each 10 ms less than the one before.
     let open = Ping { schedule: Schedule::Fixed { gap_ns: 10 * MS }, ..ping(500, 64) };
     let mut pair = held_up(open, 200 * MS);
-    pair.run_until(metrics::Mono(600 * SECOND));
+    pair.run_until(Mono(600 * SECOND));
     let tally = tally(&mut pair.ends[0].side.rec);
     assert_eq!((tally.counts.sent, tally.counts.unsent, tally.intended_ns.count()), (500, 0, 500));
     // 500 messages: those due 0, 10, … 190 ms into the stall waited 200, 190, … 10 ms; 5 of 500 lie beyond p99.
@@ -382,7 +385,6 @@ fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
     let open =
         Ping { schedule: Schedule::Fixed { gap_ns: 10 * MS }, timeout_ns: SECOND, ..udp(ping(700, 64)) };
     let mut pair = odd(open, plan);
-    pair.run_until(metrics::Mono(60 * SECOND));
     let mut last = std::collections::BTreeMap::new();
     rows(&pair).iter().for_each(|row| {
         last.insert(row.seq, row.rtt_ns.unwrap_or(u64::MAX));
@@ -418,7 +420,7 @@ struct Stalling {
     inner: Responder,
     got: u64,
     ns: u64,
-    until: Option<metrics::Mono>,
+    until: Option<Mono>,
 }
 
 impl Flow for Stalling {
@@ -455,7 +457,6 @@ fn an_open_loop_keeps_its_schedule() {
     let fixed = Ping { schedule: Schedule::Fixed { gap_ns: 5 * MS }, ..udp(ping(200, 64)) };
     // The round trip takes four times as long as the distance: several are under way at once.
     let mut pair = odd(fixed, |_| What::After(18 * MS));
-    pair.run_until(metrics::Mono(60 * SECOND));
     let told = rows(&pair);
     assert_eq!(told.len(), 200);
     for row in &told {
@@ -470,8 +471,7 @@ fn an_open_loop_keeps_its_schedule() {
 #[test]
 fn random_distances_have_the_mean_and_the_spread_of_a_poisson_process() {
     let poisson = Ping { schedule: Schedule::Poisson { gap_ns: MS }, ..udp(ping(20_000, 16)) };
-    let mut pair = odd(poisson, |_| What::Echo);
-    pair.run_until(metrics::Mono(600 * SECOND));
+    let pair = odd(poisson, |_| What::Echo);
     let told = rows(&pair);
     let gaps: Vec<f64> =
         told.windows(2).map(|two| (two[1].intended_ns - two[0].intended_ns) as f64 / MS as f64).collect();
@@ -487,8 +487,7 @@ fn random_distances_have_the_mean_and_the_spread_of_a_poisson_process() {
 fn the_end_of_the_run_waits_for_what_is_under_way() {
     for transport in [Transport::Tcp, Transport::Udp] {
         let endless = Ping { messages: None, transport, timeout_ns: 300 * MS, ..ping(1, 64) };
-        let mut pair = pair(endless).both(Link::new().delay(10 * MS)).stop(0, 95 * MS);
-        pair.run_until(metrics::Mono(60 * SECOND));
+        let mut pair = ran(pair(endless).both(Link::new().delay(10 * MS)).stop(0, 95 * MS));
         assert_eq!(pair.ends[0].ended, Some(Ok(Ending::Stopped)), "{transport:?}");
         let counts = tally(&mut pair.ends[0].side.rec).counts;
         assert_eq!((counts.sent, counts.received, counts.lost), (5, 5, 0), "{transport:?}");
@@ -510,8 +509,7 @@ fn a_service_that_is_stopped_serves_those_it_has_to_their_end() {
 
 #[test]
 fn nobody_there_is_told_and_not_asked_for_ever() {
-    let mut pair = odd(udp(ping(1000, 64)), |_| What::Drop).up(Link::new().refuse(1.0));
-    pair.run_until(metrics::Mono(60 * SECOND));
+    let mut pair = odd_over(Link::new().refuse(1.0), udp(ping(1000, 64)), |_| What::Drop);
     let counts = tally(&mut pair.ends[0].side.rec).counts;
     assert_eq!((counts.sent, counts.received), (0, 0));
     assert!(counts.refused > 0 && counts.refused == counts.unsent, "{counts:?}");
@@ -551,7 +549,7 @@ fn the_echo_service_holds_back_a_peer_that_does_not_read() {
         let Read::Look(room) = responder.interest().read else { break };
         let n = chunk.len().min(room.get() as usize);
         let mut reply = Transmit::new(&mut arena, 0);
-        let now = metrics::Mono(5);
+        let now = Mono(5);
         responder.on_received(&mut side.cx(now), &Received::stream(&chunk[..n], now), &mut reply).unwrap();
     }
     assert_eq!(responder.interest().read, Read::Pause, "64 KiB are owed");
@@ -563,7 +561,7 @@ fn a_stopped_echo_service_is_woken_no_more_before_the_peer_that_does_not_read_ha
     let mut responder = Responder::new(GROUP, 10 * SECOND);
     let mut side = Side::new(1, Quirks::default());
     let mut arena = Arena::new(0);
-    let came = metrics::Mono(5);
+    let came = Mono(5);
     let mut reply = Transmit::new(&mut arena, 0);
     responder.on_received(&mut side.cx(came), &Received::stream(&[5; 100], came), &mut reply).unwrap();
     // Silent for longer than the service waits after a stop.
