@@ -64,27 +64,36 @@ fn phase(size: u32, rate: u64, seconds: u64) -> Phase {
     }
 }
 
-fn serve(net: &mut Network, answers: Answers) -> Host {
+/// Runs clients over a link until they are done, then the server until it is: what they told, and every datagram that came.
+fn run_with(
+    seed: u64,
+    link: Link,
+    (answers, quirks): (Answers, Quirks),
+    phases: &[Phase],
+) -> (Told, Vec<Told>, Vec<DatagramRow>) {
+    let mut net = Network::new(seed);
+    net.datagram_links(link, Link::new());
     let phase = Phase { duration_ns: None, ..phase(16, 1_000, 1) };
     let answers = Answers { workers: 1, arrivals: true, ..answers };
     let acceptors = acceptors(&phase, &answers);
-    serve_with(net, 1, phase, acceptors, false)
-}
-
-fn call(net: &mut Network, n: u32, phase: &Phase) -> Host {
-    let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    call_with(net, n, 1, phase, bwdelaytester::connectors(phase, &calls), false)
-}
-
-/// Runs clients until they are done, then the server until it is: what they told, and every datagram that came.
-fn run_all(net: &mut Network, server: Host, clients: &[Host]) -> (Told, Vec<Told>, Vec<DatagramRow>) {
+    let server = serve_with(&mut net, 1, phase, acceptors, false);
+    net.quirks(server, quirks);
+    let call = |(n, phase): (u32, &Phase)| {
+        let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
+        call_with(&mut net, n, 1, phase, bwdelaytester::connectors(phase, &calls), false)
+    };
+    let clients: Vec<Host> = (1..).zip(phases).map(call).collect();
     net.run();
     net.run_until(net.now.plus(2 * SECOND));
     let now = net.now;
     net.stop_at(server, now);
     net.run_until(now.plus(SECOND));
     let rows = net.events(server).iter().flat_map(|(_, event)| DatagramRow::told(event)).collect();
-    (told(net, server), clients.iter().map(|&client| told(net, client)).collect(), rows)
+    (told(&net, server), clients.iter().map(|&client| told(&net, client)).collect(), rows)
+}
+
+fn run(seed: u64, link: Link, phases: &[Phase]) -> (Told, Vec<Told>, Vec<DatagramRow>) {
+    run_with(seed, link, (Answers::default(), Quirks::default()), phases)
 }
 
 fn counts(told: &Told) -> Packets {
@@ -109,12 +118,8 @@ fn slow(rows: &[DatagramRow]) -> (u64, u64, u64, u64) {
 
 #[test]
 fn a_known_delay_is_measured_and_every_datagram_accounted_for() {
-    let mut net = Network::new(3);
-    net.datagram_links(Link::new().delay(5 * MS), Link::new());
-    let server = serve(&mut net, Answers::default());
     // 1000 bytes at 8 Mbit/s: a thousand a second.
-    let client = call(&mut net, 1, &phase(1_000, 8_000_000, 2));
-    let (there, here, rows) = run_all(&mut net, server, &[client]);
+    let (there, here, rows) = run(3, Link::new().delay(5 * MS), &[phase(1_000, 8_000_000, 2)]);
     assert_eq!(here[0].status(), Status::Complete);
     let sent = counts(&here[0]).sent;
     assert!((2_000..=2_001).contains(&sent), "{sent}");
@@ -139,12 +144,8 @@ fn loss_repeats_and_order_are_told_apart_on_any_network() {
         ("all of it", Link::new().loss(0.03).reorder(0.03).duplicate(0.03).jitter(MS)),
     ];
     for (seed, (name, link)) in (10..).zip(links) {
-        let mut net = Network::new(seed);
-        net.datagram_links(link, Link::new());
-        let server = serve(&mut net, Answers::default());
-        net.quirks(server, Quirks::rough());
-        let client = call(&mut net, 1, &phase(200, 3_200_000, 1));
-        let (there, here, rows) = run_all(&mut net, server, &[client]);
+        let server = (Answers::default(), Quirks::rough());
+        let (there, here, rows) = run_with(seed, link, server, &[phase(200, 3_200_000, 1)]);
         let (found, sent) = (counts(&there), counts(&here[0]).sent);
         let (unique, lost, again, below) = slow(&rows);
         assert_eq!(
@@ -155,29 +156,16 @@ fn loss_repeats_and_order_are_told_apart_on_any_network() {
         // Loss of the last datagrams is not known to the receiver.
         assert!(unique + lost <= sent && unique + lost + 20 > sent, "{name}: {unique} and {lost} of {sent}");
         assert!(lost > 0 || !(name.contains("all") || name == "lossy"), "{name}");
-        let sum: i64 = there.intervals.iter().filter_map(|i| i.local_packets()).map(|p| p.lost).sum();
+        let counted = there.intervals.iter().filter_map(|i| i.packets.as_ref());
+        let sum: i64 = counted.map(|packets| packets.counts.lost).sum();
         assert_eq!(sum, lost as i64, "{name}: the intervals add up");
-    }
-}
-
-/// What an interval counted of datagrams.
-trait LocalPackets {
-    fn local_packets(&self) -> Option<Packets>;
-}
-
-impl LocalPackets for model::Interval {
-    fn local_packets(&self) -> Option<Packets> {
-        self.packets.as_ref().map(|packets| packets.counts)
     }
 }
 
 #[test]
 fn senders_are_told_apart() {
-    let mut net = Network::new(4);
-    net.datagram_links(Link::new().delay(MS).loss(0.1), Link::new());
-    let server = serve(&mut net, Answers::default());
-    let clients: Vec<Host> = (0..5).map(|n| call(&mut net, n, &phase(100, 400_000, 2))).collect();
-    let (there, _, rows) = run_all(&mut net, server, &clients);
+    let phases = vec![phase(100, 400_000, 2); 5];
+    let (there, _, rows) = run(4, Link::new().delay(MS).loss(0.1), &phases);
     let peers: HashSet<_> = rows.iter().map(|row| row.peer).collect();
     assert_eq!((peers.len(), there.local().opened), (5, 5));
     let of = |peer| slow(&rows.iter().filter(|row| row.peer == peer).copied().collect::<Vec<_>>());
@@ -187,13 +175,9 @@ fn senders_are_told_apart() {
 
 #[test]
 fn a_monotonic_stamp_makes_delays_relative() {
-    let mut net = Network::new(5);
-    net.datagram_links(Link::new().delay(40 * MS).jitter(2 * MS), Link::new());
-    let server = serve(&mut net, Answers::default());
     let mut phase = phase(100, 800_000, 2);
     phase.extra = Settings { unsynchronised: true, ..Settings::default() }.extra();
-    let client = call(&mut net, 1, &phase);
-    let (there, _, rows) = run_all(&mut net, server, &[client]);
+    let (there, _, rows) = run(5, Link::new().delay(40 * MS).jitter(2 * MS), &[phase]);
     let stamps: Vec<u64> = rows.iter().map(|row| row.stamp_us).collect();
     assert!(stamps.iter().all(|&us| us < 1_000_000_000_000_000));
     // Two go slowly before the stream, 100 ms apart.
@@ -208,14 +192,10 @@ fn a_monotonic_stamp_makes_delays_relative() {
 
 #[test]
 fn a_sweep_rises_and_ends_by_itself() {
-    let mut net = Network::new(6);
-    net.datagram_links(Link::new(), Link::new());
-    let server = serve(&mut net, Answers::default());
     let mut phase = phase(1_000, 8_000_000, 60);
     let stairs = Some(Stairs { steps: 10, step_ns: SECOND / 2 });
     phase.extra = Settings { stairs, ..Settings::default() }.extra();
-    let client = call(&mut net, 1, &phase);
-    let (_, here, rows) = run_all(&mut net, server, &[client]);
+    let (_, here, rows) = run(6, Link::new(), &[phase]);
     assert_eq!(here[0].status(), Status::Complete);
     assert!(here[0].end.as_ref().unwrap().0.since(metrics::Mono(0)) < 10 * SECOND);
     // Step k of 10 sends k tenths of a thousand a second for half a second: 50 k, 2750 in all.
@@ -224,12 +204,10 @@ fn a_sweep_rises_and_ends_by_itself() {
 
 #[test]
 fn whoever_is_outside_the_fence_is_not_heard_and_named_once() {
-    let mut net = Network::new(7);
-    net.datagram_links(Link::new(), Link::new());
     let streams = Acl { allow: vec!["192.0.2.0/24".parse().unwrap()], deny: vec![] };
-    let server = serve(&mut net, Answers { streams, ..Answers::default() });
-    let client = call(&mut net, 1, &phase(100, 800_000, 1));
-    let (there, _, rows) = run_all(&mut net, server, &[client]);
+    let server = (Answers { streams, ..Answers::default() }, Quirks::default());
+    let phases = [phase(100, 800_000, 1)];
+    let (there, _, rows) = run_with(7, Link::new(), server, &phases);
     assert!(rows.is_empty() && there.local().traffic.rx_bytes == 0);
     let named: Vec<_> = there.notices.iter().filter(|text| text.contains("is not heard")).collect();
     assert!(named.len() == 1 && named[0].contains(&client_ip(1).to_string()), "{named:?}");
