@@ -5,7 +5,7 @@
 //! with `-p 1000 -b 10` (sync), `-p 200 -b 5 -a` (async), `-p 16 -d 1000000` (delay_ns), `-p 2000` (max2000) and over a veth pair
 //! with `-p 500` (veth).
 
-use crate::support::bench::{inputs, mutate};
+use crate::support::bench::{inputs, mutate, unhex};
 use crate::support::run::{MS, Told, address, call_with, client_ip, serve_with, told};
 use bwdelaytester::codec::{HEADER, Header, is_wall};
 use bwdelaytester::{DatagramRow, Settings, Stairs, acceptors};
@@ -30,11 +30,6 @@ const CAPTURED: &[(&str, &str, u64, u64, bool)] = &[
     ("max2000 0", "0000000000000000ba94bb98ad6006000000", 0, 1_795_148_568_302_778, true),
     ("veth 2", "020000000000000012cee398ad6006005445", 2, 1_795_148_570_938_898, true),
 ];
-
-fn unhex(text: &str) -> Vec<u8> {
-    let nibble = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(nibble).collect()
-}
 
 #[test]
 fn captured_datagrams_are_understood_and_made_alike() {

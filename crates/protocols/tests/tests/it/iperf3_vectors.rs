@@ -1,5 +1,6 @@
 //! Conversations of real iperf3 programs, as captured, in the words of our codec.
 
+use crate::support::bench::unhex;
 use iperf3::codec::{COOKIE, Inbox, LONGEST_PARAMETERS, LONGEST_RESULTS, State, code, error_text};
 use iperf3::{params, results};
 use std::collections::BTreeMap;
@@ -16,16 +17,12 @@ enum Said {
     Code(i32),
 }
 
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
-}
-
 fn conversations() -> BTreeMap<&'static str, Vec<(bool, Vec<u8>)>> {
     let mut all: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for line in VECTORS.lines().filter(|line| !line.starts_with('#')) {
         let mut words = line.split(' ');
         let (name, who, bytes) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
-        all.entry(name).or_default().push((who == "s", hex(bytes)));
+        all.entry(name).or_default().push((who == "s", unhex(bytes)));
     }
     all
 }

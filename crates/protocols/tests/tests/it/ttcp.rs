@@ -1,7 +1,7 @@
 //! ttcp in virtual time: streams without framing, to the byte, on good and bad paths.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
-use crate::support::run::{MS, address, call_with, client_ip, network, serve_with, told};
+use crate::support::run::{MS, address, call_with, client_ip, network, portions, serve_with, told};
 use crate::support::{combinations, conditions, ran};
 use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use common::one_sided::{Answers, Calls};
@@ -72,14 +72,7 @@ fn call(net: &mut Network, phase: &Phase) -> Host {
 }
 
 fn portion(net: &Network, host: Host) -> Portion {
-    let portions: Vec<Portion> = net
-        .events(host)
-        .iter()
-        .filter_map(|(_, event)| match event {
-            Event::Portion(portion) => Some(**portion),
-            _ => None,
-        })
-        .collect();
+    let portions = portions(net, host);
     assert_eq!(portions.len(), 1);
     portions[0]
 }

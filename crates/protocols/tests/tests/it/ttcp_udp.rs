@@ -1,10 +1,10 @@
 //! ttcp over datagrams: the sequence as captured, both ends in virtual time over good and bad paths, and damaged datagrams.
 
-use crate::support::run::{MS, Told, address, call_with, client_ip, network, serve_with, told};
+use crate::support::run::{MS, Told, address, call_with, client_ip, network, portions, serve_with, told};
 use common::bulk::{Marks, Word};
 use common::one_sided::{Answers, Calls};
 use metrics::{Mono, SECOND};
-use model::{Event, Kind, Level, Phase, Portion, Probe, Range, SocketSettings, Status, Verify};
+use model::{Event, Kind, Level, Phase, Probe, Range, SocketSettings, Status, Verify};
 use sim::{At, Cut, Host, Link, Network, Quirks, START, Side};
 use transport::Rng;
 use ttcp::{Deed, Marked, Test, connectors};
@@ -78,14 +78,6 @@ fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
 fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
     call_with(net, n, 1, phase, connectors(phase, &calls), true)
-}
-
-fn portions(net: &Network, host: Host) -> Vec<Portion> {
-    let portion = |(_, event): &(Mono, Event)| match event {
-        Event::Portion(portion) => Some(**portion),
-        _ => None,
-    };
-    net.events(host).iter().filter_map(portion).collect()
 }
 
 /// What a receiver says of the first test that is over.

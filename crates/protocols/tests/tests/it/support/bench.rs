@@ -134,6 +134,11 @@ pub(crate) fn last_news(rng: &mut Rng) -> FlowEvent {
     }
 }
 
+/// Bytes in hexadecimal digits.
+pub(crate) fn unhex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
 /// What was captured, by name, of a file of vectors whose lines are a name, where it comes from and its bytes in hexadecimal digits.
 /// A number in brackets is so many bytes of 0.
 pub(crate) fn vectors(text: &'static str) -> BTreeMap<&'static str, Vec<u8>> {

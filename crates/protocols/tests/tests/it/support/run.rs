@@ -5,7 +5,7 @@ use common::one_sided::{OneSided, OneSidedPlan};
 use common::protocol::{Foreigners, Protocol as _};
 use common::{ClientConfig, Keyring, Peer, Placement, ProtocolOptions, Psk, ServerConfig};
 use metrics::{Mono, SECOND};
-use model::{Event, Interval, Phase, Range, SessionInfo, Status, Totals};
+use model::{Event, Interval, Phase, Portion, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
@@ -179,6 +179,15 @@ pub(crate) fn told(net: &Network, host: Host) -> Told {
         }
     }
     told
+}
+
+/// What a host told of the time in which its payload moved, for each test.
+pub(crate) fn portions(net: &Network, host: Host) -> Vec<Portion> {
+    let portion = |(_, event): &(Mono, Event)| match event {
+        Event::Portion(portion) => Some(**portion),
+        _ => None,
+    };
+    net.events(host).iter().filter_map(portion).collect()
 }
 
 impl Told {
