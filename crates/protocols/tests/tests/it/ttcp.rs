@@ -1,7 +1,7 @@
 //! ttcp in virtual time: streams without framing, to the byte, on good and bad paths.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
-use crate::support::run::{MS, address, call_with, client_ip, network, portions, serve_with, told};
+use crate::support::run::{MS, Told, address, call_with, client_ip, network, portions, serve_with, told};
 use crate::support::{combinations, conditions, ran};
 use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use common::one_sided::{Answers, Calls};
@@ -61,14 +61,9 @@ fn a_silent_path_is_noticed_by_both_ends() {
     }
 }
 
-fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
-    let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
+fn serve(net: &mut Network, phase: &Phase) -> Host {
+    let answers = Answers { exit_after: Some(1), workers: 1, arrivals: true, ..Answers::default() };
     serve_with(net, 1, phase.clone(), ttcp::acceptors(phase, &answers), true)
-}
-
-fn call(net: &mut Network, phase: &Phase) -> Host {
-    let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
-    call_with(net, 1, 1, phase, ttcp::connectors(phase, &calls), true)
 }
 
 fn portion(net: &Network, host: Host) -> Portion {
@@ -82,18 +77,24 @@ fn finish(net: &mut Network) {
     net.run_until(net.now.plus(10 * SECOND));
 }
 
+/// One connection between a client and a server with these phases: what both told, and what moved.
+fn measured(seed: u64, called: &Phase, served: &Phase) -> ([Told; 2], [Portion; 2]) {
+    let mut net = network(seed);
+    let server = serve(&mut net, served);
+    let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
+    let client = call_with(&mut net, 1, 1, called, ttcp::connectors(called, &calls), true);
+    finish(&mut net);
+    let hosts = [client, server];
+    (hosts.map(|host| told(&net, host)), hosts.map(|host| portion(&net, host)))
+}
+
 #[test]
 fn both_ends_tell_what_moved_and_how_long_it_took() {
-    let mut net = network(3);
     let phase = phase(20, 8_192);
-    let server = serve(&mut net, &phase, Some(1));
-    let client = call(&mut net, &phase);
-    finish(&mut net);
-    let (here, there) = (told(&net, client), told(&net, server));
-    for told in [&here, &there] {
+    let (both, [tx, rx]) = measured(3, &phase, &phase);
+    for told in both {
         assert_eq!((told.status(), told.local().completed, told.local().errors()), (Status::Complete, 1, 0));
     }
-    let (tx, rx) = (portion(&net, client), portion(&net, server));
     assert_eq!((tx.tx_bytes, tx.calls, rx.rx_bytes), (163_840, 20, 163_840));
     // 163,840 bytes at 2 Mbit/s take 655 ms, and the receiver sees all of them.
     let ns = rx.to_ns - rx.from_ns;
@@ -102,15 +103,10 @@ fn both_ends_tell_what_moved_and_how_long_it_took() {
 
 #[test]
 fn a_timed_run_ends_behind_a_whole_buffer_and_with_a_fin() {
-    let mut net = network(4);
     let timed = Phase { transfer: UNLIMITED, duration_ns: Some(2 * SECOND), ..phase(1, 8_192) };
-    let server = serve(&mut net, &phase(1, 8_192), Some(1));
-    let client = call(&mut net, &timed);
-    finish(&mut net);
-    let (here, there) = (told(&net, client), told(&net, server));
+    let ([here, there], [tx, rx]) = measured(4, &timed, &phase(1, 8_192));
     assert_eq!((here.status(), here.local().errors()), (Status::Complete, 0));
     assert_eq!((there.status(), there.local().completed), (Status::Complete, 1));
-    let (tx, rx) = (portion(&net, client), portion(&net, server));
     assert_eq!((tx.tx_bytes % 8_192, tx.tx_bytes), (0, rx.rx_bytes));
     // 2 Mbit/s for two seconds, and what the send buffer held.
     assert!((490_000..600_000).contains(&tx.tx_bytes), "{}", tx.tx_bytes);
@@ -118,12 +114,8 @@ fn a_timed_run_ends_behind_a_whole_buffer_and_with_a_fin() {
 
 #[test]
 fn the_rate_limit_holds() {
-    let mut net = network(5);
     let limited = Phase { rate: Some(800_000), ..phase(25, 8_192) };
-    serve(&mut net, &limited, Some(1));
-    let client = call(&mut net, &limited);
-    finish(&mut net);
-    let tx = portion(&net, client);
+    let (_, [tx, _]) = measured(5, &limited, &limited);
     // 204,800 bytes at 100,000 a second.
     let ns = tx.to_ns - tx.from_ns;
     assert!((2_000 * MS..2_100 * MS).contains(&ns), "{ns}");
@@ -132,7 +124,7 @@ fn the_rate_limit_holds() {
 #[test]
 fn a_receiver_takes_one_connection_and_turns_others_away() {
     let mut net = network(6);
-    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    let server = serve(&mut net, &phase(1, 8_192));
     let first =
         net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(b" !\"#".to_vec())), (SECOND, Say::Fin)]);
     let second = net.raw(client_ip(2), address(1), vec![(SECOND / 2, Say::Bytes(b"!".to_vec()))]);
@@ -145,7 +137,7 @@ fn a_receiver_takes_one_connection_and_turns_others_away() {
 #[test]
 fn somebody_else_s_filler_is_named() {
     let mut net = network(7);
-    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    let server = serve(&mut net, &phase(1, 8_192));
     net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(vec![b'A'; 100])), (SECOND, Say::Fin)]);
     finish(&mut net);
     let named = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { text, .. } if text.ends_with("sends what ntttcp sends"));
@@ -155,7 +147,7 @@ fn somebody_else_s_filler_is_named() {
 #[test]
 fn an_interrupted_receiver_keeps_what_it_has() {
     let mut net = network(8);
-    let server = serve(&mut net, &phase(1, 8_192), Some(1));
+    let server = serve(&mut net, &phase(1, 8_192));
     net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(vec![b' '; 100])), (60 * SECOND, Say::Fin)]);
     let now = net.now;
     net.stop_at(server, now.plus(SECOND));

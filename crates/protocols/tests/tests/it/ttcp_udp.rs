@@ -68,9 +68,9 @@ fn a_sender_s_datagrams_are_those_of_the_capture() {
     assert!(sent[304..].iter().all(|one| *one == (8, vec![2, 2, 2, 2, 0, 0, 1, 44])), "{:?}", sent[304]);
 }
 
-fn serve(net: &mut Network, exit_after: Option<u64>) -> Host {
+fn serve(net: &mut Network) -> Host {
     let phase = phase(1, 8_192);
-    let answers = Answers { exit_after, workers: 1, arrivals: true, ..Answers::default() };
+    let answers = Answers { exit_after: Some(1), workers: 1, arrivals: true, ..Answers::default() };
     let acceptors = ttcp::acceptors(&phase, &answers);
     serve_with(net, 1, phase, acceptors, true)
 }
@@ -96,14 +96,11 @@ fn both_ends_agree_over_a_clean_path() {
     for (seed, marks, around) in [(1, Marks::Classic, 2), (2, Marks::Epi, 5)] {
         let mut net = network(seed);
         net.datagram_links(Link::new().delay(MS).rate(10_000_000), Link::new().delay(MS));
-        let server = serve(&mut net, Some(1));
+        let server = serve(&mut net);
         let client = call(&mut net, 1, &Phase { rate: Some(4_000_000), ..phase(40, 1_000) }, marks);
         for told in finish(&mut net, [client, server]) {
-            assert_eq!(
-                (told.status(), told.reason(), told.local().opened),
-                (Status::Complete, "", 1),
-                "{marks:?}"
-            );
+            let found = (told.status(), told.reason(), told.local().opened);
+            assert_eq!(found, (Status::Complete, "", 1), "{marks:?}");
         }
         let (tx, rx) = (portions(&net, client), portions(&net, server));
         assert_eq!((tx.len(), rx.len()), (1, 1));
@@ -127,7 +124,7 @@ fn what_epi_lost_is_what_the_path_lost() {
     let mut net = network(4);
     let rough = Link::new().delay(5 * MS).loss(0.05).duplicate(0.05).reorder(0.05).jitter(MS);
     net.datagram_links(rough.clone(), rough);
-    let server = serve(&mut net, Some(1));
+    let server = serve(&mut net);
     let client = call(&mut net, 1, &Phase { rate: Some(8_000_000), ..phase(3_000, 1_000) }, Marks::Epi);
     finish(&mut net, [client, server]);
     let rx = portions(&net, server)[0];
@@ -197,7 +194,7 @@ fn an_end_that_is_lost_is_waited_for_as_long_as_was_said() {
     // Behind the first second everything is lost: the data comes, no end does.
     let cut = Link::new().delay(MS).cut(At::Time(net.now.plus(SECOND)), Cut::Silence);
     net.datagram_links(cut, Link::new().delay(MS));
-    let server = serve(&mut net, Some(1));
+    let server = serve(&mut net);
     let client = call(&mut net, 1, &Phase { rate: Some(800_000), ..phase(200, 1_000) }, Marks::Classic);
     let [_, there] = finish(&mut net, [client, server]);
     assert_eq!((there.status(), there.local().opened), (Status::Complete, 1));
