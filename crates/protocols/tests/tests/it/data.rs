@@ -112,26 +112,16 @@ fn a_run_that_ends_at_any_moment_leaves_both_ends_agreed() {
     assert!(stopped > all.len() / 3 && whole > all.len() / 15, "{stopped} {whole} of {}", all.len());
 }
 
+/// By itself, and at the same instant as its client.
 #[test]
 fn a_server_that_stops_leaves_both_ends_agreed() {
-    for pattern in patterns() {
-        for after in (0..40).map(|i| i * 1_000_003) {
-            let phase = phase(pattern, 400_001);
-            let link = Link::new().delay(MS).rate(100_000_000);
-            let pair = ran(pair(&phase, false).both(link).stop(1, after));
-            assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}"));
-        }
-    }
-}
-
-#[test]
-fn both_ends_stop_at_once() {
-    for pattern in patterns() {
-        for after in (0..40).map(|i| i * 1_000_003) {
-            let phase = phase(pattern, 400_001);
-            let link = Link::new().delay(3 * MS).rate(100_000_000);
-            let pair = ran(pair(&phase, false).both(link).stop(1, after).stop(0, after));
-            assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}"));
-        }
+    let delays = [MS, 3 * MS];
+    for [pattern, after, both] in combinations([patterns().len(), 40, delays.len()]) {
+        let (pattern, after, delay, both) =
+            (patterns()[pattern], after as u64 * 1_000_003, delays[both], both == 1);
+        let phase = phase(pattern, 400_001);
+        let pair = pair(&phase, false).both(Link::new().delay(delay).rate(100_000_000)).stop(1, after);
+        let pair = ran(if both { pair.stop(0, after) } else { pair });
+        assert_agreed(&pair, &phase, &format!("{pattern:?} after {after}, both {both}"));
     }
 }
