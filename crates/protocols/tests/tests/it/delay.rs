@@ -1,11 +1,11 @@
 //! Delay of datagrams between two machines in virtual time: what is reported against what the link did.
 
-use crate::support::run::{client_ip, client_plan, serve, server_plan};
+use crate::support::run::{Told, client_ip, client_plan, serve, server_plan, told};
 use crate::support::sized;
 use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
 use model::{
-    Event, Interval, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, SocketSettings, Spacing, Status,
-    Totals, Trace,
+    Event, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, SocketSettings, Spacing, Status, Totals,
+    Trace,
 };
 use native::{Client, ClientPlan, ServerPlan};
 use sim::{Card, Host, Link, Network, Quirks, START};
@@ -30,6 +30,7 @@ fn phase(pattern: Pattern, pps: u64, size: u32, ms: u64) -> Phase {
 struct Run {
     network: Network,
     client: Host,
+    told: Told,
 }
 
 fn run(phase: Phase, up: Link, down: Link, seed: u64, remote_clock: u64) -> Run {
@@ -50,29 +51,13 @@ fn run_between(phase: Phase, up: Link, down: Link, seed: u64, remote: Quirks, cl
     let plan = ClientPlan { workers: 1, clock_id, ..client_plan(&phase) };
     let client = network.join(client_ip(1), 1, Box::new(Client::new(plan, START)));
     network.run();
-    Run { network, client }
+    let told = told(&network, client);
+    Run { network, client, told }
 }
 
 impl Run {
-    fn events(&self) -> impl Iterator<Item = &Event> {
-        self.network.events(self.client).iter().map(|(_, event)| event)
-    }
-
-    fn intervals(&self) -> Vec<&Interval> {
-        let mut all = Vec::new();
-        for event in self.events() {
-            if let Event::Interval(interval) = event {
-                all.push(&**interval);
-            }
-        }
-        all
-    }
-
     fn totals(&self) -> (&Totals, &Totals) {
-        let local = self.events().find_map(|e| if let Event::Local(t) = e { Some(&**t) } else { None });
-        let remote = self.events().find_map(|e| if let Event::Remote(t) = e { Some(&**t) } else { None });
-        let all: Vec<&Event> = self.events().collect();
-        (local.unwrap_or_else(|| panic!("{all:?}")), remote.unwrap_or_else(|| panic!("{all:?}")))
+        (self.told.local(), &self.told.remote[0])
     }
 
     fn packets(&self) -> (&PacketReport, &PacketReport) {
@@ -80,18 +65,22 @@ impl Run {
         (local.packets.as_deref().unwrap(), remote.packets.as_deref().unwrap())
     }
 
-    fn ended(&self) -> Option<(Status, Option<String>)> {
-        self.events().find_map(|e| match e {
-            Event::PhaseEnd { status, reason } => Some((*status, reason.clone())),
-            _ => None,
-        })
-    }
-
     fn complete(&self) -> &Self {
-        assert_eq!(self.ended(), Some((Status::Complete, None)));
+        assert_eq!((self.told.status(), self.told.reason()), (Status::Complete, ""));
         let (local, remote) = self.totals();
         assert_eq!((local.completed, remote.completed, local.errors() + remote.errors()), (1, 1, 0));
         self
+    }
+
+    /// The datagrams of one direction as both ends' lists have them.
+    fn rows(&self, up: bool) -> Vec<PacketRow> {
+        let mut all = Vec::new();
+        for (_, event) in self.network.events(self.client) {
+            if let Event::Packets { rows } = event {
+                all.extend(rows.iter().copied().filter(|row| row.up == up));
+            }
+        }
+        all
     }
 }
 
@@ -115,7 +104,7 @@ fn a_clean_path_loses_nothing_and_its_delay_is_known() {
         assert!(value.abs_diff(20 * MS) <= bound, "{value} {bound}");
     }
     assert!((12 * MS..14 * MS).contains(&bound), "half the round trip of 25 ms, and drift: {bound}");
-    let intervals = run.intervals();
+    let intervals = &run.told.intervals;
     assert_eq!(intervals.len(), 10);
     for interval in &intervals[1..9] {
         let (local, remote) = (interval.packets.as_ref().unwrap(), interval.remote_packets.as_ref().unwrap());
@@ -172,20 +161,8 @@ fn two_hosts_have_no_clock_in_common() {
     let mut asked = phase(Pattern::Push, 1_000, 200, 100);
     asked.probe = asked.probe.map(|probe| Probe { clock: Some(ClockKind::SameHost), ..probe });
     let run = run(asked, Link::new(), Link::new(), 1, 77 * SECOND);
-    let (status, reason) = run.ended().unwrap();
-    let reason = reason.unwrap_or_default();
-    assert!(status == Status::Failed && reason.contains("not on this host"), "{reason}");
-}
-
-/// The datagrams of one direction as both ends' lists have them.
-fn told(run: &Run, up: bool) -> Vec<PacketRow> {
-    let mut all = Vec::new();
-    for event in run.events() {
-        if let Event::Packets { rows } = event {
-            all.extend(rows.iter().copied().filter(|row| row.up == up));
-        }
-    }
-    all
+    let reason = run.told.reason();
+    assert!(run.told.status() == Status::Failed && reason.contains("not on this host"), "{reason}");
 }
 
 /// The counters, which decide datagram by datagram in a window as they come, and the fates, which look at the lists of both
@@ -225,7 +202,7 @@ fn counters_agree_with_the_path_and_with_the_fate_of_every_datagram() {
                 assert_eq!(receiver.intended_ns.as_ref().unwrap().count, got.received, "{pattern} {seed}");
                 assert!(receiver.longest_loss.unwrap() >= 1, "{pattern} {seed}");
             }
-            let rows = told(&run, up);
+            let rows = run.rows(up);
             let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count() as u64;
             let got = &receiver.counts;
             assert_eq!(rows.len() as u64, sender.counts.sent, "{pattern} {seed}");
@@ -263,7 +240,8 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
         let run = run(asked, link.clone(), link, 7, 3 * SECOND);
         let (local, remote) = run.complete().packets();
         for (up, got) in [(true, remote), (false, local)] {
-            let mut rows: Vec<(i64, u64, i64)> = told(&run, up)
+            let mut rows: Vec<(i64, u64, i64)> = run
+                .rows(up)
                 .iter()
                 .filter_map(|row| Some((row.received_ns?, row.sequence, row.delay_ns?)))
                 .collect();
@@ -318,7 +296,7 @@ fn intervals_tell_jitter_bursts_and_extents() {
         let run = run(phase(Pattern::Push, 1_000, 200, 1_000), link, Link::new().delay(5 * MS), 3, SECOND);
         let (_, remote) = run.complete().packets();
         let told: Vec<&PacketReport> =
-            run.intervals().iter().filter_map(|interval| interval.remote_packets.as_deref()).collect();
+            run.told.intervals.iter().filter_map(|interval| interval.remote_packets.as_deref()).collect();
         assert_eq!(told.len(), 10, "{what}");
         let largest = |of: fn(&PacketReport) -> Option<u64>| told.iter().map(|told| of(told).unwrap()).max();
         assert_eq!(largest(|told| told.max_extent), remote.max_extent, "{what}");
@@ -351,7 +329,7 @@ fn the_kernel_tells_when_a_datagram_left() {
         let stack = sender.stack_ns.as_ref().unwrap();
         assert_eq!(stack.count, 500);
         assert!(stack.min >= 4_990 && stack.max <= 10_000, "{stack:?}");
-        let rows = told(&run, pattern == Pattern::Push);
+        let rows = run.rows(pattern == Pattern::Push);
         assert_eq!(rows.iter().filter(|row| row.sent_stamp == StampKind::KernelTx).count(), 500);
         assert!(rows.iter().all(|row| row.sent_ns >= row.intended_ns + 4_990), "{:?}", rows[0]);
     }
@@ -367,8 +345,7 @@ fn the_card_tells_when_a_datagram_left() {
         let (_, sender) = run.complete().packets();
         assert_eq!(sender.stack_ns.as_ref().unwrap().count, 500);
         assert_eq!((sender.card_sent, sender.card_sent_bound_ns), stamped);
-        let of_the_card =
-            told(&run, false).iter().filter(|row| row.sent_stamp == StampKind::Hardware).count();
+        let of_the_card = run.rows(false).iter().filter(|row| row.sent_stamp == StampKind::Hardware).count();
         assert_eq!(of_the_card as u64, stamped.0);
     }
 }
@@ -383,7 +360,7 @@ fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
         run_with(asked, Link::new().delay(MS), Link::new().delay(MS), 3, remote)
     };
     let came = |run: &Run| -> Vec<i64> {
-        told(run, true).iter().map(|row| row.received_ns.expect("nothing was lost")).collect()
+        run.rows(true).iter().map(|row| row.received_ns.expect("nothing was lost")).collect()
     };
     let silent = with(Card::Silent);
     let (_, kernel) = silent.complete().packets();
@@ -394,7 +371,7 @@ fn the_card_tells_when_a_datagram_came_and_how_sure_that_is() {
     assert_eq!((card.kernel_stamped, card.card_stamped, card.card_refused), (0, 500, 0));
     assert_eq!(card.card_bound_ns, EARLIER);
     assert_eq!(card.clock_bound_ns, kernel.clock_bound_ns.map(|bound| bound + EARLIER));
-    assert!(told(&right, true).iter().all(|row| row.stamp == Some(StampKind::Hardware)));
+    assert!(right.rows(true).iter().all(|row| row.stamp == Some(StampKind::Hardware)));
     // The clocks of the two hosts are compared by the kernel's stamps all the same.
     let earlier: Vec<i64> = came(&silent).iter().map(|at| at - EARLIER as i64).collect();
     assert_eq!(came(&right), earlier);
