@@ -5,13 +5,13 @@ use crate::support::bench::inputs;
 use crate::support::ran;
 use common::Psk;
 use common::one_sided::{Answers, Calls};
-use metrics::{Clock, Group, Mono, PacketTally, Recorder, TwoWay};
+use metrics::{Clock, Group, Mono, PacketTally, TwoWay};
 use model::{Kind, Phase, Ping, Schedule, StampSettings, Transport};
-use sim::{Link, Pair};
+use sim::{Link, Pair, Quirks, Side};
 use stamp::codec::{Mode, Reply, Request};
 use stamp::reflect::{self, Arrived, Rules, Session};
 use stamp::{acceptors, connectors, tlv};
-use transport::Rng;
+use transport::{Open, Rng};
 
 const MS: u64 = 1_000_000;
 const GROUP: Group = Group(1);
@@ -44,10 +44,8 @@ fn pair(stamp: StampSettings, messages: u64) -> Pair {
         ..Calls::default()
     };
     let mut caller = connectors(&phase, &calls).remove(0);
-    let (mut rec, mut rng, mut outbox, clock) =
-        (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
-    let mut cx = transport::Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
-    let transport::Open::Datagram(sender, _) = caller.open(&mut cx) else { panic!("no flow") };
+    let mut side = Side::new(1, Quirks::default());
+    let Open::Datagram(sender, _) = caller.open(&mut side.cx(Mono(0))) else { panic!("no flow") };
     let answers = Answers { workers: 1, key, ..Answers::default() };
     Pair::unsolicited(sender, acceptors(&phase, &answers).remove(0))
 }

@@ -6,7 +6,7 @@ use common::one_sided::{Answers, Calls};
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Level, Phase, Probe, Range, SocketSettings, Status, Verify};
 use sim::{At, Cut, Host, Link, Network, Quirks, START, Side};
-use transport::Rng;
+use transport::{Arena, FlowEvent, Open, Path, Received, Rng, Sent, Transmit};
 use ttcp::{Deed, Marked, Test, connectors};
 
 fn phase(buffers: u64, length: u64) -> Phase {
@@ -30,20 +30,18 @@ fn sequence(marks: Marks, buffers: u64, length: u64) -> Vec<(usize, Vec<u8>)> {
     let phase = phase(buffers, length);
     let calls = Calls { targets: vec![address(1)], workers: 1, marks, ..Calls::default() };
     let mut connector = connectors(&phase, &calls).remove(0);
-    let (mut outbox, clock) = (Vec::new(), metrics::Clock::default());
-    let (mut rng, mut rec) = (Rng::new(1), metrics::Recorder::default());
-    let mut cx = transport::Context::new(Mono(1), &clock, &mut rng, &mut rec, &mut outbox);
-    let transport::Open::Datagram(mut flow, _) = connector.open(&mut cx) else { panic!("no datagrams") };
-    let path = transport::Path { peer: address(1), local: (client_ip(1), 9).into() };
-    flow.on_event(&mut cx, transport::FlowEvent::Up(path)).unwrap();
-    let mut arena = transport::Arena::new(1 << 17);
+    let (mut side, mut now) = (Side::new(1, Quirks::default()), Mono(1));
+    let Open::Datagram(mut flow, _) = connector.open(&mut side.cx(now)) else { panic!("no datagrams") };
+    let path = Path { peer: address(1), local: (client_ip(1), 9).into() };
+    flow.on_event(&mut side.cx(now), FlowEvent::Up(path)).unwrap();
+    let mut arena = Arena::new(1 << 17);
     let mut sent = Vec::new();
     while flow.interest().end.is_none() && sent.len() < 1_000 {
-        cx.now = cx.now.plus(SECOND / 10);
-        let mut burst = transport::Transmit::new(&mut arena, 65_507).datagrams(64);
-        flow.prepare_send(&mut cx, &mut burst);
+        now = now.plus(SECOND / 10);
+        let mut burst = Transmit::new(&mut arena, 65_507).datagrams(64);
+        flow.prepare_send(&mut side.cx(now), &mut burst);
         let bytes: Vec<u8> = burst.slices().flatten().copied().collect();
-        flow.on_sent(&mut cx, transport::Sent { bytes: bytes.len(), fault: None });
+        flow.on_sent(&mut side.cx(now), Sent { bytes: bytes.len(), fault: None });
         sent.push((bytes.len(), bytes[..bytes.len().min(8)].to_vec()));
     }
     sent
@@ -212,12 +210,12 @@ fn tests_without_data_give_way_to_new_ones() {
     const DATA: &[u8] = &[7; 100];
     let answers = Answers { workers: 1, ..Answers::default() };
     let mut acceptor = ttcp::acceptors(&phase(1, 100), &answers).remove(0);
-    let (mut side, mut arena) = (Side::new(1, Quirks::default()), transport::Arena::new(0));
+    let (mut side, mut arena) = (Side::new(1, Quirks::default()), Arena::new(0));
     let mut say = |port: u16, bytes: &[u8]| {
         let at = START.plus(u64::from(port));
-        let path = transport::Path { peer: ([10, 0, 0, 2], port).into(), local: address(1) };
-        let got = transport::Received { from: Some(path), ..transport::Received::stream(bytes, at) };
-        let mut reply = transport::Transmit::new(&mut arena, 0);
+        let path = Path { peer: ([10, 0, 0, 2], port).into(), local: address(1) };
+        let got = Received { from: Some(path), ..Received::stream(bytes, at) };
+        let mut reply = Transmit::new(&mut arena, 0);
         assert!(acceptor.on_unsolicited(&mut side.cx(at), &got, &mut reply).is_none());
     };
     // As many as there may be at once.

@@ -3,8 +3,9 @@
 use crate::support::bench::{inputs, mutate, vectors};
 use common::host::{Host, HostReader, HostTexts, Reading};
 use common::one_sided::Answers;
-use metrics::{Binned, Clock, Mono, Recorder, SECOND};
+use metrics::{Binned, Mono, SECOND};
 use model::{Kind, Phase};
+use sim::{Quirks, Side};
 use std::sync::{Arc, Mutex};
 use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
 use udpmon::acceptors;
@@ -158,27 +159,18 @@ fn what_we_ask_for_is_what_the_originals_ask_for() {
 
 /// A responder that has just had its first datagram.
 struct Room {
-    rec: Recorder,
-    rng: Rng,
-    clock: Clock,
-    outbox: Vec<transport::Message>,
+    side: Side,
     now: Mono,
 }
 
 impl Room {
     fn new() -> Self {
-        Room {
-            rec: Recorder::default(),
-            rng: Rng::new(3),
-            clock: Clock::default(),
-            outbox: Vec::new(),
-            now: Mono(SECOND),
-        }
+        Room { side: Side::new(3, Quirks::default()), now: Mono(SECOND) }
     }
 
     fn cx(&mut self) -> Context<'_> {
         self.now = self.now.plus(1_000);
-        Context::new(self.now, &self.clock, &mut self.rng, &mut self.rec, &mut self.outbox)
+        self.side.cx(self.now)
     }
 
     /// Gives the flow a datagram, and takes what it answers.
@@ -378,7 +370,7 @@ fn damaged_messages_do_no_harm() {
         let _ = decode_counts(&bytes);
         let said = room.say(&mut *flow, &bytes);
         assert!(said.len() <= 65_507);
-        room.outbox.clear();
+        room.side.outbox.clear();
     }
     assert!(known > inputs() / 10 && unknown > inputs() / 20, "{known} {unknown}");
 }
