@@ -1,7 +1,7 @@
 //! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the byte; and what comes of
 //! ends that were not set alike.
 
-use crate::support::{combinations, conditions, ran};
+use crate::support::{combinations, conditions, ran, sized};
 use common::Params;
 use ctstraffic::Connection;
 use metrics::{Ending, Group, SECOND};
@@ -86,13 +86,15 @@ fn patterns() -> [Pattern; 6] {
 #[test]
 fn every_pattern_ending_and_check_over_every_path() {
     let checks = [Verify::Data, Verify::Connection, Verify::None];
-    let transfers = [1, 2, 255, 65_535, 65_536, 65_537];
+    // A buffer of 64 KiB is dear in single bytes.
+    let buffer = sized(16_384, 65_536);
+    let transfers = [1, 2, 255, buffer - 1, buffer, buffer + 1];
     let sizes = [patterns().len(), checks.len(), 2, conditions().len(), transfers.len()];
     for [pattern, verify, rude, condition, transfer] in combinations(sizes) {
         let (pattern, verify, rude) = (patterns()[pattern], checks[verify], rude == 1);
         let (transfer, (name, link, quirks)) = (transfers[transfer], conditions().swap_remove(condition));
         let what = format!("{pattern:?} {verify:?} rude {rude} {name} {transfer}");
-        let phase = Phase { verify, ..phase(pattern, transfer) };
+        let phase = Phase { verify, buffer: Range::just(buffer), ..phase(pattern, transfer) };
         let pair = pair(&phase, rude).seed(transfer).quirks(quirks).both(link);
         assert_whole(pair, pattern, transfer, &what);
     }

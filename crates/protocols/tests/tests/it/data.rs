@@ -1,6 +1,6 @@
 //! Data connections in virtual time: every pattern, on good and bad paths, to the byte.
 
-use crate::support::{combinations, pair, phase, ran};
+use crate::support::{combinations, pair, phase, ran, sized};
 use metrics::Ending;
 use model::{Pattern, Payload, Phase, Range, Verify};
 use sim::{Link, Pair, Quirks, START};
@@ -29,7 +29,10 @@ fn assert_whole(pair: &Pair, phase: &Phase, what: &str) {
 
 /// And how much is to be sent under each of them.
 fn conditions() -> Vec<(&'static str, Link, Quirks, u64)> {
-    let transfers = [1_000_001, 200_001, 300_003, 20_001, 20_001, 100_001];
+    let transfers = sized(
+        [300_001, 100_001, 100_003, 8_001, 8_001, 40_001],
+        [1_000_001, 200_001, 300_003, 20_001, 20_001, 100_001],
+    );
     let with = |((name, link, quirks), transfer)| (name, link, quirks, transfer);
     let mut all: Vec<_> = crate::support::conditions().into_iter().zip(transfers).map(with).collect();
     all.push(("window of 1 byte", Link::new().window(1), Quirks::default(), 3_001));

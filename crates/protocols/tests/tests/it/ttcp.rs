@@ -2,7 +2,7 @@
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
 use crate::support::run::{MS, Told, address, call_with, client_ip, network, portions, serve_with, told};
-use crate::support::{combinations, conditions, ran};
+use crate::support::{combinations, conditions, ran, sized};
 use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use common::one_sided::{Answers, Calls};
 use metrics::{Group, Mono, SECOND};
@@ -35,7 +35,7 @@ fn pair(phase: &Phase) -> Pair {
 #[test]
 fn every_byte_arrives_over_every_path() {
     let conditions = conditions();
-    let sizes = [(1, 1), (1, 5), (20, 512), (7, 8_191), (2, 65_536)];
+    let sizes = [(1, 1), (1, 5), (20, 512), (sized(3, 7), 8_191), (2, sized(16_384, 65_536))];
     for [condition, size, verify] in combinations([conditions.len(), sizes.len(), 2]) {
         let ((name, link, quirks), (buffers, length)) = (conditions[condition].clone(), sizes[size]);
         let verify = [Verify::Connection, Verify::None][verify];
