@@ -138,7 +138,8 @@ fn check(terms: &BulkTerms, end: &BulkEnded) {
 #[test]
 fn a_lost_answer_to_a_hello_does_not_make_a_server_old() {
     for seed in 1..=20 {
-        let asked = BulkTerms { time_s: 1, bidir: true, streams: 1 + (seed % 2) as u32, ..udp() };
+        let streams = 1 + (seed % 2) as u32;
+        let asked = BulkTerms { time_s: 1, bidir: true, streams, rate: 100_000, ..udp() };
         let (mut net, _, client) = one(seed, server_plan(), client_plan(asked));
         net.datagram_links(Link::new().delay(MS), Link::new().delay(MS).loss(0.2));
         net.run();
@@ -372,7 +373,7 @@ fn a_hello_that_comes_again_is_no_datagram() {
     // Half of the answers are lost, and nothing else.
     let mut completed = 0;
     for seed in 0..12 {
-        let plan = client_plan(BulkTerms { time_s: 1, streams: 2, ..udp() });
+        let plan = client_plan(BulkTerms { time_s: 1, streams: 2, rate: 100_000, ..udp() });
         let (mut net, _, client) = one(seed, server_plan(), plan);
         net.datagram_links(Link::new().delay(MS), Link::new().delay(MS).loss(0.5));
         net.run();
