@@ -100,9 +100,14 @@ fn complete(net: &Network, client: Host) -> (Told, BulkEnded) {
     (told, ended.into_iter().next().unwrap())
 }
 
+/// A test of one second.
+fn short(terms: BulkTerms) -> BulkTerms {
+    BulkTerms { time_s: 1, ..terms }
+}
+
 fn modes() -> Vec<BulkTerms> {
     let mut modes = vec![];
-    for base in [terms(), udp()] {
+    for base in [terms(), udp()].map(short) {
         modes.push(base.clone());
         modes.push(BulkTerms { reverse: true, streams: 3, ..base.clone() });
         modes.push(BulkTerms { bidir: true, streams: 2, ..base.clone() });
@@ -236,13 +241,12 @@ fn calls_of_any_length_end_with_a_whole_block() {
 fn every_mode_where_nothing_goes_as_planned() {
     for (seed, quirks) in (0..).zip([Quirks::one_byte_reads(), Quirks::tiny_sends(), Quirks::rough()]) {
         for terms in modes() {
-            // One byte at a time.
+            // Slow enough for one byte at a time.
             let slow = BulkTerms {
                 rate: 25_000,
                 block: terms.block.min(1_000),
                 bytes: terms.bytes.min(3_000),
                 blocks: terms.blocks.min(6),
-                time_s: terms.time_s.min(1),
                 ..terms
             };
             let (mut net, server, client) = one(seed, server_plan(), client_plan(slow.clone()));
@@ -299,7 +303,6 @@ fn many_clients_at_once() {
 
 #[test]
 fn whoever_vanishes_leaves_nothing_behind() {
-    let short = |terms: BulkTerms| BulkTerms { time_s: 1, ..terms };
     for terms in [terms(), BulkTerms { reverse: true, ..terms() }, udp(), BulkTerms { bidir: true, ..udp() }]
         .map(short)
     {
