@@ -77,8 +77,6 @@ fn iterations_and_totals_are_exact() {
         (Pattern::PushPull { push: 1_000, pull: 700 }, Shutdown::Graceful),
     ] {
         for workers in [1, 2, 3] {
-            let mut net = network(3);
-            let server = serve(&mut net, server_plan());
             let phase = Phase {
                 pattern,
                 shutdown,
@@ -88,11 +86,8 @@ fn iterations_and_totals_are_exact() {
                 duration_ns: None,
                 ..small()
             };
-            let mut plan = client_plan(&phase);
-            plan.workers = workers;
-            let client = join(&mut net, 0, plan);
-            net.run();
-            let it = told(&net, client);
+            let plan = native::ClientPlan { workers, ..client_plan(&phase) };
+            let it = outcome(&mut network(3), server_plan(), plan);
             let (up, down) = pattern.split(20_001);
             assert_eq!(it.status(), Status::Complete, "{it:#?}");
             let (local, remote) = (it.local(), &it.remote[0]);
@@ -104,11 +99,8 @@ fn iterations_and_totals_are_exact() {
             assert_eq!((local.traffic.tx_bytes, local.traffic.rx_bytes), (35 * up, 35 * down), "{it:#?}");
             assert_eq!((remote.traffic.rx_bytes, remote.traffic.tx_bytes), (35 * up, 35 * down), "{it:#?}");
             it.assert_intervals(true);
-            let _ = server;
         }
     }
-    let mut net = network(4);
-    serve(&mut net, server_plan());
     let phase = Phase {
         connections: 7,
         transfer: 10_000,
@@ -116,21 +108,14 @@ fn iterations_and_totals_are_exact() {
         duration_ns: None,
         ..small()
     };
-    let client = join(&mut net, 0, client_plan(&phase));
-    net.run();
-    let it = told(&net, client);
-    assert_eq!(
-        (it.local().traffic.tx_bytes, it.remote[0].traffic.rx_bytes),
-        (1_234_567, 1_234_567),
-        "{it:#?}"
-    );
+    let it = outcome(&mut network(4), server_plan(), client_plan(&phase));
+    let moved = (it.local().traffic.tx_bytes, it.remote[0].traffic.rx_bytes);
+    assert_eq!(moved, (1_234_567, 1_234_567), "{it:#?}");
     assert_eq!(it.local().network_errors, 0);
 }
 
 #[test]
 fn connects_by_the_thousand() {
-    let mut net = network(5);
-    serve(&mut net, server_plan());
     let phase = Phase {
         kind: Kind::Connect,
         transfer: 1,
@@ -139,9 +124,7 @@ fn connects_by_the_thousand() {
         connections: 50,
         ..small()
     };
-    let client = join(&mut net, 0, client_plan(&phase));
-    net.run();
-    let it = told(&net, client);
+    let it = outcome(&mut network(5), server_plan(), client_plan(&phase));
     assert_eq!(it.status(), Status::Complete);
     let local = it.local();
     assert!(local.completed.abs_diff(3_000) < 10, "{local:#?}");
@@ -163,20 +146,15 @@ fn held(hold_ns: u64) -> Phase {
 
 #[test]
 fn held_connections_are_open_together_for_longer_than_a_stall() {
-    let mut net = network(5);
-    serve(&mut net, server_plan());
     let phase = Phase { connections: 50, connect_rate: Some(40.0), stall_ns: SECOND, ..held(30 * SECOND) };
-    let began = net.now;
-    let client = join(&mut net, 0, client_plan(&phase));
-    net.run();
-    let it = told(&net, client);
+    let it = outcome(&mut network(5), server_plan(), client_plan(&phase));
     assert_eq!(it.status(), Status::Complete, "{it:#?}");
     for totals in [it.local(), &it.remote[0]] {
         assert_eq!((totals.opened, totals.completed, totals.peak), (50, 50, 50), "{totals:#?}");
         assert_eq!(totals.errors(), 0, "{totals:#?}");
     }
     assert_eq!(it.remote[0].traffic.rx_bytes, 50 * 64, "the receiver has compared them");
-    let took = it.end.as_ref().unwrap().0.since(began);
+    let took = it.end.as_ref().unwrap().0.since(START);
     // 50 connections at 40 a second, the interval in which the last was opened, and the 30 s.
     assert!((31 * SECOND..34 * SECOND).contains(&took), "{took}");
 }
@@ -186,15 +164,11 @@ fn connections_to_be_held_are_connecting_until_they_are_answered() {
     let mut net = Network::new(5);
     let link = Link::new().delay(50 * MS);
     net.links(link.clone(), link);
-    serve(&mut net, server_plan());
     let phase = Phase { connections: 100, throttle: 10, interval_ns: SECOND / 10, ..held(SECOND) };
-    let began = net.now;
-    let client = join(&mut net, 0, client_plan(&phase));
-    net.run();
-    let it = told(&net, client);
+    let it = outcome(&mut net, server_plan(), client_plan(&phase));
     assert_eq!((it.local().opened, it.local().completed), (100, 100), "{:?}", it.local().causes);
     // Ten at a time, each of which takes the kernel's round trip and that of its payload.
-    let took = it.end.as_ref().unwrap().0.since(began);
+    let took = it.end.as_ref().unwrap().0.since(START);
     assert!(took >= 10 * 2 * 100 * MS + SECOND, "{took}");
 }
 
@@ -203,12 +177,9 @@ fn thousands_of_connections_wait_for_no_others_to_be_opened() {
     let mut net = Network::new(5);
     let link = Link::new().delay(MS / 10);
     net.links(link.clone(), link);
-    serve(&mut net, server_plan());
     // All of them take a worker much longer than one may stand still.
     let phase = Phase { connections: 6_000, stall_ns: 20 * MS, interval_ns: SECOND / 10, ..held(SECOND) };
-    let client = join(&mut net, 0, client_plan(&phase));
-    net.run();
-    let it = told(&net, client);
+    let it = outcome(&mut net, server_plan(), client_plan(&phase));
     for totals in [it.local(), &it.remote[0]] {
         assert_eq!((totals.opened, totals.completed), (6_000, 6_000), "{:?}", totals.causes);
     }
@@ -259,13 +230,10 @@ fn only_without_a_path_between_them_are_buffers_chosen_for_one_host() {
         let link = Link::new().delay(delay).rate(10_000_000);
         net.links(link.clone(), link);
         let [local, remote] = boots.map(str::to_owned);
-        serve(&mut net, native::ServerPlan { clock_id: remote, ..server_plan() });
-        let plan = client_plan(&small());
+        let server = native::ServerPlan { clock_id: remote, ..server_plan() };
         let same_host = Some(native::SameHost { sndbuf: 98_304, rcvbuf: None });
-        let plan = native::ClientPlan { clock_id: local, same_host, ..plan };
-        let client = join(&mut net, 0, plan);
-        net.run();
-        let told = told(&net, client);
+        let client = native::ClientPlan { clock_id: local, same_host, ..client_plan(&small()) };
+        let told = outcome(&mut net, server, client);
         assert_eq!(told.status(), Status::Complete);
         let said = told.notices.iter().any(|notice| notice.contains("both ends are on one host"));
         assert_eq!(said, chosen, "{boots:?} {delay}: {told:#?}");

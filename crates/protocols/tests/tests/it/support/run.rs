@@ -115,6 +115,14 @@ pub(crate) fn serve(net: &mut Network, plan: ServerPlan) -> Host {
     net.serve(address(1), workers, Box::new(Server::new(plan, now)))
 }
 
+/// What a client's run against a server comes to, each with its plan.
+pub(crate) fn outcome(net: &mut Network, server: ServerPlan, client: ClientPlan) -> Told {
+    serve(net, server);
+    let client = join(net, 0, client);
+    net.run();
+    told(net, client)
+}
+
 /// Client number `n`.
 pub(crate) fn join(net: &mut Network, n: u32, mut plan: ClientPlan) -> Host {
     plan.config.run = Uuid::from_u128(u128::from(n) + 1);
