@@ -19,8 +19,9 @@ fn trace(seed: u64) -> u64 {
 
 #[test]
 fn a_seed_repeats_every_call_of_every_thread() {
-    assert_eq!(trace(1), trace(1));
-    assert_ne!(trace(1), trace(2));
+    let first = trace(1);
+    assert_eq!(first, trace(1));
+    assert_ne!(first, trace(2));
 }
 
 #[test]

@@ -340,8 +340,7 @@ pub(super) fn check_shares(seed: u64, defect: Option<Defect>) -> Result<(), Stri
 }
 
 /// All that is told in a scenario.
-pub(super) fn trace(seed: u64) -> Vec<String> {
-    let outcome = simulate(&mixed(seed), None);
-    let all = outcome.clients.iter().chain([&outcome.server]);
-    all.map(|&host| format!("{:?}", outcome.net.events(host))).collect()
+pub(super) fn trace(seed: u64) -> Vec<Vec<(Mono, Event)>> {
+    let Outcome { net, server, clients } = simulate(&mixed(seed), None);
+    clients.iter().chain([&server]).map(|&host| net.events(host).to_vec()).collect()
 }
