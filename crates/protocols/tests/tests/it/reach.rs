@@ -92,7 +92,8 @@ fn blocked_datagrams_end_a_run_soon_with_the_reason() {
 
 #[test]
 fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
-    for (name, mut phase) in questions() {
+    let losses = [(1, 0.9, 0.0), (2, 0.0, 0.9), (3, 0.9, 0.9)];
+    for (nth, (name, mut phase)) in questions().into_iter().enumerate() {
         if phase.kind == Kind::Delay {
             // It takes some hundred words to open a flow.
             (phase.duration_ns, phase.rate) = (Some(8 * SECOND), phase.rate.map(|rate| rate / 4));
@@ -102,7 +103,8 @@ fn a_path_that_loses_nine_in_ten_is_not_called_blocked() {
             ping.messages = ping.messages.map(|_| 1_000);
             phase.duration_ns = phase.duration_ns.map(|_| 20 * SECOND);
         }
-        for (seed, (up, down)) in (1..).zip([(0.9, 0.0), (0.0, 0.9), (0.9, 0.9)]) {
+        // One of the paths for each question in ./test, in turn.
+        for (seed, up, down) in losses.into_iter().skip(sized(nth % 3, 0)).step_by(sized(3, 1)) {
             let it = over(&phase, up, down, seed);
             let what = || format!("{name} {up} {down} {seed}: {it:#?}");
             assert!(!it.reason().contains("firewall") && it.status() != Status::Failed, "{}", what());
