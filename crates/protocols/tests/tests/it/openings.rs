@@ -129,7 +129,7 @@ fn datagram_pings() -> Phase {
 
 /// So many tries of each kind of attack; `bench/deep` has 10,000.
 fn tries() -> u64 {
-    (inputs() / 20).clamp(1, 10_000).into()
+    (inputs() / 40).clamp(1, 10_000).into()
 }
 
 /// All that is read on the path of a session with a key, and the secret itself without the handshake: nothing of it opens anything.

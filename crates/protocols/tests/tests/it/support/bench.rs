@@ -1,5 +1,6 @@
 //! Damaged inputs for decoders, and what a flow needs around it to be fed with them.
 
+use super::sized;
 use metrics::{Clock, Mono, Recorder};
 use std::collections::BTreeMap;
 use transport::{
@@ -14,7 +15,7 @@ pub(crate) fn inputs() -> u32 {
 
 /// So many handshakes of each kind of attack: each costs a millisecond in a `dev` build. `bench/deep` has 10,000.
 pub(crate) fn handshakes() -> u32 {
-    (inputs() / 100).clamp(1, 10_000)
+    sized(25, inputs() / 100).clamp(1, 10_000)
 }
 
 /// Damages `bytes` in one to four ways.
