@@ -157,7 +157,7 @@ fn handshakes_of_an_address_are_bounded_and_other_addresses_are_served() {
     };
     assert!(tried(1, 1, 7).0, "the right key");
     assert!(!tried(2, 1, 8).0, "a wrong one");
-    assert_eq!((3..1_000).filter(|&n| tried(n, 1, 7).0).count(), 510);
+    assert_eq!((3..600).filter(|&n| tried(n, 1, 7).0).count(), 510);
     assert!(tried(2_000, 2, 7).0, "another address");
     assert_eq!(tried(2_001, 2, 8).1, 2, "one line for each address");
 }
