@@ -11,6 +11,11 @@ const SIZE: u32 = 1_000;
 /// IPv4 and UDP.
 const HEADERS: f64 = 28.0;
 
+/// Trains of so many packets, with these gaps in turn, each so often, ns.
+fn train(packets: u32, waits_ns: &[u64], repeat: u32, every_ns: u64) -> Train {
+    Train { packets, waits_ns: waits_ns.to_vec(), repeat, every_ns, ..Train::default() }
+}
+
 fn phase(pattern: Pattern, train: Train) -> Phase {
     Phase {
         kind: Kind::Train,
@@ -88,13 +93,7 @@ impl Run {
 #[test]
 fn the_dispersion_rate_is_the_links() {
     for pattern in [Pattern::Push, Pattern::Pull] {
-        let train = Train {
-            packets: 50,
-            waits_ns: vec![0, 20_000, 200_000],
-            repeat: 6,
-            every_ns: 90 * MS,
-            ..Train::default()
-        };
+        let train = train(50, &[0, 20_000, 200_000], 6, 90 * MS);
         // 1000 bytes at 100 Mbit/s take 80 µs: the last setting is slower than that.
         let link = || Link::new().rate(100_000_000).delay(5 * MS);
         let run = run(&phase(pattern, train), link(), link(), 7);
@@ -115,10 +114,8 @@ fn the_dispersion_rate_is_the_links() {
             assert!([q.q1, q.median, q.q3].iter().all(|bps| (bps - on_ip).abs() < 1.0), "{q:?} {on_ip}");
         }
         assert_eq!(first.pair_bps.unwrap().n, 6 * 49);
-        assert_eq!(
-            report.settings.iter().map(|s| s.stretched).collect::<Vec<_>>(),
-            [Some(true), Some(true), Some(false)]
-        );
+        let stretched: Vec<_> = report.settings.iter().map(|setting| setting.stretched).collect();
+        assert_eq!(stretched, [Some(true), Some(true), Some(false)]);
         // Behind 49 others, which left a little earlier, the last packet of a train has waited the longest.
         let by_number = &first.by_number;
         let rise = by_number[49].mean_ns - by_number[0].mean_ns;
@@ -134,11 +131,9 @@ fn the_dispersion_rate_is_the_links() {
 #[test]
 fn what_a_card_stamped_is_told_and_its_clock_makes_delays_less_sure() {
     const EARLIER: u64 = 30_000;
-    let train = Train { packets: 20, repeat: 5, every_ns: 20 * MS, ..Train::default() };
-    let with = |card| {
-        let link = || Link::new().delay(5 * MS);
-        run_with(&phase(Pattern::Push, train.clone()), link(), link(), 7, card)
-    };
+    let phase = phase(Pattern::Push, train(20, &[0], 5, 20 * MS));
+    let link = || Link::new().delay(5 * MS);
+    let with = |card| run_with(&phase, link(), link(), 7, card);
     let (silent, right) = (with(Card::Silent), with(Card::Right(EARLIER)));
     let stamped = |run: &Run| {
         let report = &run.trains().report;
@@ -151,17 +146,14 @@ fn what_a_card_stamped_is_told_and_its_clock_makes_delays_less_sure() {
     assert_eq!(stamped(&with(Card::Wrong)), (100, 0));
 }
 
+fn bad() -> Link {
+    Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS)
+}
+
 #[test]
 fn the_records_of_loss_reordering_and_repetition_are_what_the_receiver_counted() {
     for (seed, pattern) in [(1, Pattern::Push), (2, Pattern::Pull)] {
-        let train = Train {
-            packets: 20,
-            waits_ns: vec![100_000, 200_000],
-            repeat: 40,
-            every_ns: 20 * MS,
-            ..Train::default()
-        };
-        let bad = || Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS);
+        let train = train(20, &[100_000, 200_000], 40, 20 * MS);
         let run = run(&phase(pattern, train), bad(), bad(), seed);
         let trains = run.trains();
         let counts = run.received(pattern == Pattern::Push).counts;
@@ -185,8 +177,7 @@ fn the_records_of_loss_reordering_and_repetition_are_what_the_receiver_counted()
 
 #[test]
 fn refused_packets_were_not_sent_and_are_not_lost() {
-    let train =
-        Train { packets: 20, waits_ns: vec![50_000], repeat: 50, every_ns: 10 * MS, ..Train::default() };
+    let train = train(20, &[50_000], 50, 10 * MS);
     let run = run(&phase(Pattern::Push, train), Link::new().refuse(0.05), Link::new(), 4);
     let setting = &run.trains().report.settings[0];
     assert_eq!(setting.sent + setting.unsent, 1_000);
@@ -201,8 +192,7 @@ fn refused_packets_were_not_sent_and_are_not_lost() {
 
 #[test]
 fn as_many_packets_as_may_be_are_all_remembered() {
-    let train =
-        Train { packets: 10_000, waits_ns: vec![1_000], repeat: 10, every_ns: 20 * MS, ..Train::default() };
+    let train = train(10_000, &[1_000], 10, 20 * MS);
     let run = run(&phase(Pattern::Push, train), Link::new().window(1 << 30), Link::new(), 5);
     let trains = run.trains();
     assert_eq!((trains.report.settings[0].received, trains.left_out), (100_000, 0));
@@ -215,8 +205,7 @@ fn echoing(train: Train) -> Phase {
 
 #[test]
 fn every_packet_is_returned_and_its_round_trip_is_the_links() {
-    let train =
-        Train { packets: 20, waits_ns: vec![0, 200_000], repeat: 5, every_ns: 40 * MS, ..Train::default() };
+    let train = train(20, &[0, 200_000], 5, 40 * MS);
     // 5 ms there, 3 ms back; 1000 bytes at 100 Mbit/s take 80 µs.
     let run = run(&echoing(train), Link::new().rate(100_000_000).delay(5 * MS), Link::new().delay(3 * MS), 8);
     let report = &run.trains().report;
@@ -240,19 +229,13 @@ fn every_packet_is_returned_and_its_round_trip_is_the_links() {
 #[test]
 fn what_is_lost_there_is_not_lost_back() {
     for seed in 1..=sized(2, 4) {
-        let train =
-            Train { packets: 20, waits_ns: vec![100_000], repeat: 50, every_ns: 20 * MS, ..Train::default() };
-        let bad = || Link::new().loss(0.03).duplicate(0.02).reorder(0.02).delay(2 * MS);
-        let run = run(&echoing(train), bad(), bad(), seed);
+        let run = run(&echoing(train(20, &[100_000], 50, 20 * MS)), bad(), bad(), seed);
         let (there, back) = (run.received(true).counts, run.received(false).counts);
         let echo = run.trains().report.settings[0].echo.clone().unwrap();
         assert_eq!(i64::try_from(echo.lost_there), Ok(there.lost), "{seed}");
         assert_eq!(i64::try_from(echo.lost_back), Ok(back.lost), "{seed}");
-        assert_eq!(
-            (echo.returned, echo.returned + echo.lost_back),
-            (back.received, there.received),
-            "{seed}"
-        );
+        let reached = echo.returned + echo.lost_back;
+        assert_eq!((echo.returned, reached), (back.received, there.received), "{seed}");
         assert!(there.lost > 10 && back.lost > 10 && back.duplicated > 10, "{there:?} {back:?}");
     }
 }
