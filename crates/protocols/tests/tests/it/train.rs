@@ -193,7 +193,12 @@ fn refused_packets_were_not_sent_and_are_not_lost() {
 #[test]
 fn as_many_packets_as_may_be_are_all_remembered() {
     let train = train(10_000, &[1_000], 10, 20 * MS);
-    let run = run(&phase(Pattern::Push, train), Link::new().window(1 << 30), Link::new(), 5);
+    let mut phase = phase(Pattern::Push, train.clone());
+    // Small ones: it is their number that counts.
+    let size = 160;
+    phase.rate = Some(train.mean_bps(size));
+    phase.probe = phase.probe.map(|probe| Probe { size, ..probe });
+    let run = run(&phase, Link::new().window(1 << 30), Link::new(), 5);
     let trains = run.trains();
     assert_eq!((trains.report.settings[0].received, trains.left_out), (100_000, 0));
     assert_eq!(run.packets().len(), 100_000);
