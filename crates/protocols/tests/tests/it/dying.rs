@@ -1,7 +1,7 @@
 //! Paths that die in mid-run: what was measured is kept, the run is partial, and the moment is told.
 
 use crate::reach::questions;
-use crate::support::run::{MS, Told, client_plan, join, serve, server_plan, told};
+use crate::support::run::{MS, Told, client_plan, join, outcome, serve, server_plan, told};
 use crate::support::sized;
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Probe, Range, Schedule, Status};
@@ -56,7 +56,7 @@ fn named(reason: &str) -> f64 {
     words.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("no instant: {reason}"))
 }
 
-/// When the run began, as it was told: seconds from then until the path died.
+/// Seconds from when the run began, as was told, until the path died.
 fn lived(net: &Network, client: sim::Host) -> f64 {
     let begun = net.events(client).iter().find_map(|(_, event)| match event {
         model::Event::Start { at } => Some(at.0),
@@ -141,10 +141,7 @@ fn a_path_that_recovers_or_only_loses_is_not_dead() {
         for (up, down) in losses.into_iter().skip(sized(nth % 2, 0)).step_by(sized(2, 1)) {
             let mut net = network();
             net.datagram_links(Link::new().delay(5 * MS).loss(up), Link::new().delay(5 * MS).loss(down));
-            serve(&mut net, server_plan());
-            let client = join(&mut net, 0, client_plan(&phase));
-            net.run();
-            let it = told(&net, client);
+            let it = outcome(&mut net, server_plan(), client_plan(&phase));
             assert!(!it.reason().contains("nothing"), "{name} {up} {down}: {}", it.reason());
             assert_ne!(it.status(), Status::Partial, "{name} {up} {down}");
         }

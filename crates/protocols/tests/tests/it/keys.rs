@@ -44,11 +44,7 @@ fn keyed(phase: &Phase, keys: &Keyring) -> native::ClientPlan {
 }
 
 fn ran(server: &Keyring, client: &Keyring, phase: &Phase) -> Told {
-    let mut net = network(5);
-    serve(&mut net, server_with(|config| config.keys = server.clone()));
-    let client = join(&mut net, 0, keyed(phase, client));
-    net.run();
-    told(&net, client)
+    outcome(&mut network(5), server_with(|config| config.keys = server.clone()), keyed(phase, client))
 }
 
 #[test]
@@ -118,13 +114,10 @@ fn a_key_opens_what_it_is_for() {
     assert_eq!(changes, [("2 s", "limit of your key"), ("200000 bit/s", "limit of your key")]);
     assert!(it.local().traffic.tx_bytes.abs_diff(200_000) < 20_000, "{:?}", it.local().traffic);
     // To end the server is a right, too.
-    let mut net = network(6);
-    serve(&mut net, server_with(|config| config.keys = with(pinging)));
     let mut plan = keyed(&small(), &one("a", 1));
     plan.config.options = stopping(None);
-    let client = join(&mut net, 0, plan);
-    net.run();
-    assert!(told(&net, client).reason().contains("is not for stop"), "{}", told(&net, client).reason());
+    let it = outcome(&mut network(6), server_with(|config| config.keys = with(pinging)), plan);
+    assert!(it.reason().contains("is not for stop"), "{}", it.reason());
 }
 
 #[test]

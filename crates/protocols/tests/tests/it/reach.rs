@@ -1,7 +1,7 @@
 //! Whether datagrams get through is known before a phase is proposed: a path that carries TCP and no UDP is told by name, one that
 //! loses most of its datagrams is not taken for it.
 
-use crate::support::run::{MS, Told, client_plan, join, serve, server_plan, told};
+use crate::support::run::{MS, Told, client_plan, join, outcome, serve, server_plan, told};
 use crate::support::sized;
 use metrics::SECOND;
 use model::load::{Load, Stage};
@@ -14,25 +14,20 @@ const LOST: f64 = 1.0;
 
 /// What sends datagrams, by name.
 pub(crate) fn questions() -> Vec<(&'static str, Phase)> {
-    let probe = Probe { size: 160, lead_ns: 500 * MS, late_ns: 400 * MS, ..Probe::default() };
-    let delay = |pattern| Phase {
-        kind: Kind::Delay,
-        pattern,
-        connections: 1,
-        duration_ns: Some(SECOND),
-        rate: Some(100 * 160 * 8),
-        probe: Some(probe),
-        ..Phase::default()
-    };
+    let one = Phase { connections: 1, ..Phase::default() };
+    let probe = Some(Probe { size: 160, lead_ns: 500 * MS, late_ns: 400 * MS, ..Probe::default() });
+    let (rate, duration_ns) = (Some(100 * 160 * 8), Some(SECOND));
+    let delay = |pattern| Phase { kind: Kind::Delay, pattern, duration_ns, rate, probe, ..one.clone() };
     let media = Media::new(1_000_000, 50, 2, 1, 1_400).unwrap();
+    let frames = Some(Probe { size: media.datagram, ..Probe::default() });
+    let media = Some(media);
     let stream = |pattern| Phase {
         kind: Kind::Stream,
         pattern,
-        connections: 1,
         duration_ns: None,
-        media: Some(media),
-        probe: Some(Probe { size: media.datagram, ..Probe::default() }),
-        ..Phase::default()
+        media,
+        probe: frames,
+        ..one.clone()
     };
     let schedule = Schedule::Fixed { gap_ns: 10 * MS };
     let ping = Ping { transport: Transport::Udp, messages: Some(100), schedule, ..Ping::default() };
@@ -44,9 +39,8 @@ pub(crate) fn questions() -> Vec<(&'static str, Phase)> {
         train: Some(train),
         ..delay(Pattern::Push)
     };
-    let ping =
-        Phase { kind: Kind::Ping, ping: Some(ping), connections: 1, iterations: Some(1), ..Phase::default() };
-    let filler = Phase { duration_ns: Some(SECOND), ..Phase::default() };
+    let ping = Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..one.clone() };
+    let filler = Phase { duration_ns, ..Phase::default() };
     let [trips, beside] = Load { filler, ramp_ns: SECOND, rate: 50.0, seed: 1 }.probes(Stage::Idle);
     vec![
         ("delay", delay(Pattern::Push)),
@@ -67,10 +61,7 @@ fn over(phase: &Phase, up: f64, down: f64, seed: u64) -> Told {
     let link = Link::new().delay(5 * MS);
     net.links(link.clone(), link.clone());
     net.datagram_links(link.clone().loss(up), link.loss(down));
-    serve(&mut net, server_plan());
-    let client = join(&mut net, 0, client_plan(phase));
-    net.run();
-    told(&net, client)
+    outcome(&mut net, server_plan(), client_plan(phase))
 }
 
 #[test]
@@ -172,10 +163,7 @@ fn a_run_whose_messages_all_were_lost_has_failed() {
     net.links(link.clone(), link.clone());
     // The answers to the hello and to the opening arrive, 80 bytes each, and nothing behind them.
     net.datagram_links(link.clone(), link.cut(At::Byte(100), Cut::Silence));
-    serve(&mut net, server_plan());
-    let client = join(&mut net, 0, client_plan(&phase));
-    net.run();
-    let it = told(&net, client);
+    let it = outcome(&mut net, server_plan(), client_plan(&phase));
     let (sent, came) = moved(&it);
     assert!(sent > 0 && came == 0, "{it:#?}");
     assert_eq!(it.status(), Status::Failed, "{it:#?}");
