@@ -13,7 +13,7 @@ use super::world::{Parked, World};
 use engine::{Control, Interrupt, Member, Setup};
 use metrics::Mono;
 use model::Event;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -319,12 +319,10 @@ impl Network {
 
     /// Whether every machine that has joined is done.
     fn is_over(&self) -> bool {
-        let mut joined = self.machines.iter().filter(|machine| machine.port.is_none() && machine.alive);
+        let joined = self.machines.iter().filter(|machine| machine.port.is_none() && machine.alive);
+        let joined: BTreeSet<usize> = joined.map(|machine| machine.sim.process).collect();
         let world = lock(&self.world);
-        joined.all(|machine| {
-            let mut ours = world.threads.iter().filter(|thread| thread.process == machine.sim.process);
-            ours.all(|thread| thread.parked == Parked::Done)
-        })
+        world.threads.iter().all(|thread| thread.parked == Parked::Done || !joined.contains(&thread.process))
     }
 
     /// Lets the next thing happen, by `limit`; false when there is none.
