@@ -128,6 +128,8 @@ pub(super) struct World {
     pub(super) ended: usize,
     pub(super) current: Option<usize>,
     pub(super) hosts: Vec<Host>,
+    /// Hosts by address.
+    addresses: BTreeMap<IpAddr, usize>,
     pub(super) processes: usize,
     pub(super) loads: BTreeMap<usize, Loads>,
     /// Messages that the threads of each process have sent each other.
@@ -178,6 +180,7 @@ impl World {
             ended: 0,
             current: None,
             hosts: Vec::new(),
+            addresses: BTreeMap::new(),
             processes: 0,
             loads: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -207,12 +210,13 @@ impl World {
         self.find(ip).unwrap_or_else(|| {
             let (quirks, next_port) = (Quirks::default(), 40_000);
             self.hosts.push(Host { ip, quirks, plugged: true, next_port, sockets: 0 });
+            self.addresses.insert(ip, self.hosts.len() - 1);
             self.hosts.len() - 1
         })
     }
 
     pub(super) fn find(&self, ip: IpAddr) -> Option<usize> {
-        self.hosts.iter().position(|host| host.ip == ip)
+        self.addresses.get(&ip).copied()
     }
 
     // Time ------------------------------------------------------------------------------------------------------------
