@@ -91,15 +91,17 @@ impl Lane {
             self.fate.lost += 1;
             return;
         }
-        let whole = bytes.clone();
+        let mut damaged = false;
         for &(at, bits) in self.link.flips.iter().filter(|f| (from..self.offered).contains(&f.0)) {
             bytes[(at - from) as usize] ^= bits;
+            damaged |= bits != 0;
         }
         if chance(&mut self.rng, self.link.corrupt) && !bytes.is_empty() {
             let at = self.rng.between(0, bytes.len() as u64 - 1) as usize;
             bytes[at] ^= 1 << self.rng.between(0, 7);
+            damaged = true;
         }
-        self.fate.damaged += u64::from(bytes != whole);
+        self.fate.damaged += u64::from(damaged);
         let jitter = if self.link.jitter > 0 { self.rng.between(0, self.link.jitter) } else { 0 };
         let mut arrives = self.free.plus(self.link.delay + jitter);
         if chance(&mut self.rng, self.link.reorder) {
