@@ -148,6 +148,4 @@ impl Acceptor for SingleFlow {
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         lock(&self.flow.0).ended = Some((cx.now, how.clone()));
     }
-
-    fn stop(&mut self) {}
 }

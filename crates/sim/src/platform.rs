@@ -24,6 +24,11 @@ impl Sim {
     pub(super) fn with<T>(&self, what: impl FnOnce(&mut World) -> T) -> T {
         what(&mut lock(&self.world))
     }
+
+    /// The socket with this number, of this process.
+    pub(super) fn socket(&self, id: u64) -> Socket {
+        Socket { sim: self.clone(), id }
+    }
 }
 
 /// A panic is a failed test: what was locked then is looked at by destructors alone.
@@ -77,15 +82,16 @@ impl Platform for Sim {
     }
 
     fn connect(&self, to: &Target, settings: &SocketSettings) -> Result<(Socket, bool), Fault> {
-        self.connect_to(to, settings)
+        let (id, up) = self.with(|world| world.connect(self.host, to, settings))?;
+        Ok((self.socket(id), up))
     }
 
     fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Socket, Fault> {
-        self.udp_to(to, settings)
+        self.with(|world| world.connect_udp(self.host, to, settings)).map(|id| self.socket(id))
     }
 
     fn udp_beside(&self, _: &Socket, path: &Path, settings: &SocketSettings) -> Result<Socket, Fault> {
-        self.udp_for(path, settings)
+        self.with(|world| world.udp_beside(self.host, path, settings)).map(|id| self.socket(id))
     }
 
     fn pin(&self, _: usize) -> io::Result<()> {

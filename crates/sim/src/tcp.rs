@@ -57,7 +57,7 @@ impl World {
         Err(Fault { deed: Deed::Bind, errno: NOT_AVAILABLE })
     }
 
-    fn connect(
+    pub(super) fn connect(
         &mut self,
         host: usize,
         target: &Target,
@@ -374,17 +374,11 @@ impl World {
 }
 
 impl Sim {
-    pub(super) fn connect_to(&self, to: &Target, settings: &SocketSettings) -> Result<(Socket, bool), Fault> {
-        let (id, up) = self.with(|world| world.connect(self.host, to, settings))?;
-        Ok((Socket { sim: self.clone(), id }, up))
-    }
-
     /// A connection to another process of this host.
     pub(super) fn pair(&self, other: &Sim) -> (Socket, Socket) {
-        let ends =
-            self.with(|world| world.pair(self.host)).expect("the simulated system has descriptors left");
-        let [ours, theirs] = ends;
-        (Socket { sim: self.clone(), id: ours }, Socket { sim: other.clone(), id: theirs })
+        let ends = self.with(|world| world.pair(self.host));
+        let [ours, theirs] = ends.expect("the simulated system has descriptors left");
+        (self.socket(ours), other.socket(theirs))
     }
 
     /// A listener on a port of this host, which several share.
@@ -407,14 +401,14 @@ impl Sim {
         settings: &SocketSettings,
     ) -> Result<(Socket, SocketAddr), Fault> {
         let (id, at) = self.with(|world| world.listen(self.host, at, share, settings))?;
-        Ok((Socket { sim: self.clone(), id }, at))
+        Ok((self.socket(id), at))
     }
 }
 
 impl ListenerSocket<Sim> for Socket {
     fn accept(&self) -> Result<Option<(Socket, Path)>, Fault> {
         let accepted = self.sim.with(|world| world.accept(self.id))?;
-        Ok(accepted.map(|(id, path)| (Socket { sim: self.sim.clone(), id }, path)))
+        Ok(accepted.map(|(id, path)| (self.sim.socket(id), path)))
     }
 }
 

@@ -99,7 +99,12 @@ impl World {
         Ok(id)
     }
 
-    fn connect_udp(&mut self, host: usize, target: &Target, settings: &SocketSettings) -> Result<u64, Fault> {
+    pub(super) fn connect_udp(
+        &mut self,
+        host: usize,
+        target: &Target,
+        settings: &SocketSettings,
+    ) -> Result<u64, Fault> {
         self.charge(Call::Connect, 0);
         target.from.map_or(Ok(()), |from| self.owns(host, from))?;
         let local = self.address(host, target.from);
@@ -112,7 +117,12 @@ impl World {
     }
 
     /// The kernel may give the new socket other peers' datagrams between the two calls; their source tells them apart later.
-    fn udp_beside(&mut self, host: usize, path: &Path, settings: &SocketSettings) -> Result<u64, Fault> {
+    pub(super) fn udp_beside(
+        &mut self,
+        host: usize,
+        path: &Path,
+        settings: &SocketSettings,
+    ) -> Result<u64, Fault> {
         let from = self.charge(Call::Open, 0);
         let until = self.charge(Call::Connect, 0);
         self.may_share(self.bound.get(&(host, path.local.port())), true)?;
@@ -351,21 +361,9 @@ impl Sim {
         share: bool,
         settings: &SocketSettings,
     ) -> Result<(Socket, SocketAddr), Fault> {
-        let socket = self.socket(|world| world.bind_udp(self.host, at, share, settings))?;
+        let socket = self.socket(self.with(|world| world.bind_udp(self.host, at, share, settings))?);
         let at = DatagramSocket::local(&socket)?;
         Ok((socket, at))
-    }
-
-    pub(super) fn udp_to(&self, to: &Target, settings: &SocketSettings) -> Result<Socket, Fault> {
-        self.socket(|world| world.connect_udp(self.host, to, settings))
-    }
-
-    pub(super) fn udp_for(&self, path: &Path, settings: &SocketSettings) -> Result<Socket, Fault> {
-        self.socket(|world| world.udp_beside(self.host, path, settings))
-    }
-
-    fn socket(&self, open: impl FnOnce(&mut World) -> Result<u64, Fault>) -> Result<Socket, Fault> {
-        Ok(Socket { sim: self.clone(), id: self.with(open)? })
     }
 }
 
