@@ -133,6 +133,21 @@ fn server(sim: &Sim, mut then: impl FnMut(&Sim, &Socket, &[Ready]) -> Park + Sen
     });
 }
 
+/// Connects, and hands the connection to `then` with all that happens at it.
+fn client(sim: &Sim, mut then: impl FnMut(&Sim, &Socket, &[Ready]) -> Park + Send + 'static) {
+    let here = sim.clone();
+    let mut socket = None;
+    spawn(sim, move |reactor, ready| {
+        let Some(open) = &socket else {
+            let fresh = connect(&here);
+            fresh.watch(reactor, 1, Trigger::Edges).unwrap();
+            socket = Some(fresh);
+            return Park::Wait(None);
+        };
+        then(&here, open, ready)
+    });
+}
+
 #[test]
 fn a_connection_takes_a_round_trip_and_is_refused_where_none_listens() {
     for (listens, reached) in [(true, true), (false, true), (true, false)] {
@@ -187,17 +202,10 @@ fn a_short_read_and_a_short_send_are_followed_by_an_edge() {
         Came::Nothing => Park::Wait(None),
         _ => Park::Done,
     });
-    let here = one.clone();
-    let (mut socket, mut sent) = (None, 0);
-    spawn(&one, move |reactor, ready| {
-        let Some(open) = &socket else {
-            let fresh = connect(&here);
-            fresh.watch(reactor, 1, Trigger::Edges).unwrap();
-            socket = Some(fresh);
-            return Park::Wait(None);
-        };
+    let mut sent = 0;
+    client(&one, move |sim, socket, ready| {
         if ready.iter().any(|ready| ready.writable) {
-            sent += send(&here, open, &vec![b'x'; 1_000 - sent]).bytes;
+            sent += send(sim, socket, &vec![b'x'; 1_000 - sent]).bytes;
         }
         if sent == 1_000 { Park::Done } else { Park::Wait(None) }
     });
@@ -367,19 +375,11 @@ fn a_killed_process_leaves_its_connections_to_its_kernel() {
     let log = Log::new();
     let told = log.clone();
     server(&other, |_, _, _| Park::Wait(None));
-    let here = one.clone();
-    let mut socket = None;
-    spawn(&one, move |reactor, ready| {
-        let Some(open) = &socket else {
-            let fresh = connect(&here);
-            fresh.watch(reactor, 1, Trigger::Edges).unwrap();
-            socket = Some(fresh);
-            return Park::Wait(None);
-        };
+    client(&one, move |sim, socket, ready| {
         if !ready.iter().any(|ready| ready.hangup) {
             return Park::Wait(None);
         }
-        told.add(recv(&here, open, 1));
+        told.add(recv(sim, socket, 1));
         Park::Done
     });
     one.run(START.plus(10 * MS));
