@@ -14,7 +14,7 @@ use native::{
     Preamble, Purpose, answer_hello, encode, guess, hello, is_answer, is_ours,
 };
 use std::sync::Arc;
-use transport::{Acceptor, Arena, Context, Flow, FlowEvent, Path, Rng, Transmit};
+use transport::{Acceptor, Arena, FlowEvent, Rng, Transmit};
 use uuid::Uuid;
 
 fn fnv1a<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> [u8; 4] {
@@ -258,9 +258,7 @@ fn talk(rng: &mut Rng, params: &Params, from_client: bool, transfer: u64) -> Vec
 
 #[test]
 fn data_connections() {
-    let mut bench = Bench::new(5);
-    let mut rng = Rng::new(6);
-    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let (mut bench, mut rng) = (Bench::new(5), Rng::new(6));
     let mut content = 0;
     for _ in 0..inputs() {
         let params = params(&mut rng);
@@ -275,23 +273,16 @@ fn data_connections() {
         if rng.next() & 1 == 0 {
             mutate(&mut rng, &mut bytes);
         }
-        let now = bench.now;
-        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
-        flow.on_event(&mut Context::new(now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
-        content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
-        let row = flow.id().row.unwrap();
-        let (counts, _) = bench.rec.life(row);
+        let (fed, counts) = bench.live(&mut flow, &bytes, last_news(&mut rng));
+        content += u32::from(fed);
         assert!(counts.rx_bytes <= transfer && counts.tx_bytes <= transfer);
-        bench.rec.close(row);
     }
     assert!(content > inputs() / 20 && content < inputs() / 20 * 19, "{content}");
 }
 
 #[test]
 fn greeters() {
-    let mut bench = Bench::new(7);
-    let mut rng = Rng::new(8);
-    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let (mut bench, mut rng, path) = (Bench::new(7), Rng::new(8), Bench::path());
     let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
     let phase = phase(Pattern::Duplex, 300);
     let params = Arc::new(Params::of(&phase, Group(1)));
@@ -315,10 +306,7 @@ fn greeters() {
         if rng.between(0, 2) > 0 {
             mutate(&mut rng, &mut bytes);
         }
-        let now = bench.now;
-        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
-        let flow = listener.accept(&mut Context::new(now, clock, chance, rec, outbox), &path);
-        let mut flow = flow.expect("no place is lost");
+        let mut flow = listener.accept(&mut bench.cx(), &path).expect("no place is lost");
         let what = match rng.between(0, 3) {
             0 => FlowEvent::Up(path),
             _ => last_news(&mut rng),

@@ -8,7 +8,7 @@ use ctstraffic::{Connection, Receiver};
 use metrics::Group;
 use model::{Kind, Media, Pattern, Phase, Range, Verify};
 use std::sync::Arc;
-use transport::{Arena, Context, End, Flow, FlowEvent, Path, Received, Rng, Sent, Transmit, When};
+use transport::{Arena, End, Flow, FlowEvent, Received, Rng, Sent, Transmit, When};
 use uuid::Uuid;
 
 fn params(rng: &mut Rng, transfer: u64) -> Arc<Params> {
@@ -35,9 +35,7 @@ fn talk(params: &Params, from_client: bool, transfer: u64) -> Vec<u8> {
 
 #[test]
 fn both_ends() {
-    let mut bench = Bench::new(15);
-    let mut rng = Rng::new(16);
-    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let (mut bench, mut rng) = (Bench::new(15), Rng::new(16));
     let mut content = 0;
     for n in 0..2 * inputs() {
         let transfer = rng.between(1, 300);
@@ -52,16 +50,11 @@ fn both_ends() {
         if rng.next() & 1 == 0 {
             mutate(&mut rng, &mut bytes);
         }
-        let now = bench.now;
-        let Bench { rec, rng: chance, clock, outbox, .. } = &mut bench;
-        flow.on_event(&mut Context::new(now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
-        content += u32::from(bench.feed(&mut flow, &bytes, last_news(&mut rng)));
-        let row = flow.id().row.unwrap();
-        let (counts, _) = bench.rec.life(row);
+        let (fed, counts) = bench.live(&mut flow, &bytes, last_news(&mut rng));
+        content += u32::from(fed);
         let (up, down) = params.pattern.split(transfer);
         let (tx, rx) = if is_client { (up, down) } else { (down, up) };
         assert!(counts.rx_bytes <= rx && counts.tx_bytes <= tx, "{counts:?} of {tx} and {rx}");
-        bench.rec.close(row);
     }
     assert!(content > inputs() / 5 && content < 2 * inputs() - inputs() / 5, "{content}");
 }
@@ -114,9 +107,7 @@ fn datagrams() {
 
 #[test]
 fn receivers() {
-    let mut bench = Bench::new(19);
-    let mut rng = Rng::new(20);
-    let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
+    let (mut bench, mut rng) = (Bench::new(19), Rng::new(20));
     let media = Media {
         rate_bps: 8_000,
         frame_rate: 1_000,
@@ -131,12 +122,11 @@ fn receivers() {
         let verify = [Verify::Data, Verify::Connection][rng.between(0, 1) as usize];
         let phase = Phase { kind: Kind::Stream, media: Some(media), verify, ..Phase::default() };
         let mut flow = Receiver::new(Arc::new(Params::of(&phase, Group(1))), media, 0, true);
-        let Bench { rec, rng: chance, clock, outbox, now, .. } = &mut bench;
-        flow.on_event(&mut Context::new(*now, clock, chance, rec, outbox), FlowEvent::Up(path)).unwrap();
+        flow.on_event(&mut bench.cx(), FlowEvent::Up(Bench::path())).unwrap();
         for _ in 0..200 {
             tried += 1;
-            *now = now.plus(rng.between(0, 1_000_000));
-            let mut cx = Context::new(*now, clock, chance, rec, outbox);
+            bench.now = bench.now.plus(rng.between(0, 1_000_000));
+            let mut cx = bench.cx();
             let want = flow.interest();
             if matches!(want.end, Some(End::Done { .. })) {
                 break;
@@ -153,11 +143,8 @@ fn receivers() {
             }
             let got = Received::stream(&bytes, cx.now);
             let taken = flow.on_received(&mut cx, &got, &mut Transmit::new(&mut Arena::new(0), 0));
-            let woken = flow
-                .interest()
-                .wake
-                .filter(|at| *at <= cx.now)
-                .map_or(Ok(()), |_| flow.on_event(&mut cx, FlowEvent::Wake));
+            let due = flow.interest().wake.is_some_and(|at| at <= cx.now);
+            let woken = if due { flow.on_event(&mut cx, FlowEvent::Wake) } else { Ok(()) };
             if taken.is_err() || woken.is_err() {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Damaged inputs for decoders, and what a flow needs around it to be fed with them.
 
 use super::sized;
-use metrics::{Clock, Mono, Recorder};
+use metrics::{Clock, Counts, Mono, Recorder};
 use std::collections::BTreeMap;
 use transport::{
     Arena, Context, End, Flow, FlowEvent, Message, Path, Read, Received, Rng, Sent, Transmit, When,
@@ -67,6 +67,27 @@ impl Bench {
         }
     }
 
+    /// A path for flows that have none.
+    pub(crate) fn path() -> Path {
+        Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() }
+    }
+
+    /// What a flow may know of the world now.
+    pub(crate) fn cx(&mut self) -> Context<'_> {
+        let Bench { rec, rng, clock, outbox, now, .. } = self;
+        Context::new(*now, clock, rng, rec, outbox)
+    }
+
+    /// The whole life of a flow that has a row once its link is up: as `feed`, and what it has counted.
+    pub(crate) fn live(&mut self, flow: &mut dyn Flow, bytes: &[u8], event: FlowEvent) -> (bool, Counts) {
+        flow.on_event(&mut self.cx(), FlowEvent::Up(Bench::path())).unwrap();
+        let content = self.feed(flow, bytes, event);
+        let row = flow.id().row.unwrap();
+        let (counts, _) = self.rec.life(row);
+        self.rec.close(row);
+        (content, counts)
+    }
+
     /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
     /// with `news`. True when it was content until then.
     pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], event: FlowEvent) -> bool {
@@ -82,8 +103,7 @@ impl Bench {
             let mut cx = Context::new(*now, clock, rng, rec, outbox);
             if want.end == Some(End::Replace) {
                 let mut next = flow.successor().expect("a flow takes its place");
-                let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() };
-                next.on_event(&mut cx, FlowEvent::Up(path)).unwrap();
+                next.on_event(&mut cx, FlowEvent::Up(Bench::path())).unwrap();
                 let content = event.is_none_or(|event| self.feed(&mut *next, bytes, event));
                 if let Some(row) = next.id().row {
                     self.replaced += 1;
