@@ -27,6 +27,14 @@ pub(crate) fn hello() -> Message {
     driven::hello("0f".repeat(16))
 }
 
+/// A client at the address `n` that has proposed `phase`.
+fn proposed(server: &mut Driver, n: u32, phase: Phase) -> Link {
+    let link = arrive(server, n.into(), n);
+    server.say(link, &hello());
+    server.say(link, &propose(n.into(), phase));
+    link
+}
+
 pub(crate) fn propose(run: u128, phase: Phase) -> Message {
     Message::Propose { run: Uuid::from_u128(run), phase: Box::new(phase) }
 }
@@ -81,9 +89,7 @@ fn a_flood_of_messages_ends_the_link_that_sends_them() {
     }
     // One ping a second goes on for as long as it likes, in a session and behind it.
     let mut server = Driven::new(Server::new(server_plan(), START));
-    let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello());
-    server.say(link, &propose(1, small()));
+    let link = proposed(&mut server, 1, small());
     server.say(link, &Message::Start);
     for n in 0..10_000 {
         server.pass(SECOND);
@@ -106,25 +112,24 @@ fn what_comes_before_a_proposal_is_bounded() {
     }
     assert!((60_000..=66_000).contains(&sent), "{sent}");
     assert_eq!(refusal(&mut server, link).unwrap(), "too much was said before a proposal");
+    // Less before the hello.
     let other = arrive(&mut server, 2, 1);
     server.feed(Input::Bytes(other, &60_000u32.to_be_bytes()));
     server.feed(Input::Bytes(other, &[b' '; 9_000]));
-    assert_eq!(
-        refusal(&mut server, other).unwrap(),
-        "too much was said before a proposal",
-        "less before the hello"
-    );
+    assert_eq!(refusal(&mut server, other).unwrap(), "too much was said before a proposal", "no hello");
 }
 
 /// A key that was drawn: nothing has to be stretched.
-pub(crate) fn keyring(byte: u8) -> Keyring {
-    Keyring::of(
-        Psk::new(format!("{}{}", common::auth::DRAWN, format!("{byte:02x}").repeat(32)).as_bytes()).ok(),
-    )
+pub(crate) fn drawn(byte: u8) -> Psk {
+    Psk::new(format!("{}{}", common::auth::DRAWN, format!("{byte:02x}").repeat(32)).as_bytes()).unwrap()
 }
 
-/// A client's handshake with this key; what it says and hears from then on.
-fn shake(server: &mut Driver, link: Link, key: u8) -> Option<Frames> {
+pub(crate) fn keyring(byte: u8) -> Keyring {
+    Keyring::of(Some(drawn(byte)))
+}
+
+/// A client's handshake with this key: what it says and hears from then on, and the handshake's hash.
+pub(crate) fn shake(server: &mut Driver, link: Link, key: u8) -> Option<(Frames, Vec<u8>)> {
     let mut shake = Shake::client(Proof::Shared(&[key; 32]), &prologue(""), [9; 32])?;
     let data = shake.say()?;
     server.say(link, &Message::Noise { protocol: SHARED.to_owned(), key: String::new(), data });
@@ -133,9 +138,10 @@ fn shake(server: &mut Driver, link: Link, key: u8) -> Option<Frames> {
         _ => None,
     });
     shake.hear(&answer?)?;
+    let hash = shake.hash().to_vec();
     let mut frames = Frames::new(MAX_MESSAGE);
     frames.secure(shake.records()?).ok()?;
-    Some(frames)
+    Some((frames, hash))
 }
 
 /// Says something encrypted; what comes back, decrypted.
@@ -151,9 +157,9 @@ fn handshakes_of_an_address_are_bounded_and_other_addresses_are_served() {
     let mut server = Driven::new(Server::new(server_with(|config| config.keys = keyring(7)), START));
     let mut tried = |n: u64, address: u32, key: u8| {
         let link = arrive(&mut server, n, address);
-        let frames = shake(&mut server, link, key);
+        let shaken = shake(&mut server, link, key);
         server.feed(Input::Down(link, None));
-        (frames.is_some(), lines(&server, "has not proved to know a key"))
+        (shaken.is_some(), lines(&server, "has not proved to know a key"))
     };
     assert!(tried(1, 1, 7).0, "the right key");
     assert!(!tried(2, 1, 8).0, "a wrong one");
@@ -230,15 +236,12 @@ fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
         let link = Link(1);
         server.feed(Input::Up(link, from, None));
         let mut frames = match key {
-            Some(key) => shake(&mut server, link, key).unwrap(),
+            Some(key) => shake(&mut server, link, key).unwrap().0,
             None => Frames::new(MAX_MESSAGE),
         };
         let said = talk(&mut server, link, &mut frames, &hello());
         let [Message::Hello { host: mark, .. }] = &said[..] else { panic!("{said:?}") };
-        assert!(
-            !mark.contains("boot") && mark.len() == 32,
-            "which boot it is only who knows it can tell: {mark}"
-        );
+        assert!(!mark.contains("boot") && mark.len() == 32, "which boot it is can be read: {mark}");
         let said = talk(&mut server, link, &mut frames, &propose(1, small()));
         let told = said.into_iter().find_map(|message| match message {
             Message::Accepted { host, .. } => Some(*host),
@@ -252,13 +255,9 @@ fn a_host_is_told_to_those_who_know_the_key_or_are_on_it() {
 #[test]
 fn a_client_that_vanished_frees_its_session_within_ten_seconds() {
     let mut server = Driven::new(Server::new(server_plan(), START));
-    let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello());
-    server.say(link, &propose(1, Phase { exclusive: true, ..small() }));
+    let link = proposed(&mut server, 1, Phase { exclusive: true, ..small() });
     server.say(link, &Message::Start);
-    let other = arrive(&mut server, 2, 2);
-    server.say(other, &hello());
-    server.say(other, &propose(2, small()));
+    let other = proposed(&mut server, 2, small());
     let accepted = |said: Vec<Message>| said.iter().any(|m| matches!(m, Message::Accepted { .. }));
     assert!(!accepted(server.messages(other)));
     for n in 0..10 {
@@ -274,10 +273,8 @@ fn a_session_that_excludes_others_has_an_end() {
     for (limit, most) in [(None, 600), (Some(7_200 * SECOND), 7_200)] {
         let limits = Limits { duration_ns: limit, ..Limits::default() };
         let mut server = Driven::new(Server::new(server_with(|config| config.limits = limits), START));
-        let link = arrive(&mut server, 1, 1);
-        server.say(link, &hello());
-        server
-            .say(link, &propose(1, Phase { exclusive: true, duration_ns: Some(86_400 * SECOND), ..small() }));
+        let day = Some(86_400 * SECOND);
+        let link = proposed(&mut server, 1, Phase { exclusive: true, duration_ns: day, ..small() });
         let granted = server.messages(link).into_iter().find_map(|message| match message {
             Message::Accepted { phase, accepted, .. } => Some((phase, accepted)),
             _ => None,
@@ -297,9 +294,7 @@ fn a_session_that_excludes_others_has_an_end() {
     }
     // Nor can others be kept out by not starting at all.
     let mut server = Driven::new(Server::new(server_plan(), START));
-    let link = arrive(&mut server, 1, 1);
-    server.say(link, &hello());
-    server.say(link, &propose(1, Phase { exclusive: true, ..small() }));
+    let link = proposed(&mut server, 1, Phase { exclusive: true, ..small() });
     for n in 0..70 {
         server.pass(SECOND);
         server.say(link, &Message::Ping { n });

@@ -1,6 +1,6 @@
 //! Keys of clients and servers: pairs with pinned public keys, several names, rights, rotation; and handshakes that are forged.
 
-use crate::admission::{Driver, arrive, hello, keyring};
+use crate::admission::{Driver, arrive, drawn, hello, keyring};
 use crate::support::bench::handshakes;
 use crate::support::driven::{Driven, client_with, status};
 use crate::support::run::*;
@@ -14,8 +14,7 @@ use sim::START;
 use transport::{Input, Link, Rng};
 
 fn shared(name: &str, byte: u8, rights: Rights) -> Named<Psk> {
-    let text = format!("{}{}", common::auth::DRAWN, format!("{byte:02x}").repeat(32));
-    Named { name: name.to_owned(), key: Psk::new(text.as_bytes()).unwrap(), rights }
+    Named { name: name.to_owned(), key: drawn(byte), rights }
 }
 
 /// A client's ring with one shared key.

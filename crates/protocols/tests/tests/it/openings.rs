@@ -1,14 +1,13 @@
 //! Openings of a session's connections and flows: who may, how often, and what of an opening that was read on the path.
 
-use crate::admission::{Driver, arrive, hello, keyring, path, propose, talk};
+use crate::admission::{Driver, arrive, hello, keyring, path, propose, shake, talk};
 use crate::support::bench::inputs;
 use crate::support::driven::Driven;
 use crate::support::run::{server_with, small};
 use model::{Kind, Phase, Ping, Probe, Transport};
 use native::Server;
-use native::secure::{Proof, SHARED, Shake, prologue};
 use native::udp::{CONTROL, Kind as WordKind, Word};
-use native::{Frames, MAX_MESSAGE, Mark, MarkKind, Message, Opener, OpeningKey, Preamble, Purpose};
+use native::{Mark, MarkKind, Message, Opener, OpeningKey, Preamble, Purpose};
 use sim::START;
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, Cause, Deed, End, Fault, Flow, LinkSource, Received, Rng, Transmit};
@@ -37,14 +36,7 @@ impl Served {
         let plan = server_with(|config| config.keys = keyring(7));
         let mut server = Driven::new(Server::new(plan, START));
         let link = arrive(&mut server, 1, 1);
-        let mut shake = Shake::client(Proof::Shared(&[7; 32]), &prologue(""), [9; 32]).unwrap();
-        let data = shake.say().unwrap();
-        server.say(link, &Message::Noise { protocol: SHARED.to_owned(), key: String::new(), data });
-        let Some(Message::Noise { data, .. }) = server.messages(link).pop() else { panic!("no answer") };
-        shake.hear(&data).unwrap();
-        let handshake = shake.hash().to_vec();
-        let mut frames = Frames::new(MAX_MESSAGE);
-        frames.secure(shake.records().unwrap()).unwrap();
+        let (mut frames, handshake) = shake(&mut server, link, 7).unwrap();
         talk(&mut server, link, &mut frames, &hello());
         let said = talk(&mut server, link, &mut frames, &propose(1, phase));
         let granted = said.into_iter().find_map(|message| match message {
@@ -189,8 +181,8 @@ fn each_opening_opens_one_connection_in_whatever_order_they_come() {
 #[test]
 fn what_was_read_on_the_path_opens_no_flow_of_datagrams() {
     let mut served = Served::new(delay());
-    let (opener, guessed) =
-        (served.opener(), Opener::new(served.session, OpeningKey::new(&served.secret, &[])));
+    let opener = served.opener();
+    let guessed = Opener::new(served.session, OpeningKey::new(&served.secret, &[]));
     let mut rng = Rng::new(3);
     let mut ids = HashSet::new();
     for n in 0..4 * tries() {
