@@ -18,6 +18,11 @@ fn violation(pair: &Pair, end: usize) -> Violation {
     }
 }
 
+/// How both ends have ended.
+fn ended(pair: &Pair) -> [&Option<Result<Ending, Cause>>; 2] {
+    pair.ends.each_ref().map(|end| &end.ended)
+}
+
 fn link_to(pair: Pair, direction: usize, link: Link) -> Pair {
     if direction == 0 { pair.up(link) } else { pair.down(link) }
 }
@@ -70,9 +75,8 @@ fn a_flipped_bit_in_duplex_is_found_and_the_sender_knows_at_least_that_it_failed
             let link = Link::new().flip(place(direction, offset, 1 << 20), 1);
             let mut pair = link_to(pair(&phase, false), direction, link);
             pair.run();
-            assert!(
-                matches!(violation(&pair, 1 - direction), Violation::BadData { offset: o, .. } if o == offset)
-            );
+            let found = violation(&pair, 1 - direction);
+            assert!(matches!(found, Violation::BadData { offset: o, .. } if o == offset), "{found:?}");
             let sender = &pair.ends[direction].ended;
             assert!(matches!(sender, Some(Err(_))), "{sender:?}");
         }
@@ -102,20 +106,15 @@ fn no_flipped_bit_in_the_framing_goes_unnoticed() {
                     let mut pair = link_to(pair(&phase, false), direction, link);
                     pair.run();
                     let what = format!("{pattern:?} {verify:?} {direction} {at}");
-                    assert!(
-                        pair.ends.iter().all(|e| e.ended.is_some()),
-                        "{what}: {:?}",
-                        pair.ends.each_ref().map(|e| e.ended.clone())
-                    );
+                    assert!(ended(&pair).iter().all(|end| end.is_some()), "{what}: {:?}", ended(&pair));
                     if verify == Verify::Data && pair.ends.iter().all(|e| e.completed()) {
                         assert!(at >= bytes, "{what} of {bytes}: unnoticed");
                     }
-                    let wrong = pair.ends.iter().filter_map(|e| match &e.ended {
-                        Some(Err(cause)) => Some(cause.ending()),
-                        _ => None,
-                    });
-                    for class in wrong {
-                        assert!(class != Ending::Completed && class != Ending::Stopped, "{what}");
+                    for end in &pair.ends {
+                        if let Some(Err(cause)) = &end.ended {
+                            let class = cause.ending();
+                            assert!(class != Ending::Completed && class != Ending::Stopped, "{what}");
+                        }
                     }
                 }
             }
@@ -214,14 +213,8 @@ fn a_relay_that_ends_early_is_told_from_one_that_resets() {
             let got = at.min(10_000);
             assert_eq!(violation(&short, 1 - direction), Violation::TooFew { got, want: 10_000 }, "{at}");
             // The client's direction ends with it, so that the server's payload stays unconfirmed.
-            assert!(
-                matches!(
-                    short.ends[direction].ended,
-                    Some(Err(Cause::Violation(Violation::Unconfirmed { .. })))
-                ),
-                "{:?}",
-                short.ends[direction].ended
-            );
+            let sender = violation(&short, direction);
+            assert!(matches!(sender, Violation::Unconfirmed { .. }), "{sender:?}");
             let mut reset = link_to(pair(&phase, false), direction, cut(Cut::Reset));
             reset.run();
             for end in &reset.ends {
@@ -300,18 +293,13 @@ fn silence_is_a_stall_and_not_before_its_time() {
 fn a_slow_schedule_is_no_stall() {
     use model::Burst;
     let slow = Phase { rate: Some(8), stall_ns: MS, ..phase(Pattern::Push, 20) };
-    let mut slowly = pair(&slow, false);
-    slowly.run();
-    assert!(
-        slowly.ends.iter().all(|e| e.completed()),
-        "{:?}",
-        slowly.ends.each_ref().map(|e| e.ended.clone())
-    );
     let burst = Some(Burst { count: 2, delay_ns: 5 * SECOND });
     let bursts = Phase { burst, stall_ns: MS, ..phase(Pattern::Duplex, 2_000_000) };
-    let mut bursts = pair(&bursts, false);
-    bursts.run();
-    assert!(bursts.ends.iter().all(|e| e.completed()));
+    for (name, phase) in [("slow", slow), ("bursts", bursts)] {
+        let mut pair = pair(&phase, false);
+        pair.run();
+        assert!(pair.ends.iter().all(|end| end.completed()), "{name}: {:?}", ended(&pair));
+    }
 }
 
 #[test]

@@ -86,7 +86,6 @@ impl Flow for Asker {
 
 #[derive(Default)]
 struct Echo {
-    seen: u32,
     row: Option<metrics::Row>,
 }
 
@@ -94,7 +93,6 @@ impl Flow for Echo {
     fn interest(&self) -> Interest {
         Interest { send: When::Never, read: Read::look(65_536), wake: None, end: None }
     }
-    fn prepare_send(&mut self, _: &mut Context<'_>, _: &mut Transmit<'_>) {}
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if let Some(row) = self.row {
             cx.rec.sent(row, n.bytes as u64);
@@ -104,7 +102,6 @@ impl Flow for Echo {
         if let Some(row) = self.row {
             cx.rec.received(row, got.len as u64);
         }
-        self.seen += got.datagrams().count() as u32;
         reply.segment = got.stride as u16;
         let own = reply.own(got.len);
         let n = own.len();
@@ -209,7 +206,6 @@ impl Acceptor for Porter {
         assert!(how.is_ok());
         self.told.lock().unwrap().ended += 1;
     }
-    fn stop(&mut self) {}
 }
 
 #[test]

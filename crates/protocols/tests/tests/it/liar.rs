@@ -7,8 +7,7 @@ use native::{Data, Mark, MarkKind, Params, Preamble, Purpose};
 use sim::{Pair, Quirks};
 use std::sync::Arc;
 use transport::{
-    Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation,
-    When,
+    Cause, Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When,
 };
 
 struct Liar {
@@ -28,9 +27,6 @@ impl Flow for Liar {
     }
     fn on_sent(&mut self, _: &mut Context<'_>, n: Sent) {
         self.said += n.bytes;
-    }
-    fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        Ok(())
     }
     fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Checked {
         if let FlowEvent::Fin = event { Err(Violation::Malformed("hung up on")) } else { Ok(()) }
@@ -64,24 +60,23 @@ fn ended(pattern: Pattern, honest_client: bool, words: &[Word]) -> Result<Ending
         .collect();
     let phase = Phase { payload: model::Payload::Zeros, ..phase(pattern, 100) };
     let params = Arc::new(Params::of(&phase, Group(1)));
-    let mut results = vec![];
-    for quirks in [Quirks::default(), Quirks::one_byte_reads()] {
+    let [result, again] = [Quirks::default(), Quirks::one_byte_reads()].map(|quirks| {
         let liar = Box::new(Liar { words: words.clone(), said: 0 });
-        let mut pair = if honest_client {
+        let pair = if honest_client {
             Pair::stream(Box::new(Data::client(Arc::clone(&params), &opener(), ID, 0, 100, false)), liar)
         } else {
             let preamble = Preamble { id: ID, transfer: 100, ..Preamble::new(Purpose::Data) };
             Pair::stream(liar, Box::new(Data::server(Arc::clone(&params), &preamble)))
         };
-        let end = usize::from(!honest_client);
-        pair = pair.quirks(quirks);
+        let mut pair = pair.quirks(quirks);
         pair.run();
-        results.push(pair.ends[end].ended.clone().expect("it goes on for ever"));
-    }
-    assert_eq!(results[0], results[1], "however it is read");
-    results.remove(0)
+        pair.ends[usize::from(!honest_client)].ended.clone().expect("it goes on for ever")
+    });
+    assert_eq!(result, again, "however it is read");
+    result
 }
 
+#[track_caller]
 fn lie(pattern: Pattern, honest_client: bool, words: &[Word], expect: Violation) {
     assert_eq!(ended(pattern, honest_client, words), Err(Cause::Violation(expect)));
 }
@@ -106,25 +101,17 @@ fn counts_that_differ() {
     for client in [true, false] {
         let pattern = if client { Pattern::Pull } else { Pattern::Push };
         let disagree = |sent, received| Violation::Disagree { sent, received };
+        let too_many = || Violation::TooMany { want: 100 };
+        let too_few = Violation::TooFew { got: 60, want: 100 };
         lie(pattern, client, &[word(Span, 100), Payload(100), word(End, 99)], disagree(99, 100));
         lie(pattern, client, &[word(Span, 60), Payload(60), word(End, 100)], disagree(100, 60));
         lie(pattern, client, &[Flagged(End, u64::MAX)], disagree(u64::MAX, 0));
-        lie(
-            pattern,
-            client,
-            &[word(Span, 60), Payload(60), word(End, 60)],
-            Violation::TooFew { got: 60, want: 100 },
-        );
-        lie(pattern, client, &[word(Span, 101)], Violation::TooMany { want: 100 });
-        lie(pattern, client, &[word(Span, u64::MAX)], Violation::TooMany { want: 100 });
-        lie(
-            pattern,
-            client,
-            &[word(Span, 100), Payload(100), word(Span, 1)],
-            Violation::TooMany { want: 100 },
-        );
+        lie(pattern, client, &[word(Span, 60), Payload(60), word(End, 60)], too_few);
+        lie(pattern, client, &[word(Span, 101)], too_many());
+        lie(pattern, client, &[word(Span, u64::MAX)], too_many());
+        lie(pattern, client, &[word(Span, 100), Payload(100), word(Span, 1)], too_many());
         lie(pattern, client, &[word(Span, 0)], Violation::Malformed("an empty span"));
-        lie(pattern, client, &[Flagged(End, 0), word(Span, 1)], Violation::TooMany { want: 100 });
+        lie(pattern, client, &[Flagged(End, 0), word(Span, 1)], too_many());
     }
 }
 
@@ -150,14 +137,10 @@ fn words_out_of_place() {
     let wrong = || Violation::Malformed("a mark from the wrong end");
     lie(Pattern::Push, true, &[word(Stop, 0)], wrong());
     lie(Pattern::Pull, false, &[word(Done, 0)], wrong());
-    lie(Pattern::Push, true, &[word(End, 0)], Violation::Malformed("an end without payload"));
-    lie(Pattern::Pull, false, &[word(End, 0)], Violation::Malformed("an end without payload"));
-    lie(
-        Pattern::Duplex,
-        true,
-        &[Flagged(End, 0), Flagged(End, 0)],
-        Violation::Malformed("an end without payload"),
-    );
+    let without = || Violation::Malformed("an end without payload");
+    lie(Pattern::Push, true, &[word(End, 0)], without());
+    lie(Pattern::Pull, false, &[word(End, 0)], without());
+    lie(Pattern::Duplex, true, &[Flagged(End, 0), Flagged(End, 0)], without());
     for (reason, expect) in [
         (1, "the server does not know the session (any more)"),
         (2, "the server refused it: too many connections"),
