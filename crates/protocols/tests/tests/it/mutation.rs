@@ -315,11 +315,8 @@ fn greeters() {
         pending += bench.outbox.len();
         bench.outbox.clear();
     }
-    assert!(
-        bench.replaced > inputs() / 100 && pending > inputs() as usize / 10,
-        "{} {pending}",
-        bench.replaced
-    );
+    let replaced = bench.replaced;
+    assert!(replaced > inputs() / 100 && pending > inputs() as usize / 10, "{replaced} {pending}");
     // Every place was given back: a connection is admitted as if nothing had been.
     let params = Arc::new(Params::of(&phase, Group(1)));
     let last = Box::new(Data::client(params, &openings, ID, 0, 300, false));

@@ -145,10 +145,8 @@ fn any_number_of_clients_at_once_over_a_bad_network() {
         let here = told(&net, client);
         assert_eq!((here.local().completed, here.local().errors()), (12, 0));
         // 20,001 is odd: each direction moves 10,001.
-        assert_eq!(
-            (here.local().traffic.tx_bytes, here.local().traffic.rx_bytes),
-            (12 * 10_001, 12 * 10_001)
-        );
+        let traffic = here.local().traffic;
+        assert_eq!([traffic.tx_bytes, traffic.rx_bytes], [12 * 10_001; 2]);
     }
     assert_eq!(told(&net, server).local().completed, 240);
 }

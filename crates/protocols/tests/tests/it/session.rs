@@ -39,20 +39,12 @@ fn a_run_from_hello_to_result() {
             let told = told(&net, client);
             let what = || format!("{pattern:?} {quirks:?}: {told:#?}");
             assert_eq!(told.status(), Status::Complete, "{}", what());
-            assert_eq!(
-                (told.sessions.len(), told.remote.len(), told.intervals.len()),
-                (1, 1, 3),
-                "{}",
-                what()
-            );
+            let lengths = [told.sessions.len(), told.remote.len(), told.intervals.len()];
+            assert_eq!(lengths, [1, 1, 3], "{}", what());
             told.assert_intervals(true);
             let (local, remote) = (told.local(), &told.remote[0]);
-            assert_eq!(
-                (local.opened, local.stopped, remote.opened, remote.stopped),
-                (4, 4, 4, 4),
-                "{}",
-                what()
-            );
+            let connections = [local.opened, local.stopped, remote.opened, remote.stopped];
+            assert_eq!(connections, [4; 4], "{}", what());
             assert_eq!(local.errors(), 0, "{}", what());
             assert!(about(local.traffic.ns, 3 * SECOND), "{}", what());
             let seconds = local.traffic.ns as f64 / 1e9;
@@ -92,13 +84,10 @@ fn iterations_and_totals_are_exact() {
             let (up, down) = pattern.split(20_001);
             assert_eq!(it.status(), Status::Complete, "{it:#?}");
             let (local, remote) = (it.local(), &it.remote[0]);
-            assert_eq!(
-                (local.completed, remote.completed),
-                (35, 35),
-                "{pattern:?} {shutdown:?} {workers}: {it:#?}"
-            );
-            assert_eq!((local.traffic.tx_bytes, local.traffic.rx_bytes), (35 * up, 35 * down), "{it:#?}");
-            assert_eq!((remote.traffic.rx_bytes, remote.traffic.tx_bytes), (35 * up, 35 * down), "{it:#?}");
+            let what = format!("{pattern:?} {shutdown:?} {workers}: {it:#?}");
+            assert_eq!([local.completed, remote.completed], [35; 2], "{what}");
+            assert_eq!((local.traffic.tx_bytes, local.traffic.rx_bytes), (35 * up, 35 * down), "{what}");
+            assert_eq!((remote.traffic.rx_bytes, remote.traffic.tx_bytes), (35 * up, 35 * down), "{what}");
             it.assert_intervals(true);
         }
     }

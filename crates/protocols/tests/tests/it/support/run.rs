@@ -213,17 +213,13 @@ impl Told {
 
     /// Every interval once, in order, without gaps.
     pub(crate) fn assert_intervals(&self, remote: bool) {
-        for (i, interval) in self.intervals.iter().enumerate() {
-            assert_eq!(
-                interval.index as usize,
-                i,
-                "{:?}",
-                self.intervals.iter().map(|i| i.index).collect::<Vec<_>>()
-            );
-            if i > 0 {
-                assert_eq!(interval.start_ns, self.intervals[i - 1].end_ns);
-            }
-            assert!(!remote || interval.remote.is_some(), "interval {i} has no remote end");
+        let indices: Vec<_> = self.intervals.iter().map(|interval| interval.index).collect();
+        assert!(indices.iter().copied().eq(0..indices.len() as u32), "{indices:?}");
+        for pair in self.intervals.windows(2) {
+            assert_eq!(pair[1].start_ns, pair[0].end_ns, "interval {}", pair[1].index);
+        }
+        for Interval { index, remote: end, .. } in &self.intervals {
+            assert!(!remote || end.is_some(), "interval {index} has no remote end");
         }
     }
 }
