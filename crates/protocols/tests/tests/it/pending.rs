@@ -2,13 +2,13 @@
 //! in bounded time.
 
 use crate::support::run::*;
-use crate::support::{SESSION, driven, key, opener};
+use crate::support::{SESSION, client, driven, key, opener};
 use common::Acl;
 use common::protocol::Foreigners;
 use metrics::{Group, SECOND};
 use model::Phase;
 use native::{Data, Grant, Grants, Listener, Mark, MarkKind, Message, Params, Preamble, Purpose, encode};
-use sim::{Host, HungUp, Network, Pair, Quirks, Raw, START, Say, Side};
+use sim::{HungUp, Pair, Quirks, Raw, START, Say, Side};
 use std::sync::Arc;
 use transport::{Acceptor, Arena, End, FlowEvent, Path, Received, Transmit, When};
 use uuid::Uuid;
@@ -17,14 +17,16 @@ fn bytes(text: &[u8]) -> Vec<(u64, Say)> {
     vec![(0, Say::Bytes(text.to_vec()))]
 }
 
-/// What a peer hears that says `script`, with a server around it that must be clean afterwards.
-fn heard(script: Vec<(u64, Say)>, after: u64) -> (Network, Host, usize) {
+/// What a peer hears that says `script`, and what its server tells, which has no link left afterwards.
+#[track_caller]
+fn heard(name: &str, script: Vec<(u64, Say)>, after: u64) -> (Raw, Told) {
     let mut net = network(1);
     let server = serve(&mut net, server_plan());
     net.run_until(START.plus(MS));
     let raw = net.raw(client_ip(0), address(1), script);
     net.run_until(START.plus(after));
-    (net, server, raw)
+    assert_eq!(net.open(server), (0, 0), "{name}");
+    (net.heard(raw).clone(), told(&net, server))
 }
 
 fn ended(raw: &Raw) -> (u64, HungUp) {
@@ -49,15 +51,12 @@ fn each_stranger_is_answered_in_its_own_words_and_in_order() {
     ] {
         // More of it is still on its way when the answer is sent.
         let more = vec![(0, Say::Bytes(said.to_vec())), (MS / 2, Say::Bytes(said.to_vec()))];
-        let (net, server, raw) = heard(more, 3 * SECOND);
-        let peer = net.heard(raw);
+        let (peer, Told { notices, .. }) = heard(name, more, 3 * SECOND);
         assert!(peer.heard.starts_with(expect), "{name}: {:?}", String::from_utf8_lossy(&peer.heard));
-        let (at, how) = ended(peer);
+        let (at, how) = ended(&peer);
         assert_eq!(how, HungUp::Fin, "{name}: the answer arrived whole");
         assert!(at < 100 * MS, "{name}: {at}");
-        let notices = told(&net, server).notices;
         assert!(notices[0].contains(&format!("spoke {name} to this port")), "{notices:?}");
-        assert_eq!(net.open(server), (0, 0), "{name}");
     }
 }
 
@@ -67,6 +66,8 @@ fn those_who_say_little_or_nothing_or_too_slowly_are_shown_out() {
         text.iter().enumerate().map(|(i, &b)| (i as u64 * SECOND, Say::Bytes(vec![b]))).collect()
     };
     let preamble = Preamble::new(Purpose::Control).encode();
+    let mut damaged = preamble;
+    damaged[33] ^= 1;
     for (name, script, by) in [
         ("silence", vec![], 5_100),
         ("half a preamble", bytes(&preamble[..40]), 5_100),
@@ -76,46 +77,33 @@ fn those_who_say_little_or_nothing_or_too_slowly_are_shown_out() {
         ("a word and FIN", vec![(0, Say::Bytes(b"hi".to_vec())), (MS, Say::Fin)], 100),
         ("FIN", vec![(0, Say::Fin)], 100),
         ("half a preamble and FIN", vec![(0, Say::Bytes(preamble[..9].to_vec())), (MS, Say::Fin)], 100),
-        (
-            "a damaged preamble",
-            bytes(&{
-                let mut p = preamble;
-                p[33] ^= 1;
-                p
-            }),
-            1_200,
-        ),
+        ("a damaged preamble", bytes(&damaged), 1_200),
     ] {
-        let (net, server, raw) = heard(script, 20 * SECOND);
-        let (at, _) = ended(net.heard(raw));
+        let (at, _) = ended(&heard(name, script, 20 * SECOND).0);
         assert!(at < by * MS, "{name}: {at}");
-        assert_eq!(net.open(server), (0, 0), "{name}");
     }
-    // A reset needs no answer.
-    let (net, server, _) = heard(vec![(0, Say::Bytes(b"GET".to_vec())), (MS, Say::Reset)], SECOND);
-    assert_eq!(net.open(server), (0, 0));
+    // It needs no answer.
+    heard("a reset", vec![(0, Say::Bytes(b"GET".to_vec())), (MS, Say::Reset)], SECOND);
 }
 
 #[test]
 fn a_peer_that_never_reads_or_never_stops_talking_is_let_go() {
     // Endless talk: it is told, and then not listened to for more than a moment.
     let talk = (0..200).map(|i| (i * 50 * MS, Say::Bytes(vec![b'x'; 2_000]))).collect();
-    let (net, server, raw) = heard(talk, 20 * SECOND);
-    assert!(ended(net.heard(raw)).0 < 2 * SECOND);
-    assert!(net.heard(raw).heard.starts_with(b"This is a netcaliper"));
-    assert_eq!(net.open(server), (0, 0));
+    let (peer, _) = heard("endless talk", talk, 20 * SECOND);
+    assert!(ended(&peer).0 < 2 * SECOND);
+    assert!(peer.heard.starts_with(b"This is a netcaliper"));
 }
 
 #[test]
 fn other_wire_versions_are_told_ours() {
     for (purpose, rest) in [(Purpose::Control, encode(&Message::Start)), (Purpose::Data, vec![])] {
         let preamble = Preamble { version: 9, ..Preamble::new(purpose) }.encode();
-        let (net, server, raw) = heard(bytes(&[&preamble[..], &rest].concat()), 3 * SECOND);
-        let peer = net.heard(raw);
+        let name = format!("{purpose:?}");
+        let (peer, _) = heard(&name, bytes(&[&preamble[..], &rest].concat()), 3 * SECOND);
         let answer = Preamble::decode(&peer.heard).unwrap();
-        assert_eq!((answer.version, answer.purpose), (native::WIRE_VERSION, Purpose::Answer));
-        assert_eq!(ended(peer).1, HungUp::Fin);
-        assert_eq!(net.open(server), (0, 0));
+        assert_eq!((answer.version, answer.purpose), (native::WIRE_VERSION, Purpose::Answer), "{name}");
+        assert_eq!(ended(&peer).1, HungUp::Fin, "{name}");
     }
 }
 
@@ -127,16 +115,14 @@ fn refused(heard: &[u8], id: Uuid) -> Option<Mark> {
 fn an_unknown_session_is_refused_and_the_client_says_so() {
     let id = Uuid::from_u128(5);
     let preamble = opener().preamble(id, 0, 100);
-    let (net, _, raw) = heard(bytes(&[&preamble[..], &[0; 500]].concat()), 3 * SECOND);
-    assert_eq!(refused(&net.heard(raw).heard, id).unwrap().value, 1);
-    assert_eq!(ended(net.heard(raw)).1, HungUp::Fin);
+    let (peer, _) = heard("an unknown session", bytes(&[&preamble[..], &[0; 500]].concat()), 3 * SECOND);
+    assert_eq!(refused(&peer.heard, id).unwrap().value, 1);
+    assert_eq!(ended(&peer).1, HungUp::Fin);
     // A client that pushes as fast as it can still hears it.
     let phase = Phase { transfer: 1 << 30, ..Phase::default() };
-    let params = Arc::new(Params::of(&phase, Group(1)));
     let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
     let mut listener = Listener::new(grants, Arc::default(), 0);
-    let client = Data::client(params, &opener(), id, 0, 1 << 30, false);
-    let mut pair = Pair::accepted(Box::new(client), &mut listener);
+    let mut pair = Pair::accepted(client(&phase, false), &mut listener);
     pair.run();
     let ended = format!("{:?}", pair.ends[0].ended);
     assert!(ended.contains("does not know the session"), "{ended}");
@@ -193,37 +179,21 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
     let hello_of = |nonce: String| encode(&driven::hello(nonce));
     let hello = hello_of("00".repeat(16));
     let with = |more: &[Vec<u8>]| [&[control.to_vec()], more].concat().concat();
+    let framed = |text: &[u8]| [&(text.len() as u32).to_be_bytes()[..], text].concat();
     for (name, said, word, by) in [
         ("no hello", with(&[]), "nothing was said for too long", 11),
         ("half a hello", with(&[hello[..9].to_vec()]), "nothing was said for too long", 11),
-        (
-            "a hello and no proposal",
-            with(std::slice::from_ref(&hello)),
-            "nothing was proposed for too long",
-            61,
-        ),
+        ("no proposal", with(std::slice::from_ref(&hello)), "nothing was proposed for too long", 61),
         ("something else first", with(&[encode(&Message::Start)]), "the first message must be a hello", 1),
         ("a hello without a nonce", with(&[hello_of("no".into())]), "no valid nonce", 1),
         ("a message that is too long", with(&[hello.clone(), vec![0, 1, 0, 1]]), "is too long", 1),
-        (
-            "no JSON",
-            with(&[hello.clone(), [&3u32.to_be_bytes()[..], b"{?}"].concat()]),
-            "cannot be understood",
-            1,
-        ),
-        (
-            "too deep",
-            with(&[hello.clone(), [&90u32.to_be_bytes()[..], &[b'['; 90]].concat()]),
-            "too deeply",
-            1,
-        ),
+        ("no JSON", with(&[hello.clone(), framed(b"{?}")]), "cannot be understood", 1),
+        ("too deep", with(&[hello.clone(), framed(&[b'['; 90])]), "too deeply", 1),
     ] {
-        let (net, server, raw) = heard(bytes(&said), 70 * SECOND);
-        let peer = net.heard(raw);
+        let (peer, _) = heard(name, bytes(&said), 70 * SECOND);
         let text = String::from_utf8_lossy(&peer.heard);
         assert!(text.contains(word), "{name}: {text}");
-        assert!(ended(peer).0 < by * SECOND + 100 * MS, "{name}: {:?}", peer.ended);
-        assert_eq!(net.open(server), (0, 0), "{name}");
+        assert!(ended(&peer).0 < by * SECOND + 100 * MS, "{name}: {:?}", peer.ended);
     }
 }
 
