@@ -1,13 +1,19 @@
 //! A client driven by hand: servers whose words come late, twice, never, or are none of ours.
 
 use crate::support::driven::{Driven, accepted, answer, client_with, intervals, running, status};
-use crate::support::run::{MS, address, client_plan, small};
+use crate::support::run::{MS, address, client_plan, held, small};
 use common::Peer;
 use metrics::{Ending, Group, SECOND, Tally};
-use model::{Event, Kind, Pattern, Phase, Status, Traffic};
-use native::{Client, Message, Preamble, Purpose};
+use model::{Event, Pattern, Phase, Status, Traffic};
+use native::{Client, ClientPlan, Message, Preamble, Purpose};
 use sim::START;
 use transport::{Input, Link, Order};
+
+/// A plan with a second server.
+fn of_two(mut plan: ClientPlan) -> ClientPlan {
+    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
+    plan
+}
 
 fn report(index: u32, rx_bytes: u64) -> Message {
     Message::Interval {
@@ -61,9 +67,7 @@ fn remote_reports_may_come_early_late_twice_or_never() {
 
 #[test]
 fn the_sum_of_two_remote_ends_is_told_only_when_it_is_whole() {
-    let mut plan = client_plan(&small());
-    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
-    let mut client = running(plan);
+    let mut client = running(of_two(client_plan(&small())));
     client.tally(Group(1), 0);
     client.say(Link(1), &report(0, 10));
     assert_eq!(intervals(&client), []);
@@ -93,18 +97,6 @@ fn a_server_that_hangs_up_after_its_result_was_complete() {
     assert_eq!(status(&client), Some((Status::Complete, String::new())));
 }
 
-/// Four connections that are opened once, and held for a second after each has moved its 64 bytes or failed.
-fn held() -> Phase {
-    Phase {
-        kind: Kind::Connect,
-        transfer: 64,
-        iterations: Some(1),
-        hold_ns: Some(SECOND),
-        duration_ns: None,
-        ..small()
-    }
-}
-
 /// In an interval so many of them move their bytes and so many fail, which had sent so many bytes. Whether the run has been told to end
 /// a while later.
 fn ends(client: &mut Driven<Client>, index: u32, moved: u64, (failed, had_sent): (u64, u64)) -> bool {
@@ -119,7 +111,7 @@ fn ends(client: &mut Driven<Client>, index: u32, moved: u64, (failed, had_sent):
 
 #[test]
 fn a_held_connection_that_fails_after_its_bytes_have_moved_counts_once() {
-    let mut client = running(client_plan(&held()));
+    let mut client = running(client_plan(&held(SECOND)));
     assert!(!ends(&mut client, 0, 3, (0, 0)));
     assert!(!ends(&mut client, 1, 0, (1, 64)), "the fourth has not been heard of");
     assert!(ends(&mut client, 2, 1, (0, 0)));
@@ -127,9 +119,7 @@ fn a_held_connection_that_fails_after_its_bytes_have_moved_counts_once() {
 
 #[test]
 fn a_held_run_that_loses_a_server_ends_when_its_share_has_failed() {
-    let mut plan = client_plan(&held());
-    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
-    let mut client = running(plan);
+    let mut client = running(of_two(client_plan(&held(SECOND))));
     assert!(!ends(&mut client, 0, 2, (0, 0)));
     client.feed(Input::Down(Link(2), None));
     assert!(!ends(&mut client, 1, 0, (1, 0)));
@@ -225,9 +215,7 @@ fn servers_that_are_none_of_ours_are_named() {
 
 #[test]
 fn a_connection_that_comes_after_it_was_given_up_is_closed() {
-    let mut plan = client_plan(&small());
-    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
-    let mut client = Driven::new(Client::new(plan, START));
+    let mut client = Driven::new(Client::new(of_two(client_plan(&small())), START));
     client.feed(Input::Up(Link(1), Driven::<Client>::path(1), Some(0)));
     let hello = answer(&mut client, Link(1)).unwrap();
     client.say(Link(1), &hello);

@@ -4,7 +4,7 @@ use crate::support::run::*;
 use crate::support::sized;
 use common::{Processes, Protocol};
 use metrics::SECOND;
-use model::{Kind, Pattern, Phase, Status};
+use model::{Pattern, Phase, Status};
 use sim::{Host, Network};
 
 /// A server's worker processes have ports of their own, from this one on.
@@ -26,16 +26,8 @@ fn spread(net: &mut Network, (there, here): (u16, u16), phase: &Phase) -> (Host,
     (server, client)
 }
 
-fn held() -> Phase {
-    Phase {
-        kind: Kind::Connect,
-        connections: 9,
-        transfer: 64,
-        hold_ns: Some(SECOND / 10),
-        iterations: Some(1),
-        duration_ns: None,
-        ..small()
-    }
+fn nine() -> Phase {
+    Phase { connections: 9, ..held(SECOND / 10) }
 }
 
 #[test]
@@ -50,7 +42,7 @@ fn no_connection_fails_however_late_a_process_hears_of_its_session() {
     };
     for seed in 0..sized(3, 20) {
         for count in [(2, 0), (0, 2), (3, 2)] {
-            for phase in [held(), bulk(Pattern::Push), bulk(Pattern::Pull), bulk(Pattern::Duplex)] {
+            for phase in [nine(), bulk(Pattern::Push), bulk(Pattern::Pull), bulk(Pattern::Duplex)] {
                 let mut net = network(seed);
                 let (_, client) = spread(&mut net, count, &phase);
                 net.run();
@@ -73,7 +65,7 @@ fn a_process_that_dies_at_any_time_takes_its_connections_along_and_no_others() {
     for at in (0..40).step_by(sized(3, 1)).map(|step| step * 25 * MS) {
         for of_server in [true, false] {
             let mut net = network(at);
-            let phase = held();
+            let phase = nine();
             let (server, client) = spread(&mut net, (3, 3), &phase);
             net.kill_process_at(if of_server { server } else { client }, 1, net.now.plus(at));
             // A run that waits for what does not come ends the test, too.

@@ -122,18 +122,6 @@ fn connects_by_the_thousand() {
     assert!(it.remote[0].completed.abs_diff(local.completed) <= 2, "{it:#?}");
 }
 
-/// Connections that are opened once, and kept for so long after the last has moved its bytes.
-fn held(hold_ns: u64) -> Phase {
-    Phase {
-        kind: Kind::Connect,
-        transfer: 64,
-        iterations: Some(1),
-        hold_ns: Some(hold_ns),
-        duration_ns: None,
-        ..small()
-    }
-}
-
 #[test]
 fn held_connections_are_open_together_for_longer_than_a_stall() {
     let phase = Phase { connections: 50, connect_rate: Some(40.0), stall_ns: SECOND, ..held(30 * SECOND) };

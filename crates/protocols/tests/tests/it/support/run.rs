@@ -5,7 +5,7 @@ use common::one_sided::{OneSided, OneSidedPlan};
 use common::protocol::{Foreigners, Protocol as _};
 use common::{ClientConfig, Keyring, Peer, Placement, ProtocolOptions, Psk, ServerConfig};
 use metrics::{Mono, SECOND};
-use model::{Event, Interval, Phase, Portion, Range, SessionInfo, Status, Totals};
+use model::{Event, Interval, Kind, Phase, Portion, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
@@ -99,6 +99,18 @@ pub(crate) fn small() -> Phase {
         duration_ns: Some(3 * SECOND),
         buffer: Range::just(16 * 1024),
         ..Phase::default()
+    }
+}
+
+/// Connections that are opened once, and kept for so long after the last has moved its bytes.
+pub(crate) fn held(hold_ns: u64) -> Phase {
+    Phase {
+        kind: Kind::Connect,
+        transfer: 64,
+        iterations: Some(1),
+        hold_ns: Some(hold_ns),
+        duration_ns: None,
+        ..small()
     }
 }
 
