@@ -8,7 +8,7 @@ use crate::{iperf3, ntttcp};
 use ::iperf3::BulkTerms;
 use ::native::{Client, ClientPlan, ServerPlan};
 use ::ntttcp::Layout;
-use ::udpmon::PacketTestSettings;
+use ::udpmon::{PacketTest, PacketTestSettings};
 use common::Peer;
 use common::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 use metrics::{Mono, SECOND};
@@ -131,23 +131,21 @@ fn solo(
     workers: u16,
     now: Mono,
 ) -> Box<dyn Session> {
-    let (calls, answers) = (
-        Calls { targets: to.into_iter().collect(), workers, ..Calls::default() },
-        Answers { workers, ..Answers::default() },
-    );
-    let made = match to {
-        Some(_) => LinkSource::connectors((protocol.connectors)(phase, &calls)),
-        None => LinkSource::acceptors((protocol.acceptors)(phase, &answers)),
-    };
-    let phase = match to {
-        Some(_) => phase.clone(),
+    let (phase, sources) = match to {
+        Some(to) => {
+            let calls = Calls { targets: vec![to], workers, ..Calls::default() };
+            (phase.clone(), LinkSource::connectors((protocol.connectors)(phase, &calls)))
+        }
         // A server has no end of its own, and its intervals are not checked.
         None => {
+            let answers = Answers { workers, ..Answers::default() };
+            let acceptors = (protocol.acceptors)(phase, &answers);
             let sockets = SocketSettings { keepalive_ns: Some(KEEPALIVE), ..phase.sockets.clone() };
-            Phase { iterations: None, interval_ns: 100 * SECOND, sockets, ..phase.clone() }
+            let phase = Phase { iterations: None, interval_ns: 100 * SECOND, sockets, ..phase.clone() };
+            (phase, LinkSource::acceptors(acceptors))
         }
     };
-    Box::new(OneSided::new(OneSidedPlan { phase, sources: made, serving: to.is_none(), records: true }, now))
+    Box::new(OneSided::new(OneSidedPlan { phase, sources, serving: to.is_none(), records: true }, now))
 }
 
 /// A scenario as it is simulated.
@@ -288,11 +286,8 @@ impl Scenario {
         };
         let limit = START.plus(FORGOTTEN);
         while self.net.now < limit && !over(self) {
-            self.net.run_until(self.net.now.plus(if self.net.now < START.plus(20 * SECOND) {
-                SECOND
-            } else {
-                100 * SECOND
-            }));
+            let early = self.net.now < START.plus(20 * SECOND);
+            self.net.run_until(self.net.now.plus(if early { SECOND } else { 100 * SECOND }));
         }
     }
 
@@ -353,19 +348,14 @@ impl Scenario {
             Asks::Iperf3(terms) => self.bulk(terms, client),
             Asks::Ntttcp(layout) => {
                 let there = told(&self.net, self.services[guest.server].host);
-                let Some(remote) = there.local.as_ref() else {
-                    return Err("no result of the receiver".to_owned());
-                };
+                let remote = there.local.as_ref().ok_or("no result of the receiver")?;
                 let (sent, got) = (local.traffic.tx_bytes, remote.traffic.rx_bytes);
                 // What is under way when the time is up counts at the sender only.
                 let under_way = u64::from(layout.all()) * 600_000;
                 let agree = got > 0 && got <= sent && sent - got <= under_way;
                 let opened = local.opened == u64::from(layout.all()) && remote.opened == local.opened;
-                if agree && opened {
-                    Ok(())
-                } else {
-                    Err(format!("{sent} sent, {got} received; {} opened", remote.opened))
-                }
+                let what = || format!("{sent} sent, {got} received; {} opened", remote.opened);
+                if agree && opened { Ok(()) } else { Err(what()) }
             }
             Asks::OneSided(protocol, phase) => self.answered(guest, protocol, phase, client),
         }
@@ -410,30 +400,24 @@ impl Scenario {
                 whole((local.completed, sum) == (each, each * odd))
             }
             "ttcp" => {
-                let moved = |host, of: fn(&model::Portion) -> u64| {
-                    let events = self.net.events(host).iter();
-                    events
-                        .filter_map(
-                            move |(_, event)| {
-                                if let Event::Portion(it) = event { Some(of(it)) } else { None }
-                            },
-                        )
-                        .sum::<u64>()
+                let portion = |(_, event): &(Mono, Event)| match event {
+                    Event::Portion(it) => Some((it.tx_bytes, it.rx_bytes)),
+                    _ => None,
                 };
-                let ends = (moved(client, |it| it.tx_bytes), moved(there, |it| it.rx_bytes));
-                if ends == (phase.transfer, phase.transfer) { Ok(()) } else { Err(format!("{ends:?}")) }
+                let sent: u64 = self.net.events(client).iter().filter_map(portion).map(|it| it.0).sum();
+                let got: u64 = self.net.events(there).iter().filter_map(portion).map(|it| it.1).sum();
+                let all = (sent, got) == (phase.transfer, phase.transfer);
+                if all { Ok(()) } else { Err(format!("{sent} sent, {got} received")) }
             }
             "udpmon" => {
                 let events = self.net.events(client).iter();
-                let of =
-                    |event: &Event| ::udpmon::PacketTest::told(event).map(|test| (test.sent, test.counts));
-                let tests: Vec<_> = events.filter_map(|(_, event)| of(event)).collect();
+                let tests: Vec<_> = events.filter_map(|(_, event)| PacketTest::told(event)).collect();
                 // Of the last that are lost the receiver knows nothing.
-                let good = |&(sent, counts): &(u64, Option<udpmon::PacketTestCounts>)| {
-                    sent == 300
-                        && counts.is_some_and(|counts| {
+                let good = |test: &PacketTest| {
+                    test.sent == 300
+                        && test.counts.is_some_and(|counts| {
                             let known = counts.received + counts.lost;
-                            known <= sent && known + 10 >= sent && (counts.received == sent || !self.clean)
+                            (290..=300).contains(&known) && (counts.received == 300 || !self.clean)
                         })
                 };
                 if tests.len() == 2 && tests.iter().all(good) { Ok(()) } else { Err(format!("{tests:?}")) }
@@ -443,10 +427,8 @@ impl Scenario {
                 let counts = pings.counts;
                 let all = 100 * u64::from(phase.connections);
                 let lossless = counts.lost == 0 || !self.clean;
-                whole(
-                    (counts.sent, counts.received.checked_add_signed(counts.lost)) == (all, Some(all))
-                        && lossless,
-                )
+                let came = counts.received.checked_add_signed(counts.lost);
+                whole((counts.sent, came) == (all, Some(all)) && lossless)
             }
         }
     }
