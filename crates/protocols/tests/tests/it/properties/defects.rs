@@ -12,12 +12,13 @@ fn shown(defect: Defect) -> (Check, u64) {
         Defect::RegisterWhenIdle => (native::check_shares, 1),
         Defect::TimerNotRearmed | Defect::LateTimers => (exhausted::check, 1),
         Defect::AnsweredTwice | Defect::LostMessage => (together::check, 1),
+        // One connection of each of twelve clients.
         Defect::LostEdge
         | Defect::IdleTooEarly
         | Defect::CountedTwice
         | Defect::NotForgotten
         | Defect::LostTally
-        | Defect::NotWoken => (native::check_service, 1),
+        | Defect::NotWoken => (native::check_service, 25),
     }
 }
 
