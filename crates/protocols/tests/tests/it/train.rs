@@ -1,9 +1,9 @@
 //! Packet trains between two machines in virtual time: what is reported against what the link did.
 
-use crate::support::run::{MS, client_ip, client_plan, serve, server_plan};
+use crate::support::run::{MS, client_ip, client_plan, serve, server_plan, told};
 use crate::support::sized;
-use metrics::{SECOND, StampKind, TrainPacket, TroubleKind};
-use model::{Event, Kind, PacketReport, Pattern, Phase, Probe, SocketSettings, Status, Train, Trains};
+use metrics::{Packets, SECOND, StampKind, TrainPacket, TroubleKind};
+use model::{Event, Kind, Pattern, Phase, Probe, SocketSettings, Status, Train, Trains};
 use native::{Client, ClientPlan};
 use sim::{Card, Host, Link, Network, Quirks, START};
 
@@ -58,35 +58,23 @@ impl Run {
     }
 
     fn trains(&self) -> &Trains {
-        let ended = self.events().find_map(|e| match e {
-            Event::PhaseEnd { status, reason } => Some((*status, reason.clone())),
-            _ => None,
-        });
+        let ended = told(&self.network, self.client).end.map(|(_, status, reason)| (status, reason));
         assert_eq!(ended, Some((Status::Complete, None)));
         self.events().find_map(|e| if let Event::Trains(t) = e { Some(&**t) } else { None }).unwrap()
     }
 
     fn packets(&self) -> &[TrainPacket] {
-        let mut found = None;
-        for event in self.events() {
-            if let Event::TrainPackets { rows } = event {
-                found = Some(&rows[..]);
-            }
-        }
-        found.unwrap()
+        let rows = self
+            .events()
+            .filter_map(|e| if let Event::TrainPackets { rows } = e { Some(rows) } else { None });
+        rows.last().unwrap()
     }
 
     /// What the receiver counted, without looking at trains.
-    fn received(&self, up: bool) -> &PacketReport {
-        let mut found = None;
-        for event in self.events() {
-            match event {
-                Event::Remote(totals) if up => found = totals.packets.as_deref(),
-                Event::Local(totals) if !up => found = totals.packets.as_deref(),
-                _ => {}
-            }
-        }
-        found.unwrap()
+    fn received(&self, up: bool) -> Packets {
+        let it = told(&self.network, self.client);
+        let totals = if up { it.remote.last() } else { it.local.as_ref() };
+        totals.unwrap().packets.as_ref().unwrap().counts
     }
 }
 
@@ -156,7 +144,7 @@ fn the_records_of_loss_reordering_and_repetition_are_what_the_receiver_counted()
         let train = train(20, &[100_000, 200_000], 40, 20 * MS);
         let run = run(&phase(pattern, train), bad(), bad(), seed);
         let trains = run.trains();
-        let counts = run.received(pattern == Pattern::Push).counts;
+        let counts = run.received(pattern == Pattern::Push);
         let sum = |of: fn(&metrics::TrainSetting) -> u64| trains.report.settings.iter().map(of).sum::<u64>();
         assert_eq!((sum(|s| s.sent), sum(|s| s.unsent)), (1_600, 0));
         assert_eq!(sum(|s| s.received), counts.received);
@@ -227,7 +215,7 @@ fn every_packet_is_returned_and_its_round_trip_is_the_links() {
         assert!(p.held_ns.is_some_and(|held| held >= 0) && back > there && back >= 8_080_000, "{p:?}");
     }
     // What was counted on each way is one way's.
-    let (there, back) = (run.received(true).counts, run.received(false).counts);
+    let (there, back) = (run.received(true), run.received(false));
     assert_eq!((there.received, back.received, there.lost, back.lost), (200, 200, 0, 0));
 }
 
@@ -235,7 +223,7 @@ fn every_packet_is_returned_and_its_round_trip_is_the_links() {
 fn what_is_lost_there_is_not_lost_back() {
     for seed in 1..=sized(2, 4) {
         let run = run(&echoing(train(20, &[100_000], 50, 20 * MS)), bad(), bad(), seed);
-        let (there, back) = (run.received(true).counts, run.received(false).counts);
+        let (there, back) = (run.received(true), run.received(false));
         let echo = run.trains().report.settings[0].echo.clone().unwrap();
         assert_eq!(i64::try_from(echo.lost_there), Ok(there.lost), "{seed}");
         assert_eq!(i64::try_from(echo.lost_back), Ok(back.lost), "{seed}");
