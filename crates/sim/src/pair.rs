@@ -131,17 +131,9 @@ impl Pair {
 
     fn new(client: Box<dyn Flow>, server: Box<dyn Flow>, opens: Source, accepts: Source) -> Self {
         let ends = [End::new(client, 1, opens), End::new(server, 2, accepts)];
-        let (links, quirks) = ([Link::new(), Link::new()], Quirks::default());
-        Pair {
-            ends,
-            now: START,
-            network: None,
-            links,
-            quirks,
-            wait: Wait::Block,
-            sockets: SocketSettings::default(),
-            seed: 1,
-        }
+        let links = [Link::new(), Link::new()];
+        let (quirks, sockets) = (Quirks::default(), SocketSettings::default());
+        Pair { ends, now: START, network: None, links, quirks, wait: Wait::Block, sockets, seed: 1 }
     }
 
     #[must_use]

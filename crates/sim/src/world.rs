@@ -280,21 +280,9 @@ impl World {
         name: &str,
         task: Option<Box<dyn Task<Sim> + Send>>,
     ) -> usize {
-        let now = self.time();
-        let thread = self.threads.len();
-        let parked = Parked::Run;
-        let name = name.to_owned();
-        self.threads.push(Thread {
-            host,
-            process,
-            name,
-            task,
-            now,
-            parked,
-            run: None,
-            idle: 0,
-            held: Held::default(),
-        });
+        let (now, thread) = (self.time(), self.threads.len());
+        let (name, parked, held) = (name.to_owned(), Parked::Run, Held::default());
+        self.threads.push(Thread { host, process, name, task, now, parked, run: None, idle: 0, held });
         let after = self.up_to(50_000);
         self.schedule(thread, now.plus(after));
         thread
