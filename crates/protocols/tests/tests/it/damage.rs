@@ -27,6 +27,13 @@ fn link_to(pair: Pair, direction: usize, link: Link) -> Pair {
     if direction == 0 { pair.up(link) } else { pair.down(link) }
 }
 
+/// A run whose link in a direction does this.
+fn ran(phase: &Phase, direction: usize, link: Link) -> Pair {
+    let mut pair = link_to(pair(phase, false), direction, link);
+    pair.run();
+    pair
+}
+
 /// Where the byte of payload at `offset` lies in the stream of a direction whose spans are `span` bytes.
 fn place(direction: usize, offset: u64, span: u64) -> u64 {
     BEFORE[direction] + offset + offset / span * 16
@@ -72,9 +79,7 @@ fn a_flipped_bit_in_duplex_is_found_and_the_sender_knows_at_least_that_it_failed
     for direction in 0..2 {
         for offset in [0, 500, 15_000] {
             let phase = phase(Pattern::Duplex, 32_768);
-            let link = Link::new().flip(place(direction, offset, 1 << 20), 1);
-            let mut pair = link_to(pair(&phase, false), direction, link);
-            pair.run();
+            let pair = ran(&phase, direction, Link::new().flip(place(direction, offset, 1 << 20), 1));
             let found = violation(&pair, 1 - direction);
             assert!(matches!(found, Violation::BadData { offset: o, .. } if o == offset), "{found:?}");
             let sender = &pair.ends[direction].ended;
@@ -87,9 +92,8 @@ fn a_flipped_bit_in_duplex_is_found_and_the_sender_knows_at_least_that_it_failed
 fn a_flipped_bit_is_not_noticed_where_nothing_is_compared() {
     for verify in [Verify::Connection, Verify::None] {
         let phase = Phase { verify, ..phase(Pattern::Push, 10_000) };
-        let mut pair = pair(&phase, false).up(Link::new().flip(place(0, 77, 1 << 20), 1));
-        pair.run();
-        assert!(pair.ends[0].completed() && pair.ends[1].completed());
+        let pair = ran(&phase, 0, Link::new().flip(place(0, 77, 1 << 20), 1));
+        assert!(pair.ends[0].completed() && pair.ends[1].completed(), "{verify:?}");
     }
 }
 
@@ -102,9 +106,7 @@ fn no_flipped_bit_in_the_framing_goes_unnoticed() {
                 // All bytes and some behind the last; payload is compared only if asked for.
                 let bytes = bytes_sent(&phase, direction);
                 for at in 0..bytes + 16 {
-                    let link = Link::new().flip(at, 1 << (at % 8));
-                    let mut pair = link_to(pair(&phase, false), direction, link);
-                    pair.run();
+                    let pair = ran(&phase, direction, Link::new().flip(at, 1 << (at % 8)));
                     let what = format!("{pattern:?} {verify:?} {direction} {at}");
                     assert!(ended(&pair).iter().all(|end| end.is_some()), "{what}: {:?}", ended(&pair));
                     if verify == Verify::Data && pair.ends.iter().all(|e| e.completed()) {
@@ -150,8 +152,7 @@ fn missing_and_added_bytes_are_data_errors_of_the_receiver() {
                 ("a few bytes added there", Link::new().insert(end, b"abc"), "many"),
                 ("a whole mark's length added", Link::new().insert(end, &[0; 16]), "many"),
             ] {
-                let mut pair = link_to(pair(&phase, false), direction, link);
-                pair.run();
+                let pair = ran(&phase, direction, link);
                 let found = violation(&pair, 1 - direction);
                 let ok = match expect {
                     "many" => found == Violation::TooMany { want: 10_000 },
@@ -172,8 +173,7 @@ fn bytes_after_the_last_word_are_too_many() {
     {
         for added in [1, 15, 16, 40] {
             let phase = phase(pattern, 1_000);
-            let mut pair = pair(&phase, false).up(Link::new().insert(after, &vec![7; added]));
-            pair.run();
+            let pair = ran(&phase, 0, Link::new().insert(after, &vec![7; added]));
             let want = if pattern == Pattern::Push { 1_000 } else { 0 };
             assert_eq!(violation(&pair, 1), Violation::TooMany { want }, "{pattern:?} {added}");
         }
@@ -192,8 +192,7 @@ fn data_shifted_by_the_period_is_found_in_random_payload_only() {
     for (payload, verify) in [(Payload::Pattern, Verify::Data), (Payload::Random, Verify::Data)] {
         let phase = Phase { payload, verify, ..phase(Pattern::Push, 600 * KI) };
         let link = Link::new().remove(at, 64 * KI).insert(at + 128 * KI, &period);
-        let mut pair = pair(&phase, false).up(link);
-        pair.run();
+        let pair = ran(&phase, 0, link);
         if payload == Payload::Pattern {
             assert!(pair.ends[1].completed(), "the pattern cannot see it: {:?}", pair.ends[1].ended);
         } else {
@@ -208,16 +207,13 @@ fn a_relay_that_ends_early_is_told_from_one_that_resets() {
         for at in [100, 1_000, 5_000, 10_015] {
             let phase = phase(pattern, 10_000);
             let cut = |how| Link::new().cut(At::Byte(BEFORE[direction] + at), how);
-            let mut short = link_to(pair(&phase, false), direction, cut(Cut::Fin));
-            short.run();
+            let short = ran(&phase, direction, cut(Cut::Fin));
             let got = at.min(10_000);
             assert_eq!(violation(&short, 1 - direction), Violation::TooFew { got, want: 10_000 }, "{at}");
             // The client's direction ends with it, so that the server's payload stays unconfirmed.
             let sender = violation(&short, direction);
             assert!(matches!(sender, Violation::Unconfirmed { .. }), "{sender:?}");
-            let mut reset = link_to(pair(&phase, false), direction, cut(Cut::Reset));
-            reset.run();
-            for end in &reset.ends {
+            for end in &ran(&phase, direction, cut(Cut::Reset)).ends {
                 match &end.ended {
                     Some(Err(cause)) => assert_eq!(cause.ending(), Ending::NetworkError, "{cause}"),
                     other => panic!("{other:?}"),
