@@ -34,6 +34,15 @@ fn finish(net: &mut Network) {
     net.run_until(net.now.plus(2 * SECOND));
 }
 
+/// What a client and its server tell, of which the server takes so many connections.
+fn ran(seed: u64, served: &Phase, exit_after: u64, called: &Phase) -> (Told, Told) {
+    let mut net = network(seed);
+    let server = serve(&mut net, served, Some(exit_after));
+    let client = call(&mut net, 1, called, vec![address(1)]);
+    finish(&mut net);
+    (told(&net, client), told(&net, server))
+}
+
 /// The sum of the intervals is the total, to the byte.
 fn assert_sums(told: &Told) {
     told.assert_intervals(false);
@@ -48,12 +57,8 @@ fn assert_sums(told: &Told) {
 #[test]
 fn iterations_end_a_client_and_a_limit_its_server() {
     for shutdown in [Shutdown::Graceful, Shutdown::Rude, Shutdown::Random] {
-        let mut net = network(3);
         let phase = Phase { iterations: Some(5), shutdown, ..phase(30_001) };
-        let server = serve(&mut net, &phase, Some(20));
-        let client = call(&mut net, 1, &phase, vec![address(1)]);
-        finish(&mut net);
-        let (here, there) = (told(&net, client), told(&net, server));
+        let (here, there) = ran(3, &phase, 20, &phase);
         for (told, tx, rx) in [(&here, 20 * 30_001, 0), (&there, 0, 20 * 30_001)] {
             assert_eq!((told.status(), told.reason()), (Status::Complete, ""), "{shutdown:?}");
             assert_eq!((told.local().opened, told.local().completed, told.local().errors()), (20, 20, 0));
@@ -67,11 +72,8 @@ fn iterations_end_a_client_and_a_limit_its_server() {
 
 #[test]
 fn a_server_takes_no_more_than_its_limit() {
-    let mut net = network(4);
-    let server = serve(&mut net, &phase(30_000), Some(3));
-    let client = call(&mut net, 1, &Phase { iterations: Some(2), ..phase(30_000) }, vec![address(1)]);
-    finish(&mut net);
-    let (here, there) = (told(&net, client), told(&net, server));
+    let twice = Phase { iterations: Some(2), ..phase(30_000) };
+    let (here, there) = ran(4, &phase(30_000), 3, &twice);
     assert_eq!((there.local().opened, there.local().completed), (3, 3));
     assert_eq!((here.local().completed, here.local().errors()), (3, 5), "the rest is refused");
     assert_eq!((there.status(), here.status()), (Status::Complete, Status::Complete));
