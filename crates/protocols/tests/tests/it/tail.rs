@@ -39,7 +39,7 @@ fn compare(phase: &Phase, (up, down): (Link, Link), quirks: Quirks, what: &str) 
     net.quirks(client, quirks);
     net.run();
     let it = told(&net, client);
-    let (local, remote) = (it.local().packets.as_deref().unwrap(), it.remote[0].packets.as_deref().unwrap());
+    let [local, remote] = [it.local(), &it.remote[0]].map(|of| of.packets.as_deref().unwrap());
     let mut lost = 0;
     for (sends, from, to, way) in
         [(phase.pattern.sends_up(), local, remote, "up"), (phase.pattern.sends_down(), remote, local, "down")]
@@ -101,14 +101,11 @@ fn drops_at_the_end_of_a_run_are_counted_as_ours() {
         net.datagram_links(link(), link());
         let server = serve(&mut net, server_plan());
         let client = join(&mut net, 0, client_plan(&phase));
-        net.quirks(
-            if up { server } else { client },
-            Quirks { slowness: 300, batches: false, ..Quirks::default() },
-        );
+        let quirks = Quirks { slowness: 300, batches: false, ..Quirks::default() };
+        net.quirks(if up { server } else { client }, quirks);
         net.run();
         let it = told(&net, client);
-        let (local, remote) =
-            (it.local().packets.as_deref().unwrap(), it.remote[0].packets.as_deref().unwrap());
+        let [local, remote] = [it.local(), &it.remote[0]].map(|of| of.packets.as_deref().unwrap());
         let (from, to) = if up { (local, remote) } else { (remote, local) };
         adds_up(from.counts.sent, &to.counts, "overflow");
         // Words are dropped, too.

@@ -155,27 +155,19 @@ fn simulate(scenario: &Scenario, defect: Option<Defect>) -> Outcome {
     net.quirks(server, scenario.quirks);
     for (n, &(comes, goes, bytes)) in scenario.intruders.iter().enumerate() {
         let bytes = (0..bytes).map(|at| (at * 7 + n) as u8).collect();
-        net.raw(
-            client_ip(1_000 + n as u32),
-            address(1),
-            vec![(comes, Say::Bytes(bytes)), (goes, Say::Reset)],
-        );
+        let script = vec![(comes, Say::Bytes(bytes)), (goes, Say::Reset)];
+        net.raw(client_ip(1_000 + n as u32), address(1), script);
     }
     let mut order: Vec<usize> = (0..scenario.participants.len()).collect();
     order.sort_by_key(|&n| scenario.participants[n].arrives);
     let mut clients = BTreeMap::new();
     for n in order {
-        let participant = &scenario.participants[n];
-        net.run_until(START.plus(participant.arrives));
-        let plan = ClientPlan {
-            workers: participant.workers,
-            secret: [n as u8; 32],
-            ..client_plan(&participant.phase)
-        };
-        let plan = recorded(plan, n);
-        let client = net.join(client_ip(n as u32), participant.workers, Box::new(Client::new(plan, net.now)));
+        let Participant { arrives, ref phase, workers, leaves } = scenario.participants[n];
+        net.run_until(START.plus(arrives));
+        let plan = recorded(ClientPlan { workers, secret: [n as u8; 32], ..client_plan(phase) }, n);
+        let client = net.join(client_ip(n as u32), workers, Box::new(Client::new(plan, net.now)));
         net.quirks(client, Quirks { slowness: 1, ..scenario.quirks });
-        participant.leaves.arrange(&mut net, client);
+        leaves.arrange(&mut net, client);
         clients.insert(n, client);
     }
     let clients: Vec<Host> = clients.into_values().collect();
@@ -195,17 +187,16 @@ fn simulate(scenario: &Scenario, defect: Option<Defect>) -> Outcome {
 /// Whether all of the properties hold.
 fn violation(scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
     let Outcome { net, server, clients } = outcome;
+    let lossless = scenario.link == scenario.link.clone().loss(0.0);
     for (participant, &client) in scenario.participants.iter().zip(clients) {
         let it = told(net, client);
         let of = |why: String| format!("{why}: {participant:?}: {:?} {}", it.end, it.notices.join("; "));
         if participant.leaves == Leaves::InTime {
             // What is lost is sent again, which takes some time more.
-            let late = if scenario.link == scenario.link.clone().loss(0.0) { 0 } else { 2 * SECOND };
+            let late = if lossless { 0 } else { 2 * SECOND };
             served(&participant.phase, participant.arrives + late, &it, net.done(client)).map_err(of)?;
             // An answer for which a full socket has no room is lost, too.
-            let clean =
-                scenario.link == scenario.link.clone().loss(0.0) && scenario.quirks.would_block == 0.0;
-            if clean && lost(&it) != 0 {
+            if lossless && scenario.quirks.would_block == 0.0 && lost(&it) != 0 {
                 return Err(of(format!("{} datagrams are lost where none is", lost(&it))));
             }
         }
@@ -295,22 +286,18 @@ pub(super) fn served(phase: &Phase, arrives: u64, it: &Told, done: Option<Mono>)
 
 /// The rates of a client's connections, bytes each way.
 fn moved(net: &Network, client: Host) -> (u64, u64) {
-    let records = net.events(client).iter().filter_map(|(_, event)| match event {
-        Event::Connection(record) => Some(record),
-        _ => None,
-    });
-    records.fold((0, 0), |(tx, rx), record| (tx + record.tx_bytes, rx + record.rx_bytes))
+    net.events(client).iter().fold((0, 0), |(tx, rx), (_, event)| match event {
+        Event::Connection(record) => (tx + record.tx_bytes, rx + record.rx_bytes),
+        _ => (tx, rx),
+    })
 }
 
 /// Where the slowest of equal connections moves less than half of the median of its direction. Where the connections cannot be spread
 /// evenly, those on a worker with one more share its time with that one.
 fn unequal(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
-    let sums: Vec<_> = scenario
-        .participants
-        .iter()
-        .zip(&outcome.clients)
-        .map(|(participant, &client)| (participant.phase.pattern, moved(&outcome.net, client)))
-        .collect();
+    let both = scenario.participants.iter().zip(&outcome.clients);
+    let moved = both.map(|(of, &client)| (of.phase.pattern, moved(&outcome.net, client)));
+    let sums: Vec<_> = moved.collect();
     let (all, workers) = (scenario.participants.len() as u64, u64::from(scenario.workers));
     let (fewest, most) = ((all / workers).max(1), all.div_ceil(workers));
     for (pattern, up) in [(Pattern::Push, true), (Pattern::Pull, false), (Pattern::Duplex, true)] {

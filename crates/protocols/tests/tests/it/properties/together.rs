@@ -329,9 +329,7 @@ impl Scenario {
             let late = if self.clean { 0 } else { 2 * SECOND };
             return served(phase, guest.arrives + late, &it, Some(done));
         }
-        let Some(local) = it.local.as_ref().filter(|_| it.end.is_some()) else {
-            return Err("no result".to_owned());
-        };
+        let local = it.local.as_ref().filter(|_| it.end.is_some()).ok_or("no result")?;
         // UDPmon repeats what was lost after 3 s, as the original does.
         let longest = if guest.asks.is("udpmon") { 60 } else { 12 };
         if done > START.plus(guest.arrives + longest * SECOND) {
@@ -450,16 +448,12 @@ fn disagreement(scenario: &Scenario) -> Option<String> {
         if ours.iter().any(|guest| guest.leaves != Leaves::InTime) || (datagrams && !clean) {
             continue;
         }
-        let sums = ours
-            .iter()
-            .filter_map(|guest| told(net, guest.client?).local)
-            .fold((0, 0), |(tx, rx), local| (tx + local.traffic.tx_bytes, rx + local.traffic.rx_bytes));
-        let there =
-            told(net, service.host).local.map(|local| (local.traffic.rx_bytes, local.traffic.tx_bytes));
+        let traffic = |host| told(net, host).local.map(|local| local.traffic);
+        let theirs = ours.iter().filter_map(|guest| traffic(guest.client?));
+        let sums = theirs.fold((0, 0), |(tx, rx), of| (tx + of.tx_bytes, rx + of.rx_bytes));
+        let there = traffic(service.host).map(|of| (of.rx_bytes, of.tx_bytes));
         if there != Some(sums) {
-            return Some(format!(
-                "{protocol:?}: the clients sent and received {sums:?}, their server {there:?}"
-            ));
+            return Some(format!("{protocol:?}: clients sent and received {sums:?}, their server {there:?}"));
         }
     }
     None
