@@ -137,8 +137,8 @@ fn a_path_that_recovers_or_only_loses_is_not_dead() {
     let losses = [(0.5, 0.0), (0.0, 0.9), (0.5, 0.5), (0.0, 0.0)];
     let questions = long_questions().into_iter().filter(|(_, phase)| phase.kind != Kind::Tcp);
     for (nth, (name, phase)) in questions.enumerate() {
-        // Two of the paths for each question in ./test, in turn.
-        for (up, down) in losses.into_iter().skip(sized(nth % 2, 0)).step_by(sized(2, 1)) {
+        // One of the paths for each question in ./test, in turn.
+        for (up, down) in losses.into_iter().skip(sized(nth % 4, 0)).step_by(sized(4, 1)) {
             let mut net = network();
             net.datagram_links(Link::new().delay(5 * MS).loss(up), Link::new().delay(5 * MS).loss(down));
             let it = outcome(&mut net, server_plan(), client_plan(&phase));
