@@ -273,7 +273,7 @@ fn data_connections() {
         if rng.next() & 1 == 0 {
             mutate(&mut rng, &mut bytes);
         }
-        let (fed, counts) = bench.live(&mut flow, &bytes, last_news(&mut rng));
+        let (fed, counts) = bench.run(&mut flow, &bytes, last_news(&mut rng));
         content += u32::from(fed);
         assert!(counts.rx_bytes <= transfer && counts.tx_bytes <= transfer);
     }

@@ -50,7 +50,7 @@ fn both_ends() {
         if rng.next() & 1 == 0 {
             mutate(&mut rng, &mut bytes);
         }
-        let (fed, counts) = bench.live(&mut flow, &bytes, last_news(&mut rng));
+        let (fed, counts) = bench.run(&mut flow, &bytes, last_news(&mut rng));
         content += u32::from(fed);
         let (up, down) = params.pattern.split(transfer);
         let (tx, rx) = if is_client { (up, down) } else { (down, up) };

@@ -79,7 +79,7 @@ impl Bench {
     }
 
     /// The whole life of a flow that has a row once its link is up: as `feed`, and what it has counted.
-    pub(crate) fn live(&mut self, flow: &mut dyn Flow, bytes: &[u8], event: FlowEvent) -> (bool, Counts) {
+    pub(crate) fn run(&mut self, flow: &mut dyn Flow, bytes: &[u8], event: FlowEvent) -> (bool, Counts) {
         flow.on_event(&mut self.cx(), FlowEvent::Up(Bench::path())).unwrap();
         let content = self.feed(flow, bytes, event);
         let row = flow.id().row.unwrap();
