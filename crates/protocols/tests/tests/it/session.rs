@@ -84,10 +84,10 @@ fn iterations_and_totals_are_exact() {
             let (up, down) = pattern.split(20_001);
             assert_eq!(it.status(), Status::Complete, "{it:#?}");
             let (local, remote) = (it.local(), &it.remote[0]);
-            let what = format!("{pattern:?} {shutdown:?} {workers}: {it:#?}");
-            assert_eq!([local.completed, remote.completed], [35; 2], "{what}");
-            assert_eq!((local.traffic.tx_bytes, local.traffic.rx_bytes), (35 * up, 35 * down), "{what}");
-            assert_eq!((remote.traffic.rx_bytes, remote.traffic.tx_bytes), (35 * up, 35 * down), "{what}");
+            let what = || format!("{pattern:?} {shutdown:?} {workers}: {it:#?}");
+            let moved = [local.traffic, remote.traffic].map(|of| (of.tx_bytes, of.rx_bytes));
+            assert_eq!([local.completed, remote.completed], [35; 2], "{}", what());
+            assert_eq!(moved, [(35 * up, 35 * down), (35 * down, 35 * up)], "{}", what());
             it.assert_intervals(true);
         }
     }
