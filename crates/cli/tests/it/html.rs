@@ -1,22 +1,11 @@
 //! Reports as pages: what is in them, that nothing in them is foreign, and that they work in a real browser.
 
-use crate::support::browser::Browser;
+use crate::support::browser::{Browser, Tab};
 use crate::support::files::Scratch;
-use crate::support::{Line, connect, netcaliper, serve, tcp};
+use crate::support::{Line, Server, connect, netcaliper, serve, tcp, text};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// Half a second with several intervals and connections that end.
-fn short(target: String) -> Line {
-    tcp(target).args("-t 700ms -i 100ms -P 3 -b 2M --transfer 20001 --bidir")
-}
-
-/// The value of an attribute of the page's body.
-fn told<'a>(dom: &'a str, name: &str) -> Option<&'a str> {
-    let body = dom.split("<body").nth(1)?.split('>').next()?;
-    body.split(&format!("data-{name}=\"")).nth(1)?.split('"').next()
-}
 
 /// Everything in the page that could name something outside of it.
 fn foreign(page: &str) -> Vec<&str> {
@@ -28,10 +17,9 @@ fn foreign(page: &str) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn every_verb_writes_a_page_and_a_saved_run_gives_the_same() {
-    let scratch = Scratch::new();
-    let server = serve("");
+/// The page of every verb, which the saved run and its outcome give again.
+#[track_caller]
+fn every_verb_writes_a_page(server: &Server, scratch: &Scratch) {
     let page = |name: &str| scratch.file(&format!("{name}.html"));
     let runs: [(&str, Line, &[&str]); 6] = [
         // Connections that last, so that each one's rate is known.
@@ -118,12 +106,11 @@ fn what_cannot_be_written_is_said_before_the_run() {
     two.complains(&["one run"]);
 }
 
-/// A page in which every text that a peer or the network can choose tries to become markup.
-fn hostile(scratch: &Scratch) -> PathBuf {
+/// A page of this outcome in which every text that a peer or the network can choose tries to become markup, and has not.
+#[track_caller]
+fn hostile(scratch: &Scratch, outcome: &str) -> PathBuf {
     const EVIL: &str = "</script></pre>\"'><img src=x onerror=\"document.body.dataset.owned=1\"><script>document.body.dataset.owned=2</script>";
-    let server = serve("");
-    let saved = short(server.at()).args("--json").run().exits(0).out;
-    let mut run: Value = serde_json::from_str(&saved).unwrap();
+    let mut run: Value = serde_json::from_str(outcome).unwrap();
     let evil = || Value::from(EVIL);
     for field in ["version", "verb", "protocol", "placement"] {
         run["begin"][field] = evil();
@@ -151,13 +138,6 @@ fn hostile(scratch: &Scratch) -> PathBuf {
     let page = scratch.file("evil.html");
     let line = netcaliper("report").arg(saved).arg("--html").arg(&page);
     line.arg("--svg").arg(scratch.file("evil")).run();
-    page
-}
-
-#[test]
-fn nothing_that_a_peer_says_becomes_markup() {
-    let scratch = Scratch::new();
-    let page = hostile(&scratch);
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("&lt;img src=x"), "it is there, as text");
     assert_eq!(text.matches("<img").count(), 0);
@@ -166,10 +146,7 @@ fn nothing_that_a_peer_says_becomes_markup() {
         let svg = fs::read_to_string(entry.unwrap().path()).unwrap();
         assert!(!svg.contains("<img") && !svg.contains("<script"), "{svg}");
     }
-    let Some(browser) = Browser::find("nothing_that_a_peer_says_becomes_markup") else { return };
-    let dom = browser.dom(&page);
-    assert_eq!(told(&dom, "owned"), None, "something of it ran");
-    assert!(told(&dom, "plots").is_some_and(|n| n != "0"), "the page's own script ran");
+    page
 }
 
 /// The same page without its policy and with a script that plays a reader.
@@ -184,13 +161,9 @@ fn played(page: &Path, script: &str) -> PathBuf {
     path
 }
 
-#[test]
-fn a_reader_can_zoom_toggle_and_read_values() {
-    let Some(browser) = Browser::find("a_reader_can_zoom_toggle_and_read_values") else { return };
-    let scratch = Scratch::new();
-    let server = serve("");
-    let page = scratch.file("run.html");
-    short(server.at()).arg("--html").arg(&page).run().exits(0);
+/// A reader can zoom, toggle series and read values.
+#[track_caller]
+fn obeys_its_reader(tab: &mut Tab, page: &Path) {
     // What is drawn by the script is what was drawn without it.
     let script = r##"
         const say = (name, value) => (document.body.dataset[name] = String(value));
@@ -234,63 +207,82 @@ fn a_reader_can_zoom_toggle_and_read_values() {
         details.addEventListener("toggle", () => say("rows", details.querySelectorAll("tbody tr").length));
         details.open = true;
     "##;
-    let dom = browser.dom(&played(&page, script));
-    let figures = fs::read_to_string(&page).unwrap().matches("<figure").count();
+    tab.open(&format!("file://{}", played(page, script).display()));
+    tab.until("document.body.dataset.rows !== undefined");
+    let told = tab.says("({ ...document.body.dataset })");
+    let figures = fs::read_to_string(page).unwrap().matches("<figure").count();
     assert!(figures >= 5, "{figures} plots");
-    assert_eq!(told(&dom, "plots"), Some(figures.to_string().as_str()), "every plot is alive");
-    assert_eq!(dom.matches("data-ready=\"1\"").count(), figures);
-    assert_eq!(told(&dom, "other"), Some(" | "), "what is drawn again looks the same");
-    assert!(told(&dom, "compared").unwrap().parse::<u32>().unwrap() > 50);
+    assert_eq!(told["plots"], figures.to_string(), "every plot is alive");
+    assert_eq!(tab.says("document.querySelectorAll('[data-ready=\"1\"]').length"), figures);
+    assert_eq!(told["other"], " | ", "what is drawn again looks the same");
+    assert!(text(&told["compared"]).parse::<u32>().unwrap() > 50);
     for deed in ["same", "zoomed", "back", "dragged", "whole", "off", "on"] {
-        assert_eq!(told(&dom, deed), Some("true"), "{deed}");
+        assert_eq!(told[deed], "true", "{deed}");
     }
-    let read = told(&dom, "read").unwrap();
+    let read = text(&told["read"]);
     assert!(read.contains("time since the start") && read.contains("to server"), "{read}");
-    assert!(told(&dom, "value").unwrap().ends_with("bit/s"));
-    assert!(told(&dom, "rows").unwrap().parse::<u32>().unwrap() >= 5);
+    assert!(text(&told["value"]).ends_with("bit/s"));
+    assert!(text(&told["rows"]).parse::<u32>().unwrap() >= 5);
+}
+
+/// A page fits screens, phones and paper, and its verdict and caveats stand where they belong.
+#[track_caller]
+fn fits(tab: &mut Tab, name: &str, page: &Path) {
+    tab.look((1400, 900), "screen", "light");
+    tab.open(&format!("file://{}", page.display()));
+    let verdict = tab.says("document.querySelector('header .verdict').textContent");
+    assert!(text(&verdict).starts_with("Run "), "{name}: {verdict}");
+    let folded =
+        tab.says("document.querySelector('#caveats details:not([open]) summary')?.textContent ?? ''");
+    let levels = ["invalid", "caution", "note"];
+    assert!(folded == "" || levels.iter().any(|level| text(&folded).contains(level)), "{name}: {folded}");
+    if name == "load" {
+        // Its plot spans all stages.
+        let names = "[...document.querySelectorAll('#timeline .wide svg > text')].map(e => e.textContent).slice(0, 4).join()";
+        assert_eq!(tab.says(names), "idle,down,up,both");
+        let panels = "[...document.querySelectorAll('#timeline .wide .panel .what')].map(e => e.textContent.split(',')[0]).join()";
+        assert_eq!(tab.says(panels), "throughput,delay,loss");
+    }
+    tab.says(
+        "document.querySelectorAll('details:not(.table)').forEach(d => d.open = !d.closest('#caveats'))",
+    );
+    tab.fits(name);
 }
 
 #[test]
-fn every_page_fits_screens_phones_and_paper() {
-    let Some(browser) = Browser::find("every_page_fits_screens_phones_and_paper") else { return };
-    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+fn pages_are_the_same_of_a_saved_run_and_work_in_a_browser() {
+    let (scratch, server) = (Scratch::new(), serve(""));
+    every_verb_writes_a_page(&server, &scratch);
+    let read = scratch.file("read.html");
+    // Several intervals, and connections that end.
+    let short = tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 2M --transfer 20001 --bidir --json");
+    let outcome = short.arg("--html").arg(&read).run().exits(0).out;
+    let hostile = hostile(&scratch, &outcome);
+
+    let Some(browser) = Browser::find("html::pages_are_the_same_of_a_saved_run_and_work_in_a_browser") else {
+        return;
+    };
+    let mut tab = browser.tab();
+    tab.look((800, 600), "screen", "light");
+    tab.open(&format!("file://{}", hostile.display()));
+    let told = tab.says("({ ...document.body.dataset })");
+    assert_eq!(told["owned"], Value::Null, "something that a peer said ran");
+    assert!(told["plots"].as_str().is_some_and(|n| n != "0"), "the page's own script ran: {told}");
+    obeys_its_reader(&mut tab, &read);
+    for name in ["tcp", "ping", "stream", "train"] {
+        fits(&mut tab, name, &scratch.file(&format!("{name}.html")));
+    }
     // A load is as fast as its server allows.
     let slow = serve("--max-rate 2M");
-    let runs: [(&str, Line); 7] = [
-        ("tcp", tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 2M --bidir")),
-        ("ping", netcaliper("ping").arg(server.at()).args("-n 100 -i 100ms")),
-        ("delay", netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --pps 100")),
-        ("load", netcaliper("load").arg(slow.at()).args("-t 1s --ramp 1s -P 2")),
-        ("stream", netcaliper("stream").arg(server.at()).args("--length 1s --depth 100ms -b 1M")),
-        ("train", netcaliper("train").arg(server.at()).args("-n 10 --repeat 5 --every 50ms --wait 0,20us")),
+    for (name, line) in [
+        ("one-way", netcaliper("delay").arg(server.at()).args("-t 500ms -i 100ms --pps 100")),
         ("sweep", netcaliper("delay").arg(server.at()).args("--sweep rate=100k,1M,20M -t 200ms -i 100ms")),
-    ];
-    for (name, line) in runs {
+        ("load", netcaliper("load").arg(slow.at()).args("-t 1s --ramp 1s -P 2")),
+    ] {
         let page = scratch.file(&format!("{name}.html"));
         let done = line.arg("--html").arg(&page).run();
         assert!(page.exists(), "{name}: {}", done.tell());
-        tab.look((1400, 900), "screen", "light");
-        tab.open(&format!("file://{}", page.display()));
-        let verdict = tab.says("document.querySelector('header .verdict').textContent");
-        assert!(verdict.as_str().unwrap().starts_with("Run "), "{name}: {verdict}");
-        let folded =
-            tab.says("document.querySelector('#caveats details:not([open]) summary')?.textContent ?? ''");
-        let levels = ["invalid", "caution", "note"];
-        assert!(
-            folded == "" || levels.iter().any(|level| folded.as_str().unwrap().contains(level)),
-            "{folded}"
-        );
-        if name == "load" {
-            // Its plot spans all stages.
-            let names = "[...document.querySelectorAll('#timeline .wide svg > text')].map(e => e.textContent).slice(0, 4).join()";
-            assert_eq!(tab.says(names), "idle,down,up,both");
-            let panels = "[...document.querySelectorAll('#timeline .wide .panel .what')].map(e => e.textContent.split(',')[0]).join()";
-            assert_eq!(tab.says(panels), "throughput,delay,loss");
-        }
-        tab.says(
-            "document.querySelectorAll('details:not(.table)').forEach(d => d.open = !d.closest('#caveats'))",
-        );
-        tab.fits(name);
+        fits(&mut tab, name, &page);
     }
 }
 
