@@ -1,8 +1,8 @@
 //! Running measurements and servers in a browser: content, access, and that a real browser shows it.
 
-use crate::support::browser::Browser;
+use crate::support::browser::{Browser, Tab};
 use crate::support::files::Scratch;
-use crate::support::{Line, Proc, netcaliper, serve, tcp};
+use crate::support::{Line, PATIENCE, Proc, Server, netcaliper, number, serve, tcp, text};
 use serde_json::Value;
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -41,7 +41,7 @@ struct Feed(BufReader<TcpStream>);
 impl Feed {
     fn open(at: &str) -> Feed {
         let mut stream = TcpStream::connect(at).unwrap();
-        stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // Without chunks: HTTP/1.0 ends with the connection.
         stream.write_all(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
         Feed(BufReader::new(stream))
@@ -50,7 +50,7 @@ impl Feed {
     /// The feed of a page that was away, which has heard `last`.
     fn again(at: &str, last: &str) -> Feed {
         let mut stream = TcpStream::connect(at).unwrap();
-        stream.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let request = format!("GET /events HTTP/1.0\r\nHost: localhost\r\nLast-Event-ID: {last}\r\n\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         Feed(BufReader::new(stream))
@@ -410,12 +410,14 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     run.wait().exits(130);
 }
 
-#[test]
-fn nothing_that_a_peer_says_becomes_markup() {
+/// Whether the page has heard the end of its run.
+const ENDED: &str = "document.querySelector('#state').textContent.startsWith('the run ended')";
+
+/// Nothing that a peer says becomes markup.
+#[track_caller]
+fn shows_texts_of_peers(tab: &mut Tab, server: &Server) {
     const EVIL: &str = "</script></pre>\"'><img src=x onerror=\"document.body.dataset.owned=1\"><script>document.body.dataset.owned=2</script>";
-    let Some(browser) = Browser::find("nothing_that_a_peer_says_becomes_markup") else { return };
     let scratch = Scratch::new();
-    let server = serve("");
     let saved = tcp(server.at()).args("-t 300ms -i 100ms -P 3 -b 2M --bidir --json").run().exits(0).out;
     let mut run: Value = serde_json::from_str(&saved).unwrap();
     run["begin"]["targets"] = Value::from(vec![EVIL]);
@@ -431,19 +433,20 @@ fn nothing_that_a_peer_says_becomes_markup() {
     let saved = scratch.with("evil.json", &run.to_string());
     let shown = netcaliper("report").arg(saved).args("-q --web 0 --web-linger 600s").spawn();
     let (at, _) = live(&shown);
-    let dom = browser.page(&format!("http://{at}/"));
+    tab.open(&format!("http://{at}/"));
+    tab.until(ENDED);
+    let dom = tab.says("document.documentElement.outerHTML");
+    let dom = text(&dom);
     assert!(dom.contains("&lt;img src=x"), "it is there, as text: {dom}");
     assert!(!dom.contains("<img") && !dom.contains("data-owned"), "{dom}");
     assert!(dom.contains("data-plots="), "the page's own script ran");
 }
 
-#[test]
-fn a_page_shows_figures_and_plot_while_the_run_goes_on() {
-    let Some(browser) = Browser::find("a_page_shows_figures_and_plot_while_the_run_goes_on") else { return };
-    let (server, mut tab) = (serve(""), browser.tab());
+/// Figures and plot, while the run goes on.
+#[track_caller]
+fn shows_a_run(tab: &mut Tab, server: &Server) {
     let run = endless(server.at()).spawn();
     let (at, _) = live(&run);
-    tab.look((1400, 900), "screen", "light");
     tab.open(&format!("http://{at}/"));
     tab.until("document.querySelectorAll('.tiles li').length > 1 && document.querySelector('#timeline .wide .dot, #timeline .wide .line[d*=L]') !== null");
     assert_eq!(tab.says("document.querySelector('.verdict').textContent.startsWith('Running: ')"), true);
@@ -454,13 +457,10 @@ fn a_page_shows_figures_and_plot_while_the_run_goes_on() {
     run.wait().exits(130);
 }
 
-#[test]
-fn a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend() {
-    let Some(browser) = Browser::find("a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend")
-    else {
-        return;
-    };
-    let (scratch, server, mut tab) = (Scratch::new(), serve(""), browser.tab());
+/// A reader of the history sorts, filters, compares and sees a trend.
+#[track_caller]
+fn shows_the_history(tab: &mut Tab, server: &Server) {
+    let scratch = Scratch::new();
     let store = scratch.file("runs.sqlite");
     let kept = |line: Line| line.arg("--store").arg(&store).run().exits(0);
     for rate in ["5M", "20M"] {
@@ -470,26 +470,25 @@ fn a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend() {
     let shown =
         netcaliper("report").arg("1").args("-q --web 0 --web-linger 600s").arg("--store").arg(&store).spawn();
     let (at, _) = live(&shown);
-    tab.look((1400, 900), "screen", "light");
     let ids = "[...document.querySelectorAll('.runs tbody th a')].map(a => a.textContent).join()";
     tab.open(&format!("http://{at}/history"));
     assert_eq!(tab.says(ids), "3,2,1", "the latest first");
     tab.fits("history");
-    let click = |tab: &mut super::support::browser::Tab, what: &str, there: &str| {
+    let click = |tab: &mut Tab, what: &str, there: &str| {
         tab.says(&format!("document.body.dataset.old = 1; document.querySelector('{what}').click()"));
         tab.until(&format!("document.readyState === 'complete' && !document.body.dataset.old && {there}"));
     };
-    click(&mut tab, "a[href=\"/history?sort=run\"]", "true");
+    click(tab, "a[href=\"/history?sort=run\"]", "true");
     assert_eq!(tab.says(ids), "1,2,3");
     tab.says("document.querySelector('select[name=verb]').value = 'tcp'");
-    click(&mut tab, ".ask button", "location.search.includes('verb=tcp')");
+    click(tab, ".ask button", "location.search.includes('verb=tcp')");
     assert_eq!(tab.says(ids), "1,2", "sorted as before, of one verb");
     tab.says("document.querySelector('input[name=to]').value = '2020-01-01'");
-    click(&mut tab, ".ask button", "true");
+    click(tab, ".ask button", "true");
     assert_eq!(tab.says("document.querySelector('main').textContent.includes('No such run')"), true);
     tab.open(&format!("http://{at}/history"));
     tab.says("document.querySelector('[name=before][value=\"1\"]').click(); document.querySelector('[name=after][value=\"2\"]').click()");
-    click(&mut tab, "form[action=\"/compare\"] button", "location.pathname === '/compare'");
+    click(tab, "form[action=\"/compare\"] button", "location.pathname === '/compare'");
     let told = tab.says("document.querySelector('main').textContent");
     let told = told.as_str().unwrap();
     assert!(
@@ -499,7 +498,7 @@ fn a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend() {
     assert_eq!(tab.says("document.querySelectorAll('#timeline .wide .dashed').length > 0"), true);
     tab.fits("compare");
     tab.open(&format!("http://{at}/history?verb=tcp"));
-    click(&mut tab, "a.trend", "location.pathname === '/trend'");
+    click(tab, "a.trend", "location.pathname === '/trend'");
     tab.until("document.querySelectorAll('figure[data-ready]').length > 1");
     assert_eq!(tab.says(ids), "2,1");
     tab.fits("trend");
@@ -508,28 +507,35 @@ fn a_reader_of_the_history_sorts_filters_compares_and_sees_a_trend() {
     assert_eq!(shown.wait().code, None);
 }
 
-#[test]
-fn a_real_browser_shows_the_run() {
-    let Some(browser) = Browser::find("a_real_browser_shows_the_run") else { return };
-    let server = serve("");
+/// The result of a run that has ended, with all of its plots.
+#[track_caller]
+fn shows_the_end(tab: &mut Tab, server: &Server) {
     let run = tcp(server.at()).args("-t 1s -i 100ms -P 3 -b 2M --bidir -q --web 0 --web-linger 600s").spawn();
     let (at, _) = live(&run);
-    // The feed ends with the run: that is what the browser waits for.
-    let dom = browser.page(&format!("http://{at}/"));
-    let told = |name: &str| {
-        let body = dom.split("<body").nth(1)?.split('>').next()?;
-        body.split(&format!("data-{name}=\"")).nth(1)?.split('"').next()?.parse::<usize>().ok()
-    };
-    let figures = dom.matches("<figure").count();
-    assert!(figures >= 5, "{figures} plots: {dom}");
-    assert_eq!(told("plots"), Some(figures), "every plot is alive");
-    assert_eq!(dom.matches("data-ready=\"1\"").count(), figures);
-    assert!(dom.contains("id=\"plot-goodput\"") && dom.contains("Run complete: "), "{dom}");
-    assert!(dom.contains("the run ended"), "{dom}");
-    let goodput = dom.split("id=\"plot-goodput\"").nth(1).unwrap().split("</figure>").next().unwrap();
-    let line = goodput.split("class=\"line\" d=\"").nth(1).unwrap().split('"').next().unwrap();
-    assert!(line.starts_with('M'), "the first plot is drawn: {goodput}");
+    tab.open(&format!("http://{at}/"));
+    tab.until(ENDED);
+    let figures = number(&tab.says("document.querySelectorAll('figure').length"));
+    assert!(figures >= 5, "{figures} plots");
+    assert_eq!(tab.says("Number(document.body.dataset.plots)"), figures, "every plot is alive");
+    assert_eq!(tab.says("document.querySelectorAll('figure[data-ready=\"1\"]').length"), figures);
+    assert_eq!(tab.says("document.body.textContent.includes('Run complete: ')"), true);
+    // A plot is drawn when it comes into sight.
+    tab.says("document.querySelector('#plot-goodput').scrollIntoView()");
+    tab.until("document.querySelector('#plot-goodput .area .line').getAttribute('d').startsWith('M')");
     run.hears("Run complete");
     run.signal("INT");
     run.wait().exits(0);
+}
+
+#[test]
+fn a_browser_shows_runs_and_the_history() {
+    let Some(browser) = Browser::find("web::a_browser_shows_runs_and_the_history") else { return };
+    let (server, mut tab) = (serve(""), browser.tab());
+    tab.look((800, 600), "screen", "light");
+    shows_texts_of_peers(&mut tab, &server);
+    shows_the_end(&mut tab, &server);
+    tab.look((1400, 900), "screen", "light");
+    shows_a_run(&mut tab, &server);
+    tab.look((1400, 900), "screen", "light");
+    shows_the_history(&mut tab, &server);
 }

@@ -4,7 +4,6 @@ use super::files::Scratch;
 use super::skip;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
@@ -45,23 +44,22 @@ impl Browser {
         found.map(|name| Browser(name))
     }
 
-    /// The page as it stands once its script has run. Time is the page's own: nothing is waited for.
-    pub(crate) fn dom(&self, page: &Path) -> String {
-        self.page(&format!("file://{}", page.display()))
-    }
-
-    /// The same for any URL; a page with a feed is taken as it is when the feed has ended.
-    pub(crate) fn page(&self, address: &str) -> String {
-        let scratch = Scratch::new();
-        let mut command = Command::new("timeout");
-        command.args(["120", self.0]).args(FLAGS).arg("--virtual-time-budget=5000").arg("--dump-dom");
-        command.arg(format!("--user-data-dir={}", scratch.path().display()));
-        command.arg(address);
-        let output = command.stdin(Stdio::null()).output().unwrap();
-        let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(dom.contains("</html>"), "{} gave no page: {:?}\n{dom}\n{told}", self.0, output.status);
-        dom
+    pub(crate) fn tab(&self) -> Tab {
+        let profile = Scratch::new();
+        let mut command = Command::new("sh");
+        // Chromium reads from descriptor 3 and answers on 4.
+        command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 >/dev/null </dev/null", self.0]).args(FLAGS);
+        command.args(["--hide-scrollbars", "--remote-debugging-pipe"]);
+        command.arg(format!("--user-data-dir={}", profile.path().display()));
+        let mut browser =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let (asked, answers) =
+            (browser.stdin.take().unwrap(), BufReader::new(browser.stdout.take().unwrap()));
+        let mut tab = Tab { browser, asked, answers, count: 0, session: None, _profile: profile };
+        let target = tab.ask("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
+        let session = tab.ask("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
+        tab.session = session["sessionId"].as_str().map(str::to_owned);
+        tab
     }
 }
 
@@ -80,26 +78,6 @@ impl Drop for Tab {
     fn drop(&mut self) {
         let _ = self.browser.kill();
         let _ = self.browser.wait();
-    }
-}
-
-impl Browser {
-    pub(crate) fn tab(&self) -> Tab {
-        let profile = Scratch::new();
-        let mut command = Command::new("sh");
-        // Chromium reads from descriptor 3 and answers on 4.
-        command.args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 >/dev/null </dev/null", self.0]).args(FLAGS);
-        command.args(["--hide-scrollbars", "--remote-debugging-pipe"]);
-        command.arg(format!("--user-data-dir={}", profile.path().display()));
-        let mut browser =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let (asked, answers) =
-            (browser.stdin.take().unwrap(), BufReader::new(browser.stdout.take().unwrap()));
-        let mut tab = Tab { browser, asked, answers, count: 0, session: None, _profile: profile };
-        let target = tab.ask("Target.createTarget", json!({ "url": "about:blank" }))["targetId"].clone();
-        let session = tab.ask("Target.attachToTarget", json!({ "targetId": target, "flatten": true }));
-        tab.session = session["sessionId"].as_str().map(str::to_owned);
-        tab
     }
 }
 
