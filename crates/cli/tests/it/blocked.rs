@@ -115,10 +115,10 @@ fn named(outcome: &Outcome) -> f64 {
 fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::udp_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
-        ("delay 10.77.0.2 --pps 20 -t 10s", true),
+        ("delay 10.77.0.2 --pps 20 --wait block -t 10s", true),
         ("ping 10.77.0.2 -u --rate 20 -t 10s", true),
         // The server sends.
-        ("stream 10.77.0.2 -b 200k --length 10s", false),
+        ("stream 10.77.0.2 -b 200k --wait block --length 10s", false),
     ];
     at_once(&cases, |(words, at_server)| {
         let Some((here, there, _server)) = two_hosts(NAME) else { return };
@@ -145,8 +145,8 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
 fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::the_way_back_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
-        ("delay 10.77.0.2 --pps 20 -t 25s", false, "nothing arrived from the server over UDP"),
-        ("delay 10.77.0.2 -R --pps 20 -t 25s", true, "nothing arrived at the server over UDP"),
+        ("delay 10.77.0.2 --pps 20 --wait block -t 25s", false, "nothing arrived from the server over UDP"),
+        ("delay 10.77.0.2 -R --pps 20 --wait block -t 25s", true, "nothing arrived at the server over UDP"),
     ];
     at_once(&cases, |(words, at_server, end)| {
         let Some((here, there, _server)) = two_hosts(NAME) else { return };
@@ -163,7 +163,7 @@ fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
 #[test]
 fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";
-    at_once(&["delay 10.77.0.2 --pps 20 -t 10s", "tcp 10.77.0.2 -b 1M -P 2 -t 10s"], |words| {
+    at_once(&["delay 10.77.0.2 --pps 20 --wait block -t 10s", "tcp 10.77.0.2 -b 1M -P 2 -t 10s"], |words| {
         let Some((here, _there, _server)) = two_hosts(NAME) else { return };
         let pulled = || {
             here.ip("link set nc0 down");
