@@ -3,7 +3,7 @@
 use crate::support::files::{Csv, Scratch};
 use crate::support::lab::on_lab;
 use crate::support::net::{Namespace, has_ipv6};
-use crate::support::{BIN, Line, Outcome, Server, netcaliper, number, serve, skip, tcp, text};
+use crate::support::{BIN, Line, Outcome, Server, netcaliper, number, serve, sized, skip, tcp, text};
 use serde_json::Value;
 
 fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
@@ -129,7 +129,8 @@ fn over_ipv6_with_everything_switched() {
 #[test]
 fn as_fast_as_it_goes_loses_here_or_nowhere() {
     let server = serve("");
-    let outcome = delay(server.at()).args("-b 0 -t 300ms -i 100ms -l 1400 --gro").outcome().good();
+    let time = sized("-t 200ms", "-t 300ms");
+    let outcome = delay(server.at()).args("-b 0 -i 100ms -l 1400 --gro").args(time).outcome().good();
     let (local, remote) = packets(&outcome);
     let [sent, ..] = counts(local, ["sent", "unsent", "refused"]);
     let [received, lost, corrupt] = counts(remote, ["received", "lost", "corrupt"]);
@@ -155,7 +156,8 @@ fn between_namespaces_and_beside_tcp() {
 fn a_search_tries_rates_and_says_what_it_found() {
     let server = serve("");
     // Almost all may be lost, so that any machine passes.
-    let done = delay(server.at()).args("--search=99.9% --gro -t 100ms --json").run().exits(0);
+    let time = sized("-t 50ms", "-t 100ms");
+    let done = delay(server.at()).args("--search=99.9% --gro --json").args(time).run().exits(0);
     let outcome: Value = serde_json::from_str(&done.out).unwrap();
     assert!(outcome["points"][0]["phase"]["rate"].is_null(), "{}", done.tell());
     let notices = outcome["notices"].as_array().unwrap();
@@ -265,10 +267,14 @@ fn a_sweep_has_a_slot_for_each_value() {
 #[test]
 fn the_knee_is_where_power_is_largest() {
     const TEST: &str = "delay::the_knee_is_where_power_is_largest";
-    let command =
-        format!("{BIN} delay $NETCALIPER_LAB_SERVER -l 1000 -t 400ms --sweep rate=5M,20M,80M,120M --json");
-    let options = "-q --wait sleep --rate 50M --queue 200k --delay 10ms";
-    let Some(done) = on_lab(TEST, options, &command) else { return };
+    // Both are a path of 32 ms of queue, and rates of a tenth to more than twice of what it carries.
+    let (rates, path) = sized(
+        ("1M,4M,16M,24M --wait block", "--rate 10M --queue 40k"),
+        ("5M,20M,80M,120M", "--rate 50M --queue 200k"),
+    );
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER -l 1000 -t 400ms --sweep rate={rates} --json");
+    let options = format!("-q --wait sleep {path} --delay 10ms");
+    let Some(done) = on_lab(TEST, &options, &command) else { return };
     let outcome = Outcome::of(done.exits(0));
     // Load, power and mark of each slot.
     let slots: Vec<(f64, f64, bool)> = outcome.json["sweep"]
