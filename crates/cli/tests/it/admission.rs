@@ -1,6 +1,6 @@
 //! The real server beside peers that introduce themselves never, or from thousands of addresses, with few descriptors.
 
-use crate::support::{BIN, Line, Server, eventually};
+use crate::support::{BIN, Line, Server, eventually, sized};
 use socket2::{Domain, Socket, Type};
 use std::collections::VecDeque;
 use std::io::Write;
@@ -45,7 +45,7 @@ fn junk_at_the_iperf3_port_costs_few_lines() {
         asks(",\"server_affinity\":999"),
         [asks(""), vec![0x77]].concat(),
     ];
-    for round in 0..100 {
+    for round in 0..sized(30, 100) {
         for words in &junk {
             let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { continue };
             let mut cookie = [b'c'; 37];
