@@ -90,7 +90,7 @@ fn every_buffer_moves_every_payload_in_both_directions() {
             ("1000", 999_999),
             ("[1024,1048576]", 4_000_001),
             ("2Mi", 8_388_609),
-            ("16Mi", 20_000_003),
+            ("16Mi", sized(4_000_003, 20_000_003)),
         ] {
             let (up, down) = duplex(transfer);
             tcp(server.at())
