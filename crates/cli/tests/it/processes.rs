@@ -1,7 +1,7 @@
 //! Connections spread over worker processes: one result, and what a process that dies takes along.
 
 use crate::support::files::Scratch;
-use crate::support::{Outcome, Server, connect, eventually, netcaliper, number, serve, tcp};
+use crate::support::{BIN, Line, Outcome, Server, connect, eventually, netcaliper, number, serve, tcp};
 use std::process::Command;
 
 /// The totals of both ends.
@@ -37,15 +37,14 @@ fn kill(process: u32) {
 fn connections_of_many_processes_are_one_result() {
     let scratch = Scratch::new();
     let key = scratch.key("key", "correct horse battery\n");
-    for (server, client) in [("", "--processes 3"), ("--processes 2", ""), ("--processes 2", "--processes 3")]
-    {
-        for keyed in [false, true] {
-            let with =
-                |line: crate::support::Line| if keyed { line.arg("--psk-file").arg(&key) } else { line };
-            let server = Server::start(with(netcaliper("serve").args("--port 0")).args(server));
-            let line = connect(server.at()).args("-P 31 --hold 1s").args(client);
-            let outcome = with(line).outcome();
-            all_held(&outcome, 31);
+    for keyed in [false, true] {
+        let with = |line: Line| if keyed { line.arg("--psk-file").arg(&key) } else { line };
+        for (words, clients) in [("", &["--processes 3"][..]), ("--processes 2", &["", "--processes 3"])] {
+            let server = Server::start(with(netcaliper("serve").args("--port 0")).args(words));
+            for client in clients {
+                let line = connect(server.at()).args("-P 31 --hold 1s").args(client);
+                all_held(&with(line).outcome(), 31);
+            }
             server.end();
         }
     }
@@ -76,19 +75,11 @@ fn data_of_many_processes_is_one_result() {
 #[test]
 fn more_connections_than_descriptors_start_worker_processes() {
     let server = serve("--max-connections 600");
-    let line = format!(
-        "ulimit -n 300; exec {} connect {} -P 600 --hold 1s --json",
-        crate::support::BIN,
-        server.at()
-    );
-    let done = crate::support::Proc::spawn({
-        let mut command = Command::new("sh");
-        command.args(["-c", &line]).env("NETCALIPER_STORE", "off").env("NETCALIPER_CONFIG", "off");
-        command
-    });
-    let done = done.wait().exits(0).prints(&["4 worker processes share them"]);
-    let outcome: serde_json::Value = serde_json::from_str(&done.out).unwrap();
-    let local = &outcome["points"][0]["local"];
+    let line = format!("ulimit -n 300; exec {BIN} connect {} -P 600 --hold 1s --json", server.at());
+    let mut command = Command::new("sh");
+    command.args(["-c", &line]).env("NETCALIPER_STORE", "off").env("NETCALIPER_CONFIG", "off");
+    let done = Line(command).run().exits(0).prints(&["4 worker processes share them"]);
+    let local = &done.json()["points"][0]["local"];
     assert_eq!((number(&local["opened"]), number(&local["peak"])), (600, 600), "{local}");
     let none = netcaliper("connect").args("127.0.0.1 --protocol ctstraffic --processes 2").run();
     none.exits(2).says_one_sentence().complains(&["--processes", "native"]);
