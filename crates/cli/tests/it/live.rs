@@ -2,45 +2,31 @@
 
 use crate::support::files::Scratch;
 use crate::support::peer::python;
-use crate::support::{BIN, Done, Proc, netcaliper, serve, skip};
+use crate::support::{BIN, PATIENCE, Proc, Server, netcaliper, serve, skip};
 use serde_json::Value;
 use std::path::Path;
 
 /// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a skip on record) without Python.
-fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str, env: &[(&str, &str)]) -> Option<Value> {
-    on_terminal_by(&[], test, size, steps, words, env)
+fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str) -> Option<Value> {
+    on_terminal_by(&[], test, size, steps, words)
 }
 
 /// The same, started by another program, which is given its name and its words.
-fn on_terminal_by(
-    starter: &[&str],
-    test: &str,
-    size: &str,
-    steps: &[&str],
-    words: &str,
-    env: &[(&str, &str)],
-) -> Option<Value> {
+fn on_terminal_by(starter: &[&str], test: &str, size: &str, steps: &[&str], words: &str) -> Option<Value> {
     let Some(mut command) = python().filter(|_| Path::new("/dev/ptmx").exists()) else {
         skip(test, "python3 or pseudo terminals are not there");
         return None;
     };
-    command
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/screen.py"))
-        .arg(size)
-        .args(steps)
-        .arg("--");
-    command.args(starter).arg(BIN).args(words.split_whitespace());
-    command
-        .env("TERM", "xterm-256color")
-        .env("LC_ALL", "C.UTF-8")
-        .env("NETCALIPER_STORE", "off")
-        .env_remove("NO_COLOR");
-    command.envs(env.iter().copied());
-    let done: Done = Proc::spawn(command).wait_within(crate::support::PATIENCE * 4).exits(0);
-    Some(
-        serde_json::from_str(done.out.lines().last().unwrap())
-            .unwrap_or_else(|e| panic!("{e}: {}", done.tell())),
-    )
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/screen.py")).arg(size).args(steps);
+    command.arg("--").args(starter).arg(BIN).args(words.split_whitespace());
+    command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env("NETCALIPER_STORE", "off");
+    command.env_remove("NO_COLOR");
+    Some(Proc::spawn(command).wait_within(PATIENCE * 4).exits(0).last_json())
+}
+
+/// A run that goes on until it is told to end.
+fn endless(server: &Server) -> String {
+    format!("tcp {} -P 2 -b 2M -t 600s", server.at())
 }
 
 /// The terminal is as it was, and the program ended with `code`.
@@ -87,8 +73,8 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
         "see:q end the run",
         "keys:q",
     ];
-    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
-    let Some(seen) = on_terminal("keys_lead_through_the_pages", "80x24", &steps, &words, &[]) else { return };
+    let words = endless(&server);
+    let Some(seen) = on_terminal("keys_lead_through_the_pages", "80x24", &steps, &words) else { return };
     let printed = left_well(&seen, 130);
     assert_eq!(seen["taken"].as_u64(), Some(1), "{seen:#}");
     assert!(printed.contains("tcp push, 2 connections"), "what was asked for is said again: {printed}");
@@ -98,47 +84,35 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
 }
 
 #[test]
-fn a_terminal_is_told_once_why_a_run_failed() {
-    let Some(seen) =
-        on_terminal("a_terminal_is_told_once_why_a_run_failed", "80x24", &[], "tcp 127.0.0.1:1", &[])
-    else {
-        return;
-    };
+fn every_end_leaves_the_terminal_as_it_was() {
+    let server = serve("");
+    let words = endless(&server);
+    // The last is the key that dumps a core elsewhere.
+    for end in ["keys:\\x03", "signal:TERM", "signal:HUP", "keys:\\x1c"] {
+        let Some(seen) = on_terminal("every_end", "80x24", &["see:goodput up", end], &words) else { return };
+        let printed = left_well(&seen, 130);
+        let at_once = end == "keys:\\x1c";
+        assert_eq!(printed.contains("Run interrupted"), !at_once, "{end}: {printed}");
+    }
+    let short = format!("tcp {} -P 2 -b 2M -t 1s --live", server.at());
+    let Some(seen) = on_terminal("every_end", "80x24", &[], &short) else { return };
+    assert!(left_well(&seen, 0).contains("bit/s to server"), "{seen:#}");
+    // Nobody answers there: the view has hardly begun.
+    let nobody = "tcp 127.0.0.1:1";
+    let Some(seen) = on_terminal("every_end", "80x24", &[], &format!("{nobody} --live")) else { return };
+    assert!(left_well(&seen, 1).contains("refused"), "{seen:#}");
+    // Why a run failed is told once.
+    let Some(seen) = on_terminal("every_end", "80x24", &[], nobody) else { return };
     assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
     let printed = seen["printed"].as_str().unwrap();
     assert_eq!(printed.matches("Connection refused").count(), 1, "{printed}");
 }
 
 #[test]
-fn every_end_leaves_the_terminal_as_it_was() {
-    let server = serve("");
-    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
-    for (steps, code) in [
-        (&["see:goodput up", "keys:\\x03"][..], 130),
-        (&["see:goodput up", "signal:TERM"], 130),
-        (&["see:goodput up", "signal:HUP"], 130),
-        // The key that dumps a core elsewhere.
-        (&["see:goodput up", "keys:\\x1c"], 130),
-    ] {
-        let Some(seen) = on_terminal("every_end", "80x24", steps, &words, &[]) else { return };
-        let printed = left_well(&seen, code);
-        let at_once = steps[1] == "keys:\\x1c";
-        assert_eq!(printed.contains("Run interrupted"), !at_once, "{steps:?}: {printed}");
-    }
-    let short = format!("tcp {} -P 2 -b 2M -t 1s --live", server.at());
-    let Some(seen) = on_terminal("every_end", "80x24", &[], &short, &[]) else { return };
-    assert!(left_well(&seen, 0).contains("bit/s to server"), "{seen:#}");
-    // Nobody answers there: the view has hardly begun.
-    let nobody = "tcp 127.0.0.1:1 --live";
-    let Some(seen) = on_terminal("every_end", "80x24", &[], nobody, &[]) else { return };
-    assert!(left_well(&seen, 1).contains("refused"), "{seen:#}");
-}
-
-#[test]
 fn tables_beside_the_result_are_printed_when_the_view_has_ended() {
     let server = serve("");
     let words = format!("train {} --preset slac --repeat 1 --every 100ms --streams 0 --live", server.at());
-    let Some(seen) = on_terminal("tables_beside_the_result", "80x24", &[], &words, &[]) else { return };
+    let Some(seen) = on_terminal("tables_beside_the_result", "80x24", &[], &words) else { return };
     assert!(left_well(&seen, 0).contains("Data rate by measurement number and wait"), "{seen:#}");
 }
 
@@ -148,45 +122,27 @@ fn a_second_signal_ends_it_at_once_with_the_terminal_as_it_was() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let words = format!("tcp {} -t 600s --connect-timeout 600s", silent.local_addr().unwrap());
     let steps = ["see:netcaliper tcp", "signal:INT", "signal:TERM"];
-    let Some(seen) = on_terminal("a_second_signal", "80x24", &steps, &words, &[]) else { return };
+    let Some(seen) = on_terminal("a_second_signal", "80x24", &steps, &words) else { return };
     left_well(&seen, 130);
 }
 
 #[test]
-fn ctrl_z_gives_the_terminal_to_the_shell_and_takes_it_back() {
+fn a_stop_gives_the_terminal_to_the_shell_and_takes_it_back() {
     let server = serve("");
-    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
-    let steps = ["see:goodput up", "keys:\\x1a", "stopped", "see:goodput up", "keys:q"];
-    let Some(seen) = on_terminal("ctrl_z", "80x24", &steps, &words, &[]) else { return };
-    left_well(&seen, 130);
-    assert_eq!(seen["meanwhile"], serde_json::json!([true, true]), "{seen:#}");
-    assert_eq!(seen["taken"].as_u64(), Some(2), "{seen:#}");
-}
-
-#[test]
-fn a_program_that_is_to_ignore_ctrl_z_goes_on() {
-    let server = serve("");
-    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
+    let words = endless(&server);
+    // SIGSTOP cannot be handled.
+    for (stop, given_back) in [("keys:\\x1a", true), ("signal:TSTP", true), ("signal:STOP", false)] {
+        let steps = ["see:goodput up", stop, "stopped", "taken:2", "see:goodput up", "keys:q"];
+        let Some(seen) = on_terminal("a_stop", "80x24", &steps, &words) else { return };
+        left_well(&seen, 130);
+        assert_eq!(seen["meanwhile"], serde_json::json!([given_back, given_back]), "{stop}: {seen:#}");
+        assert_eq!(seen["taken"].as_u64(), Some(2), "{stop}: {seen:#}");
+    }
+    // A program that is to ignore Ctrl-Z goes on.
     let steps = ["see:goodput up", "keys:\\x1a?", "see:end the run in good order", "keys:q"];
     let ignoring = ["sh", "-c", "trap '' TSTP; exec \"$@\"", "sh"];
-    let test = "a_program_that_is_to_ignore_ctrl_z";
-    let Some(seen) = on_terminal_by(&ignoring, test, "80x24", &steps, &words, &[]) else { return };
+    let Some(seen) = on_terminal_by(&ignoring, "a_stop", "80x24", &steps, &words) else { return };
     left_well(&seen, 130);
-}
-
-#[test]
-fn whoever_stops_it_from_elsewhere_finds_the_terminal_as_it_was() {
-    let server = serve("");
-    let words = format!("tcp {} -P 2 -b 2M -t 600s", server.at());
-    for (signal, given_back) in [("TSTP", true), ("STOP", false)] {
-        let sent = format!("signal:{signal}");
-        let steps = ["see:goodput up", &sent, "stopped", "taken:2", "see:goodput up", "keys:q"];
-        let Some(seen) = on_terminal("whoever_stops_it", "80x24", &steps, &words, &[]) else { return };
-        left_well(&seen, 130);
-        // SIGSTOP cannot be handled.
-        assert_eq!(seen["meanwhile"], serde_json::json!([given_back, given_back]), "{signal}: {seen:#}");
-        assert_eq!(seen["taken"].as_u64(), Some(2), "{signal}: {seen:#}");
-    }
 }
 
 #[test]
@@ -197,12 +153,12 @@ fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
     let (log, file) = (scratch.with("log.csv", ""), scratch.with("run.jsonl", ""));
     let lines = |n: u32, file: &Path| format!("lines:{n}:{}", file.display());
     let saved = format!("--status-csv {} --save {}", log.display(), file.display());
-    let words = format!("tcp {} -P 2 -b 2M -t 600s -i 100ms {saved}", server.at());
+    let words = format!("{} -i 100ms {saved}", endless(&server));
     // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it is told to: its totals are
     // written although the terminal has read nothing.
     let (on, end) = (lines(40, &log), lines(4, &file));
     let steps = ["see:goodput up", "deaf", "size:200x60", on.as_str(), "signal:TERM", end.as_str(), "hear"];
-    let Some(seen) = on_terminal("a_terminal_that_takes_nothing", "80x24", &steps, &words, &[]) else {
+    let Some(seen) = on_terminal("a_terminal_that_takes_nothing", "80x24", &steps, &words) else {
         return;
     };
     assert!(left_well(&seen, 130).contains("Run interrupted"), "{seen:#}");
@@ -215,9 +171,9 @@ fn a_terminal_that_goes_away_ends_the_run_in_good_order() {
     let server = serve("");
     let scratch = Scratch::new();
     let file = scratch.with("run.jsonl", "");
-    let words = format!("tcp {} -P 2 -b 2M -t 600s --save {}", server.at(), file.display());
+    let words = format!("{} --save {}", endless(&server), file.display());
     let steps = ["see:goodput up", "hangup"];
-    let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words, &[]) else { return };
+    let Some(seen) = on_terminal("a_terminal_that_goes_away", "80x24", &steps, &words) else { return };
     // The summary cannot be printed, which is a failure; the run is saved.
     assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
     let journal = std::fs::read_to_string(&file).unwrap();
@@ -231,12 +187,13 @@ fn no_color_means_none_and_every_size_is_enough() {
     for size in ["1x1", "20x5", "80x24", "200x60"] {
         // One cell holds no word.
         let steps = [if size == "1x1" { "see:" } else { "see:RTT p50" }, "keys:q"];
-        let Some(seen) = on_terminal("no_color", size, &steps, &words, &[("NO_COLOR", "1")]) else { return };
+        let without = ["env", "NO_COLOR=1"];
+        let Some(seen) = on_terminal_by(&without, "no_color", size, &steps, &words) else { return };
         left_well(&seen, 130);
         assert_eq!(seen["colors"].as_bool(), Some(false), "{seen:#}");
     }
     let steps = ["see:RTT p50", "keys:q"];
-    let Some(seen) = on_terminal("no_color", "80x24", &steps, &words, &[]) else { return };
+    let Some(seen) = on_terminal("no_color", "80x24", &steps, &words) else { return };
     assert_eq!(seen["colors"].as_bool(), Some(true), "{seen:#}");
 }
 
@@ -246,7 +203,7 @@ fn a_server_shows_what_its_clients_do() {
     let file = scratch.file("served.jsonl");
     let steps = ["see:listening on", "see:receiving", "keys:q"];
     let words = format!("serve --live --port 0 --save {}", file.display());
-    let Some(seen) = on_terminal("a_server_shows", "80x24", &steps, &words, &[]) else { return };
+    let Some(seen) = on_terminal("a_server_shows", "80x24", &steps, &words) else { return };
     // A signal is how servers are ended: that is no failure.
     assert!(left_well(&seen, 0).contains("listening on"), "{seen:#}");
 }
