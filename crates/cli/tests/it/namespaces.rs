@@ -13,24 +13,26 @@ fn serve_in(space: &Namespace, words: &str) -> Server {
     Server::start(space.within(netcaliper("serve").args(words)))
 }
 
-/// A namespace in which closed connections hold their ports, and there are few of them.
-fn few_ports(test: &str) -> Option<Namespace> {
-    let space = Namespace::for_test(test)?;
+#[test]
+fn exhausted_ports_are_explained_and_a_rude_end_leaves_them_free() {
+    const NAME: &str = "namespaces::exhausted_ports_are_explained_and_a_rude_end_leaves_them_free";
+    let Some(space) = Namespace::for_test(NAME) else { return };
+    // Closed connections hold their ports, and there are few of them.
     let set = space.sysctl("net.ipv4.tcp_tw_reuse", "0")
         && space.sysctl("net.ipv4.ip_local_port_range", "'40000 40049'");
     if !set {
-        skip(test, "the port range of a namespace cannot be set here");
-        return None;
+        return skip(NAME, "the port range of a namespace cannot be set here");
     }
-    Some(space)
-}
-
-#[test]
-fn exhausted_ports_are_explained() {
-    let Some(space) = few_ports("namespaces::exhausted_ports_are_explained") else { return };
     let _server = serve_in(&space, "");
-    let line = || space.within(connect("127.0.0.1").args("-P 4 -t 2s -i 500ms"));
-    let outcome = Outcome::of(line().arg("--json").run()).exits(1).status("complete");
+    let line = space.within(connect("127.0.0.1").args("-P 4 --iterations 100 --shutdown rude"));
+    let outcome = line.outcome().good();
+    assert_eq!(outcome.local()["completed"], 400, "{}", outcome.tell());
+    assert!(outcome.caveat("ephemeral-ports").is_none());
+
+    let scratch = Scratch::new();
+    let saved = scratch.file("run.jsonl");
+    let line = connect("127.0.0.1").args("-P 4 -t 2s -i 500ms --save").arg(&saved);
+    let outcome = space.within(line).outcome().exits(1).status("complete");
     let local = outcome.local();
     assert!(number(&local["network_errors"]) > 0, "{}", outcome.tell());
     let completed = number(&local["completed"]);
@@ -48,19 +50,8 @@ fn exhausted_ports_are_explained() {
     assert!(advice.contains("--shutdown rude") && advice.contains("tcp_tw_reuse"), "{advice}");
     // A dead end is asked, not hammered: four slots that back off to a second try a few dozen times, not thousands.
     assert!(number(&local["network_errors"]) < 200, "{}", outcome.tell());
-}
-
-#[test]
-fn a_rude_end_leaves_the_ports_free() {
-    let Some(space) = few_ports("namespaces::a_rude_end_leaves_the_ports_free") else { return };
-    let _server = serve_in(&space, "");
-    let line = space.within(connect("127.0.0.1").args("-P 4 --iterations 100 --shutdown rude"));
-    let outcome = line.outcome().good();
-    assert_eq!(outcome.local()["completed"], 400, "{}", outcome.tell());
-    assert!(outcome.caveat("ephemeral-ports").is_none());
-    // And the summary of the other says the sentence to people.
-    let line = space.within(connect("127.0.0.1").args("-P 4 -t 1s"));
-    line.run().exits(1).prints(&[
+    // And the summary says the sentence to people.
+    netcaliper("report").arg(&saved).run().exits(1).prints(&[
         "ephemeral-ports: ",
         "--shutdown rude",
         "Failures by cause",
