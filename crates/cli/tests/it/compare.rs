@@ -33,6 +33,16 @@ fn compare(files: &[&PathBuf]) -> Line {
     files.iter().fold(netcaliper("compare"), |line, file| line.arg(file))
 }
 
+/// Two sets of runs, `a` with these rates and `b` with those.
+fn compare_sets(scratch: &Scratch, a: &[f64], b: &[f64]) -> Line {
+    let set = |line: Line, name: &str, rates: &[f64]| {
+        (0..).zip(rates).fold(line, |line, (n, rate)| {
+            line.arg(saved(scratch, &format!("{name}{n}.json"), &run(&[*rate])))
+        })
+    };
+    set(set(netcaliper("compare"), "a", a).arg("--with"), "b", b)
+}
+
 /// Readings around a rate: -2, -1, 0, 1, 2 % in an order without a trend.
 fn around(rate: f64) -> Vec<f64> {
     [0.98, 1.01, 0.99, 1.02, 1.0].map(|share| share * rate).to_vec()
@@ -53,8 +63,7 @@ fn a_real_difference_is_told_and_breaks_the_threshold() {
     compare(&[&before, &after]).args("--threshold 5").run().exits(3);
     compare(&[&before, &after]).args("--threshold 15%").run().exits(0);
     compare(&[&after, &before]).args("--threshold 5").run().exits(0).prints(&["better"]);
-    let told: Value =
-        serde_json::from_str(&compare(&[&before, &after]).arg("--json").run().exits(0).out).unwrap();
+    let told = compare(&[&before, &after]).arg("--json").run().exits(0).json();
     let figure = &told["figures"][0];
     assert_eq!((&figure["figure"], &figure["verdict"]), (&json!("goodput to server"), &json!("worse")));
     let contrast = &figure["contrast"];
@@ -75,30 +84,17 @@ fn what_chance_gives_is_no_difference() {
 
 #[test]
 fn sets_of_runs_are_compared_run_by_run() {
-    let scratch = Scratch::new();
-    let side = |name: &str, rate: f64| -> Vec<PathBuf> {
-        let one =
-            |n: usize| saved(&scratch, &format!("{name}{n}.json"), &run(&[rate * (1.0 + n as f64 / 1000.0)]));
-        (0..5).map(one).collect()
-    };
-    let (before, after) = (side("a", 1e9), side("b", 2e9));
-    let line = compare(&before.iter().collect::<Vec<_>>()).arg("--with");
-    let line = after.iter().fold(line, |line, file| line.arg(file));
+    let side = |rate: f64| [1.0, 1.001, 1.002, 1.003, 1.004].map(|share| rate * share);
     // Five against five that do not overlap: 2 of 252 orders are as uneven.
-    line.run().exits(0).prints(&["5 + 5 runs", "0.0079", "better"]);
+    let done = compare_sets(&Scratch::new(), &side(1e9), &side(2e9)).run().exits(0);
+    done.prints(&["5 + 5 runs", "0.0079", "better"]);
 }
 
 #[test]
 fn too_few_runs_fail_loudly_under_a_threshold() {
     let scratch = Scratch::new();
-    let side = |name: &str, rate: f64, runs: usize| -> Vec<PathBuf> {
-        (0..runs).map(|n| saved(&scratch, &format!("{name}{n}.json"), &run(&[rate + n as f64]))).collect()
-    };
-    let sides = |runs: usize| {
-        let (before, after) = (side("a", 1e10, runs), side("b", 1e6, runs));
-        let line = compare(&before.iter().collect::<Vec<_>>()).arg("--with");
-        after.iter().fold(line, |line, file| line.arg(file))
-    };
+    let side = |rate: f64| [0.0, 1.0, 2.0, 3.0].map(|more| rate + more);
+    let sides = |runs: usize| compare_sets(&scratch, &side(1e10)[..runs], &side(1e6)[..runs]);
     sides(3).run().exits(0).prints(&["3 + 3 runs", "too few runs to tell: 4 + 4 needed"]);
     let refused = sides(3).args("--threshold 5").run().exits(1);
     refused.says_one_sentence().complains(&["cannot be judged", "4 + 4 needed"]);

@@ -2,7 +2,7 @@
 
 use crate::support::files::Scratch;
 use crate::support::iperf3;
-use crate::support::{BIN, Done, Line, Proc, netcaliper, number, serve, tcp, text};
+use crate::support::{BIN, Done, Line, netcaliper, number, serve, tcp, text};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -23,8 +23,7 @@ fn every_run_is_kept_and_found_again() {
     run("-P 3 --no-store").exits(0);
     at(netcaliper("ping").arg(server.at()), &store).args("-n 50").run().exits(0);
 
-    let told = at(netcaliper("history"), &store).arg("--json").run().exits(0);
-    let told: Value = serde_json::from_str(&told.out).unwrap();
+    let told = at(netcaliper("history"), &store).arg("--json").run().exits(0).json();
     let runs = told["runs"].as_array().unwrap();
     assert_eq!(runs.iter().map(|r| number(&r["id"])).collect::<Vec<_>>(), [3, 2, 1]);
     assert_eq!(runs.iter().map(|r| text(&r["verb"])).collect::<Vec<_>>(), ["ping", "tcp", "tcp"]);
@@ -49,8 +48,8 @@ fn every_run_is_kept_and_found_again() {
     at(netcaliper("report"), &store).arg("2").arg("--html").arg(&page).run().exits(0);
     assert!(std::fs::read_to_string(page).unwrap().contains("<!DOCTYPE html>"));
     // What is kept is the outcome itself.
-    let json = at(netcaliper("report"), &store).args("2 --json").run().exits(0);
-    assert_eq!(serde_json::from_str::<Value>(&json.out).unwrap()["begin"]["run"], runs[1]["run"]);
+    let json = at(netcaliper("report"), &store).args("2 --json").run().exits(0).json();
+    assert_eq!(json["begin"]["run"], runs[1]["run"]);
     // To print a run is no run.
     at(netcaliper("history"), &store).args("--retain runs=1").run().exits(0).prints(&["2 runs deleted"]);
     at(netcaliper("show"), &store).arg("1").run().exits(1).says_one_sentence().complains(&["holds no run 1"]);
@@ -78,51 +77,39 @@ fn a_store_in_trouble_costs_no_run() {
 
     // Another process holds the write lock.
     let locked = scratch.file("locked.sqlite");
-    at(tcp(server.at()), &locked).args("-t 200ms -i 100ms -b 2M -P 1").run().exits(0);
+    run(&locked).exits(0);
     let holder = rusqlite::Connection::open(&locked).unwrap();
     holder.execute_batch("BEGIN EXCLUSIVE").unwrap();
     warned(run(&locked), "another process");
     drop(holder);
-    warned_or_kept(run(&locked));
-}
-
-#[track_caller]
-fn warned_or_kept(done: Done) {
-    assert!(!done.exits(0).err.contains("warning: this run"), "the lock is gone");
+    assert!(!run(&locked).exits(0).err.contains("warning: this run"), "the lock is gone");
 }
 
 #[test]
 fn a_full_disk_costs_no_run() {
     let scratch = Scratch::new();
     let server = serve("");
-    let store = scratch.file("runs.sqlite");
     // No file of this process may grow beyond 4 KiB: SQLite is refused as it would be on a full disk.
     let script =
         format!("trap '' XFSZ; ulimit -f 8; exec {BIN} tcp {} -v -t 200ms -i 100ms -b 2M -P 1", server.at());
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(script).env("NETCALIPER_STORE", &store);
-    warned(Proc::spawn(command).wait(), "cannot be");
+    let line = Line(Command::new("sh")).arg("-c").arg(script);
+    warned(at(line, &scratch.file("runs.sqlite")).run(), "cannot be");
 }
 
 #[test]
 fn a_store_may_be_nowhere() {
     let server = serve("");
-    let mut line = tcp(server.at()).args("-t 200ms -i 100ms -b 2M -P 1");
-    for name in ["NETCALIPER_STORE", "HOME", "XDG_DATA_HOME", "LOCALAPPDATA"] {
-        line.0.env_remove(name);
-    }
-    warned(line.run(), "no home directory");
+    let line = || tcp(server.at()).args("-t 200ms -i 100ms -b 2M -P 1").without("NETCALIPER_STORE");
+    let nowhere = ["HOME", "XDG_DATA_HOME", "LOCALAPPDATA"].into_iter().fold(line(), Line::without);
+    warned(nowhere.run(), "no home directory");
     let scratch = Scratch::new();
-    let mut line = tcp(server.at()).args("-t 200ms -i 100ms -b 2M -P 1").env("XDG_DATA_HOME", scratch.path());
-    line.0.env_remove("NETCALIPER_STORE");
-    line.run().exits(0);
+    line().env("XDG_DATA_HOME", scratch.path()).run().exits(0);
     assert!(scratch.file("netcaliper/runs.sqlite").is_file());
 }
 
 /// The verbs that a store holds, the latest first.
 fn verbs(store: &Path) -> Vec<String> {
-    let told = at(netcaliper("history"), store).args("--json").run().exits(0);
-    let told: Value = serde_json::from_str(&told.out).unwrap();
+    let told = at(netcaliper("history"), store).args("--json").run().exits(0).json();
     told["runs"].as_array().unwrap().iter().map(|run| text(&run["verb"]).to_owned()).collect()
 }
 

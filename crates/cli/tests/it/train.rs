@@ -10,17 +10,9 @@ fn every_packet_is_told_in_both_directions() {
     let scratch = Scratch::new();
     for way in ["", "-R"] {
         let (packets, trains) = (scratch.file("packets.csv"), scratch.file("trains.csv"));
-        let done = netcaliper("train")
-            .args(&format!(
-                "127.0.0.1:{} -n 20 --wait 0,20us --repeat 5 --every 20ms --json {way}",
-                server.port
-            ))
-            .arg("--samples")
-            .arg(&packets)
-            .arg("--train-csv")
-            .arg(&trains)
-            .run();
-        let outcome = Outcome::of(done.exits(0));
+        let line = netcaliper("train").arg(server.at()).args("-n 20 --wait 0,20us --repeat 5 --every 20ms");
+        let line = line.args(way).arg("--samples").arg(&packets).arg("--train-csv").arg(&trains);
+        let outcome = line.outcome().exits(0);
         let report = &outcome.point()["trains"]["report"];
         let settings = report["settings"].as_array().unwrap();
         assert_eq!(settings.len(), 2, "{}", outcome.tell());
@@ -42,12 +34,8 @@ fn every_packet_is_returned() {
     let server = serve("");
     let scratch = Scratch::new();
     let packets = scratch.file("packets.csv");
-    let done = netcaliper("train")
-        .args(&format!("127.0.0.1:{} --echo -n 20 --wait 50us --repeat 5 --every 20ms --json", server.port))
-        .arg("--samples")
-        .arg(&packets)
-        .run();
-    let outcome = Outcome::of(done.exits(0));
+    let line = netcaliper("train").arg(server.at()).args("--echo -n 20 --wait 50us --repeat 5 --every 20ms");
+    let outcome = line.arg("--samples").arg(&packets).outcome().exits(0);
     let setting = &outcome.point()["trains"]["report"]["settings"][0];
     let echo = &setting["echo"];
     let whole = number(&echo["returned"]) + number(&echo["lost_there"]) + number(&echo["lost_back"]);
@@ -67,22 +55,16 @@ fn the_series_of_the_slac_report() {
     let scratch = Scratch::new();
     let (live, again) = (scratch.file("live"), scratch.file("again"));
     let saved = scratch.file("run.jsonl");
-    netcaliper("train")
-        .args(&format!("127.0.0.1:{} --preset slac --repeat 2 --every 100ms -q", server.port))
-        .args("--streams 1,3 --stream-time 20ms -w 128Ki --save")
-        .arg(&saved)
-        .arg("--series")
-        .arg(&live)
-        .run()
-        .exits(0)
-        .prints(&[
-            "Data rate by measurement number and wait",
-            "TCP: streams against rate",
-            "What the hosts did",
-        ]);
+    let slac =
+        |words: &str| netcaliper("train").arg(server.at()).args("--preset slac --every 100ms").args(words);
+    let line = slac("--repeat 2 -q --streams 1,3 --stream-time 20ms -w 128Ki --save").arg(&saved);
+    line.arg("--series").arg(&live).run().exits(0).prints(&[
+        "Data rate by measurement number and wait",
+        "TCP: streams against rate",
+        "What the hosts did",
+    ]);
     // A machine format has stdout alone.
-    let line = format!("127.0.0.1:{} --preset slac --repeat 1 --every 100ms --streams 0", server.port);
-    let rows = netcaliper("train").args(&line).args("--status-csv -").run().exits(0).out;
+    let rows = slac("--repeat 1 --streams 0 --status-csv -").run().exits(0).out;
     assert!(rows.starts_with("label,") && !rows.contains("Data rate by measurement"), "{rows}");
     // Four sizes, four waits, two measurements.
     let measured = Csv::read(&live.join("rate_by_measurement.csv"));
@@ -156,12 +138,7 @@ fn what_cannot_be_is_one_sentence() {
         ("--protocol echo", "round trips only"),
         ("--protocol udpmon --hardware-stamps", "clients of udpmon take no stamps"),
     ] {
-        netcaliper("train")
-            .args("127.0.0.1")
-            .args(words)
-            .run()
-            .exits(2)
-            .says_one_sentence()
-            .complains(&[why]);
+        let done = netcaliper("train").args("127.0.0.1").args(words).run().exits(2);
+        done.says_one_sentence().complains(&[why]);
     }
 }
