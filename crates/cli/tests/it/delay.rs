@@ -158,22 +158,20 @@ fn a_search_tries_rates_and_says_what_it_found() {
     // Almost all may be lost, so that any machine passes.
     let time = sized("-t 50ms", "-t 100ms");
     let done = delay(server.at()).args("--search=99.9% --gro --json").args(time).run().exits(0);
-    let outcome: Value = serde_json::from_str(&done.out).unwrap();
+    let outcome = done.json();
     assert!(outcome["points"][0]["phase"]["rate"].is_null(), "{}", done.tell());
     let notices = outcome["notices"].as_array().unwrap();
-    assert!(
-        notices.iter().any(|text| text.as_str().unwrap().starts_with("the highest rate that got through: ")),
-        "{notices:?}"
-    );
+    let found = |notice: &Value| text(notice).starts_with("the highest rate that got through: ");
+    assert!(notices.iter().any(found), "{notices:?}");
 }
 
 #[test]
-fn every_datagram_is_told_in_both_directions() {
+fn every_datagram_is_told_in_both_directions_and_when_the_kernel_sent_it() {
     let server = serve("");
     let scratch = Scratch::new();
     let csv = scratch.file("datagrams.csv");
-    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --samples").arg(&csv);
-    let outcome = line.outcome().good();
+    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --tx-stamps");
+    let outcome = line.arg("--samples").arg(&csv).outcome().good();
     let (local, remote) = packets(&outcome);
     let table = Csv::read(&csv);
     for (way, from, to) in [("up", local, remote), ("down", remote, local)] {
@@ -190,6 +188,18 @@ fn every_datagram_is_told_in_both_directions() {
         }
     }
     assert_eq!(outcome.point()["flows"].as_array().unwrap().len(), 3);
+    for sender in [local, remote] {
+        let [sent, ..] = counts(sender, ["sent", "unsent", "refused"]);
+        let Some(stamped) = sender["stack_ns"]["count"].as_i64() else {
+            // What was used is in the result either way.
+            return skip(
+                "delay::every_datagram_is_told_in_both_directions_and_when_the_kernel_sent_it",
+                "the kernel gives no transmit stamps here",
+            );
+        };
+        // The last ones may come back after the flow has ended.
+        assert!(0 < stamped && stamped <= sent, "{sender}");
+    }
 }
 
 /// Four flows from ports of their own, of which the path treats one badly, both ways.
@@ -209,27 +219,6 @@ fn the_flow_on_the_bad_path_is_found() {
             let lost = flow[way]["got"]["counts"]["lost"].as_i64().unwrap();
             assert!(flow[way]["lossy"] == bad || (!bad && lost > 0), "{flow} {}", outcome.tell());
         }
-    }
-}
-
-#[test]
-fn the_kernel_tells_when_datagrams_left() {
-    let server = serve("");
-    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 --bidir --tx-stamps");
-    let outcome = line.outcome().good();
-    let (local, remote) = packets(&outcome);
-    for sender in [local, remote] {
-        let [sent, ..] = counts(sender, ["sent", "unsent", "refused"]);
-        let stamped = sender["stack_ns"]["count"].as_i64();
-        if stamped.is_none() {
-            // What was used is in the result either way.
-            return skip(
-                "delay::the_kernel_tells_when_datagrams_left",
-                "the kernel gives no transmit stamps here",
-            );
-        }
-        // The last ones may come back after the flow has ended.
-        assert!(stamped.is_some_and(|n| 0 < n && n <= sent), "{sender}");
     }
 }
 
