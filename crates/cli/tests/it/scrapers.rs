@@ -3,22 +3,10 @@
 use crate::metrics::{checked, dashboard, queries, value};
 use crate::support::files::Scratch;
 use crate::support::{Proc, netcaliper, serve, tcp};
+use crate::web::{body, exchange};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
-
-/// One request, and all of its answer.
-fn get(address: &str, request: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
-
-fn body(answer: &str) -> &str {
-    answer.split_once("\r\n\r\n").unwrap().1
-}
 
 /// The address in a line such as `metrics at http://127.0.0.1:9411/metrics`.
 fn scraped_at(proc: &Proc) -> String {
@@ -30,7 +18,7 @@ fn scraped_at(proc: &Proc) -> String {
 fn a_server_is_scraped() {
     let server = serve("--metrics 127.0.0.1:0");
     let at = scraped_at(&server.proc);
-    let page = || get(&at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let page = || exchange(&at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     let before = page();
     assert!(
         before.starts_with("HTTP/1.1 200 OK\r\n") && before.contains("text/plain; version=0.0.4"),
@@ -45,15 +33,15 @@ fn a_server_is_scraped() {
     assert!(value(body(&page), "netcaliper_server_connection_seconds_count") >= 2.0);
     checked("a_server_is_scraped", body(&page));
     // Others get no metrics, and do no harm.
-    assert!(get(&at, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-    assert!(get(&at, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
-    assert!(body(&get(&at, "HEAD /metrics HTTP/1.1\r\n\r\n")).is_empty());
+    assert!(exchange(&at, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
+    assert!(exchange(&at, "POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(body(&exchange(&at, "HEAD /metrics HTTP/1.1\r\n\r\n")).is_empty());
     drop(TcpStream::connect(&at).unwrap());
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(20_000));
     let mut stream = TcpStream::connect(&at).unwrap();
     let _ = stream.write_all(long.as_bytes());
     assert!(page.contains("netcaliper_build_info"));
-    assert!(get(&at, "GET /metrics?x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200"));
+    assert!(exchange(&at, "GET /metrics?x HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 200"));
 }
 
 #[test]
@@ -67,7 +55,7 @@ fn a_monitor_notices_that_nobody_answers_and_goes_on() {
         .spawn();
     let at = scraped_at(&monitor);
     monitor.hears_often("ended with exit code 1", 2);
-    let page = get(&at, "GET /metrics HTTP/1.1\r\n\r\n");
+    let page = exchange(&at, "GET /metrics HTTP/1.1\r\n\r\n");
     checked("a_monitor_notices_that_nobody_answers_and_goes_on", body(&page));
     assert!(value(body(&page), "netcaliper_runs_total{status=\"failed\"}") >= 1.0);
     monitor.signal("TERM");
@@ -101,7 +89,7 @@ fn the_dashboard_asks_for_metrics_and_labels_that_a_scrape_has() {
     let monitor = monitor.arg(&prom).arg("--store").arg(scratch.file("runs.sqlite"));
     monitor.arg("--").arg("ping").arg(server.at()).args("-n 20").run().exits(0);
     pages += &std::fs::read_to_string(&prom).unwrap();
-    pages += body(&get(&at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"));
+    pages += body(&exchange(&at, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"));
     // Metrics and the labels that they have; every scrape adds two.
     let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for line in pages.lines().filter(|line| !line.starts_with('#')) {

@@ -11,19 +11,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What was printed to be opened: host and port, and what comes behind the first slash.
-fn live(proc: &Proc) -> (String, String) {
+pub(crate) fn live(proc: &Proc) -> (String, String) {
     let line = proc.hears("live view at http://");
     let (at, rest) = line.split("http://").nth(1).unwrap().split_once('/').unwrap();
     (at.to_owned(), rest.to_owned())
 }
 
+/// One request, and all of its answer.
+pub(crate) fn exchange(at: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 /// All of an answer to a request with these headers.
 fn ask(at: &str, request: &str, headers: &str) -> String {
-    let mut stream = TcpStream::connect(at).unwrap();
-    stream.write_all(format!("{request} HTTP/1.1\r\n{headers}\r\n").as_bytes()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    String::from_utf8(answer).unwrap()
+    exchange(at, &format!("{request} HTTP/1.1\r\n{headers}\r\n"))
 }
 
 fn get(at: &str, path: &str) -> String {
@@ -31,33 +36,34 @@ fn get(at: &str, path: &str) -> String {
 }
 
 #[track_caller]
-fn body(answer: &str) -> &str {
+pub(crate) fn body(answer: &str) -> &str {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     answer.split_once("\r\n\r\n").unwrap().1
 }
 
-struct Feed(BufReader<TcpStream>);
+pub(crate) struct Feed(BufReader<TcpStream>);
 
 impl Feed {
-    fn open(at: &str) -> Feed {
-        let mut stream = TcpStream::connect(at).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // Without chunks: HTTP/1.0 ends with the connection.
-        stream.write_all(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
-        Feed(BufReader::new(stream))
+    pub(crate) fn open(at: &str) -> Feed {
+        Feed::asked(at, "")
     }
 
     /// The feed of a page that was away, which has heard `last`.
     fn again(at: &str, last: &str) -> Feed {
+        Feed::asked(at, &format!("Last-Event-ID: {last}\r\n"))
+    }
+
+    fn asked(at: &str, headers: &str) -> Feed {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = format!("GET /events HTTP/1.0\r\nHost: localhost\r\nLast-Event-ID: {last}\r\n\r\n");
+        // Without chunks: HTTP/1.0 ends with the connection.
+        let request = format!("GET /events HTTP/1.0\r\nHost: localhost\r\n{headers}\r\n");
         stream.write_all(request.as_bytes()).unwrap();
         Feed(BufReader::new(stream))
     }
 
     /// The next message; `None` at the end.
-    fn next(&mut self) -> Option<Value> {
+    pub(crate) fn next(&mut self) -> Option<Value> {
         let (mut line, mut beat) = (String::new(), false);
         loop {
             line.clear();
@@ -72,6 +78,11 @@ impl Feed {
                 None => beat |= line.starts_with("event: beat") || line.starts_with("event:beat"),
             }
         }
+    }
+
+    /// All messages that are left.
+    fn rest(mut self) -> Vec<Value> {
+        std::iter::from_fn(|| self.next()).collect()
     }
 }
 
@@ -125,20 +136,20 @@ fn a_run_is_told_while_it_goes_on_and_its_end_too() {
     let late = Feed::open(&at).next().unwrap();
     assert!(points(&late, "goodput").unwrap() >= most && late.get("from").is_none());
     run.signal("INT");
-    let mut last = None;
-    while let Some(message) = feed.next() {
-        last = Some(message);
-    }
-    let last = last.expect("the end is told");
+    let last = feed.rest().pop().expect("the end is told");
     assert_eq!(last["ended"], true);
     assert!(last["parts"]["verdict"].as_str().unwrap().starts_with("Run interrupted"), "{last}");
     run.wait().exits(130);
 }
 
 #[test]
-fn only_this_hosts_browsers_read_and_nobody_writes() {
+fn only_this_hosts_browsers_read_runs_and_history_and_nobody_writes() {
+    let scratch = Scratch::new();
+    let (store, file) = (scratch.file("runs.sqlite"), scratch.file("page.html"));
     let server = serve("");
-    let run = endless(server.at()).spawn();
+    tcp(server.at()).args("-n 1M").arg("--store").arg(&store).run().exits(0);
+    netcaliper("report").arg("1").arg("--store").arg(&store).arg("--html").arg(&file).run().exits(0);
+    let run = endless(server.at()).arg("--store").arg(&store).spawn();
     let (at, _) = live(&run);
     let page = get(&at, "/");
     assert!(body(&page).contains("/live.js"));
@@ -165,10 +176,25 @@ fn only_this_hosts_browsers_read_and_nobody_writes() {
         assert!(answer.starts_with("HTTP/1.1 405") && answer.contains("read only"), "{request}: {answer}");
     }
     assert!(ask(&at, "HEAD /", "Host: [::1]\r\n").ends_with("\r\n\r\n"));
-    assert!(get(&at, "/elsewhere").starts_with("HTTP/1.1 404"));
     let outcome: Value = serde_json::from_str(body(&get(&at, "/run.json"))).unwrap();
     assert_eq!(outcome["schema"], "netcaliper.outcome.v2");
     assert!(body(&get(&at, "/report")).contains("<h2>Figures</h2>"));
+    // Saved runs are listed, and shown as report shows them.
+    assert!(body(&get(&at, "/history?verb=tcp&sort=target")).contains("<a href=\"/history/1\">1</a>"));
+    assert!(!body(&get(&at, "/history?verb=ping")).contains("/history/1\""));
+    for (path, status, said) in [
+        ("/compare?before=1", 400, "two runs are compared"),
+        ("/compare?before=1&after=9", 404, "holds no run 9"),
+        ("/trend?verb=tcp", 400, "a trend is that of a verb and a target"),
+    ] {
+        let answer = get(&at, path);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(said), "{answer}");
+    }
+    assert!(body(&get(&at, "/history.json")).contains("\"verb\": \"tcp\""));
+    assert_eq!(body(&get(&at, "/history/1")), std::fs::read_to_string(&file).unwrap());
+    for path in ["/elsewhere", "/history/77", "/history/x", "/history/-1", "/history/1%20OR%201"] {
+        assert!(get(&at, path).starts_with("HTTP/1.1 404"), "{path}");
+    }
     run.signal("INT");
     run.wait().exits(130);
 }
@@ -196,34 +222,6 @@ fn a_token_is_wanted_where_others_can_reach_the_page() {
     run.signal("INT");
     let done = run.wait().exits(130);
     assert!(!done.out.contains(token), "what may be kept does not hold it: {}", done.tell());
-}
-
-#[test]
-fn kept_runs_are_listed_and_shown_as_report_shows_them() {
-    let scratch = Scratch::new();
-    let (store, page) = (scratch.file("runs.sqlite"), scratch.file("page.html"));
-    let server = serve("");
-    tcp(server.at()).args("-n 1M").arg("--store").arg(&store).run().exits(0);
-    netcaliper("report").arg("1").arg("--store").arg(&store).arg("--html").arg(&page).run().exits(0);
-    let run = endless(server.at()).arg("--store").arg(&store).spawn();
-    let (at, _) = live(&run);
-    assert!(body(&get(&at, "/history?verb=tcp&sort=target")).contains("<a href=\"/history/1\">1</a>"));
-    assert!(!body(&get(&at, "/history?verb=ping")).contains("/history/1\""));
-    for (path, status, said) in [
-        ("/compare?before=1", 400, "two runs are compared"),
-        ("/compare?before=1&after=9", 404, "holds no run 9"),
-        ("/trend?verb=tcp", 400, "a trend is that of a verb and a target"),
-    ] {
-        let answer = get(&at, path);
-        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")) && answer.contains(said), "{answer}");
-    }
-    assert!(body(&get(&at, "/history.json")).contains("\"verb\": \"tcp\""));
-    assert_eq!(body(&get(&at, "/history/1")), std::fs::read_to_string(&page).unwrap());
-    for path in ["/history/77", "/history/x", "/history/-1", "/history/1%20OR%201"] {
-        assert!(get(&at, path).starts_with("HTTP/1.1 404"), "{path}");
-    }
-    run.signal("INT");
-    run.wait().exits(130);
 }
 
 #[test]
@@ -293,11 +291,7 @@ fn a_server_shows_who_is_served() {
     assert!(shown.contains("ended, "), "{shown}");
     assert!(body(&get(&at, "/metrics")).contains("netcaliper_server_connections_opened_total 2"));
     server.proc.signal("INT");
-    let mut last = None;
-    while let Some(message) = feed.next() {
-        last = Some(message);
-    }
-    assert_eq!(last.expect("the end is told")["ended"], true);
+    assert_eq!(feed.rest().pop().expect("the end is told")["ended"], true);
     server.proc.wait().exits(0);
 }
 
@@ -369,9 +363,7 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     messages.extend((0..2).map(|_| feed.next().unwrap()));
     cable.whole.store(false, Ordering::Release);
     // What is under way still comes; then it ends.
-    while let Some(message) = feed.next() {
-        messages.push(message);
-    }
+    messages.extend(feed.rest());
     // The run goes on meanwhile, and others see it.
     let mut witness = Feed::open(&at);
     let known = put_together(&messages, "goodput").len();

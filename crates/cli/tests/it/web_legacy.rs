@@ -1,10 +1,10 @@
 //! A server's page: clients of every protocol that goes along are seen while they are served.
 
 use crate::support::net::free_row;
-use crate::support::{BIN, Proc, serve};
-use serde_json::Value;
+use crate::support::{BIN, PATIENCE, Proc, serve};
+use crate::web::{Feed, live};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
@@ -46,8 +46,7 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
         "-i 100ms --web 127.0.0.1:0 --legacy echo:0,stamp:0,ttcp:0,ctstraffic:0,udpmon:0,bwdelaytester:0,tcpmon:0 \
          --legacy ntttcp:{row}"
     ));
-    let page = server.proc.hears("live view at http://");
-    let page = page.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    let (page, _) = live(&server.proc);
     let at = |name| server.proc.port_of(name);
     let over = Arc::new(AtomicBool::new(false));
     // Protocols without negotiation are spoken by hand.
@@ -82,15 +81,13 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
         run(&format!("ntttcp -s127.0.0.1 -p {row} -P 1 -n 1 -l 1 --fq-rate-limit 80M -t 600")),
     ];
     let names = ["bwdelaytester", "ctstraffic", "echo", "ntttcp", "stamp", "tcpmon", "ttcp", "udpmon"];
-    let mut feed = TcpStream::connect(&page).unwrap();
-    feed.set_read_timeout(Some(crate::support::PATIENCE)).unwrap();
-    feed.write_all(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
-    let (mut latest, mut still) = (String::new(), BTreeSet::from(names));
-    let until = Instant::now() + crate::support::PATIENCE;
-    let lines = BufReader::new(feed).lines().map_while(Result::ok).take_while(|_| Instant::now() < until);
-    let seen = lines.into_iter().any(|line| {
-        let told = line.strip_prefix("data: ").and_then(|data| serde_json::from_str::<Value>(data).ok());
-        if let Some(html) = told.as_ref().and_then(|message| message["parts"]["sessions"].as_str()) {
+    let (mut feed, mut latest, mut still) = (Feed::open(&page), String::new(), BTreeSet::from(names));
+    let until = Instant::now() + PATIENCE;
+    while !still.is_empty()
+        && Instant::now() < until
+        && let Some(message) = feed.next()
+    {
+        if let Some(html) = message["parts"]["sessions"].as_str() {
             html.clone_into(&mut latest);
         }
         for (name, cells) in in_progress(&latest) {
@@ -99,12 +96,11 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
                 still.remove(name.as_str());
             }
         }
-        still.is_empty()
-    });
+    }
     let told = clients.map(|client| {
         client.signal("KILL");
         client.wait().tell()
     });
     over.store(true, Ordering::Release);
-    assert!(seen, "{still:?}\n{:#?}\n{latest}\n{told:?}", in_progress(&latest));
+    assert!(still.is_empty(), "{still:?}\n{:#?}\n{latest}\n{told:?}", in_progress(&latest));
 }
