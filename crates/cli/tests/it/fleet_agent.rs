@@ -1,6 +1,7 @@
 //! Agents as a controller sees them: messages over their standard input and output.
 
 use crate::support::files::Scratch;
+use crate::support::fleet::marked;
 use crate::support::{BIN, PATIENCE, eventually};
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -28,13 +29,11 @@ impl Drop for Agent {
 impl Agent {
     fn start(scratch: &Scratch, name: &str) -> Agent {
         // Tests run side by side, and agents of one resource exclude each other.
-        let mark = format!("NETCALIPER_TEST_MARK={}", scratch.file(name).display());
-        let (key, value) = mark.split_once('=').unwrap();
+        let spool = scratch.file(name);
+        let mark = format!("NETCALIPER_TEST_MARK={}", spool.display());
         let mut command = Command::new(BIN);
-        command
-            .args(["agent", "--stdio", "--port", "0", "--resource", &mark, "--spool"])
-            .arg(scratch.file(name));
-        command.env(key, value).env("NETCALIPER_CONFIG", "off");
+        command.args(["agent", "--stdio", "--port", "0", "--resource", &mark, "--spool"]).arg(&spool);
+        command.env("NETCALIPER_TEST_MARK", &spool).env("NETCALIPER_CONFIG", "off");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, out) = (child.stdin.take(), child.stdout.take().unwrap());
         let (tell, said) = channel();
@@ -63,6 +62,13 @@ impl Agent {
         self.said.recv_timeout(PATIENCE).expect("the agent says nothing")["message"].take()
     }
 
+    /// A port that a server of this agent has for the first task.
+    #[track_caller]
+    fn reserved(&mut self) -> u64 {
+        self.told(&reserve(1));
+        self.hears("reserved")["port"].as_u64().unwrap()
+    }
+
     /// The next message, which must be of this kind.
     #[track_caller]
     fn hears(&self, kind: &str) -> Value {
@@ -73,10 +79,7 @@ impl Agent {
 
     /// Processes that it has started, itself included.
     fn processes(&self) -> usize {
-        let of = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("environ")).ok();
-        let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(of);
-        all.filter(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == self.mark.as_bytes()))
-            .count()
+        marked(&self.mark)
     }
 }
 
@@ -99,8 +102,7 @@ fn run(task: u32, port: u64, arguments: &[&str], until: u64) -> Value {
 fn a_pair_is_measured_and_its_result_waits_on_the_disk_until_it_is_collected() {
     let scratch = Scratch::new();
     let (mut client, mut server) = (Agent::greeted(&scratch, "client"), Agent::greeted(&scratch, "server"));
-    server.told(&reserve(1));
-    let port = server.hears("reserved")["port"].as_u64().unwrap();
+    let port = server.reserved();
     server.told(&reserve(2));
     assert!(server.hears("busy")["for_ns"].as_u64().unwrap() > 0, "one at a time");
     client.told(&run(1, port, &["-n", "3", "--no-baseline"], 50_000_000_000));
@@ -112,9 +114,8 @@ fn a_pair_is_measured_and_its_result_waits_on_the_disk_until_it_is_collected() {
     // Killed before the controller had it, with all that it had started.
     client.child.kill().unwrap();
     client.child.wait().unwrap();
-    let again = Agent::greeted(&scratch, "client");
+    let mut again = Agent::greeted(&scratch, "client");
     assert_eq!(again.hears("ended")["ending"]["measured"]["begin"], *measured);
-    let mut again = again;
     again.told(&json!({"stored": {"tasks": [1]}}));
     again.told(&json!("bye"));
     server.told(&json!("bye"));
@@ -129,8 +130,7 @@ fn a_pair_is_measured_and_its_result_waits_on_the_disk_until_it_is_collected() {
 fn tests_and_servers_end_with_their_agent_however_it_ends() {
     let scratch = Scratch::new();
     let (mut client, mut server) = (Agent::greeted(&scratch, "client"), Agent::greeted(&scratch, "server"));
-    server.told(&reserve(1));
-    let port = server.hears("reserved")["port"].as_u64().unwrap();
+    let port = server.reserved();
     client.told(&run(1, port, &["-t", "50s", "--no-baseline"], 59_000_000_000));
     eventually("the test runs", || client.processes() == 2 && server.processes() == 2);
     for agent in [&mut client, &mut server] {
@@ -149,11 +149,8 @@ fn a_test_that_hangs_ends_in_its_time_and_garbage_ends_the_agent() {
     let port = u64::from(silent.local_addr().unwrap().port());
     agent.told(&run(1, port, &["-n", "3"], 3_000_000_000));
     let ended = agent.hears("ended");
-    assert!(
-        ended["ending"]["missing"]["reason"] == "timed_out"
-            || ended["ending"]["missing"]["reason"] == "failed",
-        "{ended}"
-    );
+    let reason = &ended["ending"]["missing"]["reason"];
+    assert!(reason == "timed_out" || reason == "failed", "{ended}");
     agent.told(&run(2, port, &["--save", "x"], 50_000_000_000));
     assert_eq!(agent.hears("refused")["reason"], "refused");
     writeln!(agent.stdin.as_mut().unwrap(), "what is this").unwrap();
@@ -165,8 +162,7 @@ fn a_test_that_hangs_ends_in_its_time_and_garbage_ends_the_agent() {
 fn an_agent_ends_when_its_controller_is_gone_and_keeps_what_was_running() {
     let scratch = Scratch::new();
     let (mut client, mut server) = (Agent::greeted(&scratch, "client"), Agent::greeted(&scratch, "server"));
-    server.told(&reserve(1));
-    let port = server.hears("reserved")["port"].as_u64().unwrap();
+    let port = server.reserved();
     client.told(&run(1, port, &["-n", "20", "--rate", "20", "--no-baseline"], 50_000_000_000));
     eventually("the test runs", || client.processes() == 2);
     client.stdin = None;

@@ -1,7 +1,7 @@
 //! Agents that listen, on loopback addresses of their own.
 
 use crate::support::files::Scratch;
-use crate::support::fleet::{all_measured, endings};
+use crate::support::fleet::{PING, all_measured, ended, endings, testing};
 use crate::support::net::free_port;
 use crate::support::{Line, Proc, as_it_is};
 use std::io::{Read as _, Write as _};
@@ -24,17 +24,9 @@ impl Fleet {
         std::fs::write(scratch.file("hosts"), HOSTS.join("\n")).unwrap();
         let port = free_port();
         let agent = |host: &&str| {
-            let line = as_it_is("agent")
-                .arg("--listen")
-                .arg(format!("{host}:{port}"))
-                .arg("--psk-file")
-                .arg(scratch.file("key"));
-            let line = line
-                .args("--port 0 --resource")
-                .arg(format!("{host}-{port}"))
-                .arg("--spool")
-                .arg(scratch.file(host));
-            let agent = line.spawn();
+            let line = as_it_is("agent").args("--port 0 --listen").arg(format!("{host}:{port}"));
+            let line = line.arg("--psk-file").arg(scratch.file("key")).arg("--resource");
+            let agent = line.arg(format!("{host}-{port}")).arg("--spool").arg(scratch.file(host)).spawn();
             agent.hears("agent listens on");
             agent
         };
@@ -70,6 +62,13 @@ impl Fleet {
     }
 }
 
+/// An agent or a server ends in order.
+#[track_caller]
+fn end(agent: Proc) {
+    agent.signal("TERM");
+    agent.wait().exits(0);
+}
+
 #[test]
 fn agents_that_listen_obey_controllers_with_their_key_and_no_others() {
     let fleet = Fleet::new();
@@ -83,35 +82,23 @@ fn agents_that_listen_obey_controllers_with_their_key_and_no_others() {
         let _ = stream.read_to_end(&mut said);
         assert!(said.is_empty(), "{said:?}");
     }
-    fleet
-        .run("key")
-        .args("--class background --test")
-        .arg("ping -n 5 --rate 20 --no-baseline")
-        .run()
-        .exits(0);
+    testing(fleet.run("key"), "background", PING).run().exits(0);
     all_measured(&fleet.scratch.file("state"), 6);
-    fleet
-        .run("other")
-        .args("--class background --test")
-        .arg("ping -n 5")
-        .run()
-        .exits(1)
-        .complains(&["another key"]);
+    let refused = testing(fleet.run("other"), "background", "ping -n 5").run().exits(1);
+    refused.complains(&["another key"]);
     assert_eq!(endings(&fleet.scratch.file("state")), ["host_absent"; 6]);
-    for agent in fleet.agents {
-        agent.signal("TERM");
-        agent.wait().exits(0);
-    }
+    fleet.agents.into_iter().for_each(end);
 }
 
 #[test]
 fn two_controllers_share_agents_without_a_test_at_the_same_time() {
     let fleet = Fleet::new();
     let state = |name: &str| fleet.scratch.file(name);
-    let run = |name| fleet.run("key").env("XDG_STATE_HOME", state(name)).args("--class exclusive --test");
-    let both =
-        ["one", "two"].map(|name| (name, run(name).arg("ping --rate 20 -t 300ms --no-baseline").spawn()));
-    for (name, run) in both {
+    let run = |name| {
+        let line = fleet.run("key").env("XDG_STATE_HOME", state(name));
+        testing(line, "exclusive", "ping --rate 20 -t 300ms --no-baseline").spawn()
+    };
+    for (name, run) in ["one", "two"].map(|name| (name, run(name))) {
         run.wait().exits(0);
         // What was busy was tried again.
         all_measured(&state(name), 6);
@@ -122,18 +109,13 @@ fn two_controllers_share_agents_without_a_test_at_the_same_time() {
 fn servers_take_orders_of_keys_with_the_right_and_test_the_allowed_targets() {
     let fleet = Fleet::of_servers();
     // The servers are one host, whose resource they share: background tests exclude nothing.
-    let test = "ping -n 5 --rate 20 --no-baseline";
-    fleet.run("other").args("--class background --test").arg(test).run().exits(1).complains(&["another key"]);
-    assert_eq!(endings(&fleet.scratch.file("state")), ["host_absent"; 6]);
-    fleet.run("key").args("--class background --test").arg(test).run().exits(4);
-    let endings = endings(&fleet.scratch.file("state"));
-    let count = |what: &str| endings.iter().filter(|ending| *ending == what).count();
-    assert_eq!((count("measured"), count("refused")), (4, 2), "{endings:?}");
+    let state = fleet.scratch.file("state");
+    testing(fleet.run("other"), "background", PING).run().exits(1).complains(&["another key"]);
+    assert_eq!(endings(&state), ["host_absent"; 6]);
+    testing(fleet.run("key"), "background", PING).run().exits(4);
+    assert_eq!((ended(&state, "measured"), ended(&state, "refused")), (4, 2), "{:?}", endings(&state));
     // The server itself goes on serving, and ends in order.
-    for server in fleet.agents {
-        server.signal("TERM");
-        server.wait().exits(0);
-    }
+    fleet.agents.into_iter().for_each(end);
 }
 
 #[test]

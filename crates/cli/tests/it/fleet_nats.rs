@@ -1,7 +1,7 @@
 //! A fleet behind a real NATS server, on loopback; each agent counts as a host of its own.
 
 use crate::support::files::Scratch;
-use crate::support::fleet::{all_measured, lines};
+use crate::support::fleet::{PING, all_measured, lines, testing};
 use crate::support::net::free_port;
 use crate::support::{Line, Proc, as_it_is, eventually, skip};
 use std::path::PathBuf;
@@ -135,11 +135,8 @@ impl Fleet {
     }
 
     fn agent_line(&self, name: &str) -> Line {
-        let line = self.line(as_it_is("agent")).args("--port 0 --name").arg(name);
-        line.arg("--resource")
-            .arg(format!("{}-{name}", self.servers[0].port))
-            .arg("--spool")
-            .arg(self.scratch.file(name))
+        let line = self.line(as_it_is("agent")).args("--port 0 --name").arg(name).arg("--resource");
+        line.arg(format!("{}-{name}", self.servers[0].port)).arg("--spool").arg(self.scratch.file(name))
     }
 
     pub(crate) fn run(&self, names: &[&str]) -> Line {
@@ -154,20 +151,10 @@ fn a_mesh_is_measured_through_a_server() {
     let Some(fleet) = Fleet::new("fleet_nats::a_mesh_is_measured_through_a_server") else { return };
     let names = ["a", "b.example", "c"];
     let agents = names.map(|name| fleet.agent(name));
-    fleet
-        .run(&names)
-        .args("--class background --test")
-        .arg("ping -n 5 --rate 20 --no-baseline")
-        .run()
-        .exits(0);
+    testing(fleet.run(&names), "background", PING).run().exits(0);
     all_measured(&fleet.state(), 6);
     // A second run finds the same agents.
-    fleet
-        .run(&names)
-        .args("--class exclusive --test")
-        .arg("ping --rate 20 -t 200ms --no-baseline")
-        .run()
-        .exits(0);
+    testing(fleet.run(&names), "exclusive", "ping --rate 20 -t 200ms --no-baseline").run().exits(0);
     all_measured(&fleet.state(), 6);
     for (name, agent) in names.into_iter().zip(agents) {
         agent.signal("TERM");
@@ -182,7 +169,7 @@ fn certificates_allow_each_agent_its_own_subjects() {
     let test = "fleet_nats::certificates_allow_each_agent_its_own_subjects";
     let Some(fleet) = Fleet::with_tls(test, &names) else { return };
     let _agents = names.map(|name| fleet.certified(name, fleet.agent_line(name)).spawn());
-    let run = || fleet.run(&names).args("--test").arg("ping -n 5 --rate 20 --no-baseline");
+    let run = || fleet.run(&names).args("--test").arg(PING);
     fleet.certified("controller", run()).run().exits(0);
     all_measured(&fleet.state(), 2);
     // The subjects of another, none of a controller's, and no certificate.
@@ -199,12 +186,8 @@ fn killed_servers_and_agents_cost_no_result() {
     let Some(mut fleet) = Fleet::new("fleet_nats::killed_servers_and_agents_cost_no_result") else { return };
     let names = ["a", "b", "c"];
     let mut agents = names.map(|name| fleet.agent(name));
-    let run = fleet
-        .run(&names)
-        .args("--repeats 3")
-        .args("--class exclusive --test")
-        .arg("ping --rate 20 -t 500ms --no-baseline")
-        .spawn();
+    let line = fleet.run(&names).args("--repeats 3");
+    let run = testing(line, "exclusive", "ping --rate 20 -t 500ms --no-baseline").spawn();
     let state = fleet.state();
     let so_far = |n: usize| eventually("results come", || lines(&state) >= n);
     so_far(2);
@@ -222,21 +205,12 @@ fn what_cannot_be_reached_is_said_in_a_sentence() {
     let Some(mut fleet) = Fleet::new("fleet_nats::what_cannot_be_reached_is_said_in_a_sentence") else {
         return;
     };
-    let done = fleet.run(&["nobody", "none"]).args("--class background --test").arg("ping").run();
-    assert_ne!(done.code, Some(0));
+    let run = |fleet: &Fleet| testing(fleet.run(&["nobody", "none"]), "background", "ping").run();
+    assert_ne!(run(&fleet).code, Some(0));
     fleet.kill_server(0);
-    fleet
-        .run(&["nobody", "none"])
-        .args("--class background --test")
-        .arg("ping")
-        .run()
-        .exits(1)
-        .complains(&["NATS server"]);
-    let line = as_it_is("fleet")
-        .arg("run")
-        .arg(fleet.scratch.file("hosts"))
-        .args("--nats nats://me:secret@127.0.0.1:1");
-    let done = line.run().exits(2);
+    run(&fleet).exits(1).complains(&["NATS server"]);
+    let line = as_it_is("fleet").arg("run").arg(fleet.scratch.file("hosts"));
+    let done = line.args("--nats nats://me:secret@127.0.0.1:1").run().exits(2);
     assert!(!done.err.contains("secret"), "{}", done.err);
 }
 

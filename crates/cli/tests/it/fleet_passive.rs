@@ -1,7 +1,7 @@
 //! Hosts without an agent, which run another program's server and take part as targets; and the reports of a real run.
 
 use crate::support::files::Scratch;
-use crate::support::fleet::{all_measured, endings, last_run};
+use crate::support::fleet::{PING, all_measured, ended, last_run, testing};
 use crate::support::iperf3;
 use crate::support::{BIN, Line, Proc, as_it_is, netcaliper};
 
@@ -20,7 +20,7 @@ impl Fleet {
         let line = as_it_is("fleet").arg("run").arg(self.0.file("hosts")).arg("--rsh").arg("env HOST={}");
         let line = line.arg("--program").arg(BIN).arg(resource).args("--agent-option=--port=0");
         let line = line.env("XDG_STATE_HOME", self.0.file("state"));
-        line.args("--class").arg(class).arg("--test").arg(test)
+        testing(line, class, test)
     }
 }
 
@@ -45,10 +45,9 @@ fn a_stamp_reflector_is_a_target_and_two_of_them_have_no_way() {
         |name: &str, of: &Proc| format!("{name} address=127.0.0.1 port={} protocol=stamp\n", of.port());
     let fleet = Fleet::new(&(host("one", &one) + &host("two", &two)));
     // What could be measured was.
-    let done = fleet.run("background", "ping -n 5 --rate 20 --no-baseline").run();
-    let endings = endings(&fleet.0.file("state"));
-    let count = |what: &str| endings.iter().filter(|ending| *ending == what).count();
-    assert_eq!((count("measured"), count("unreachable_by_design")), (4, 2), "{endings:?} {}", done.err);
+    let done = fleet.run("background", PING).run();
+    let count = |how: &str| ended(&fleet.0.file("state"), how);
+    assert_eq!((count("measured"), count("unreachable_by_design")), (4, 2), "{}", done.tell());
 }
 
 #[test]
@@ -63,17 +62,13 @@ fn a_server_of_ctstraffic_is_a_target() {
 #[test]
 fn a_report_leads_to_the_page_of_each_pair_and_keeps_the_outcomes() {
     let fleet = Fleet::new("b address=127.0.0.1\n");
-    fleet.run("background", "ping -n 5 --rate 20 --no-baseline").run().exits(0);
+    fleet.run("background", PING).run().exits(0);
     let run = last_run(&fleet.0.file("state")).unwrap();
     let (html, store) = (fleet.0.file("matrix.html"), fleet.0.file("store"));
     let report = || {
-        let line = netcaliper("fleet").arg("report").arg(&run).arg("--html").arg(&html);
-        let line = line
-            .arg("--pages")
-            .arg(fleet.0.file("pairs"))
-            .arg("--metrics-file")
-            .arg(fleet.0.file("fleet.prom"));
-        line.args("--keep --store").arg(&store).run().exits(0)
+        let line = netcaliper("fleet").arg("report").arg(&run).args("--keep --html").arg(&html);
+        let line = line.arg("--pages").arg(fleet.0.file("pairs")).arg("--store").arg(&store);
+        line.arg("--metrics-file").arg(fleet.0.file("fleet.prom")).run().exits(0)
     };
     report();
     let matrix = std::fs::read_to_string(&html).unwrap();

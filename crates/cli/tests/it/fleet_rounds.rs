@@ -1,6 +1,7 @@
 //! Schedules: rounds of a plan, one after the other. The agents of both hosts run on this one, in the namespace of the test.
 
 use crate::support::files::Scratch;
+use crate::support::fleet::testing;
 use crate::support::{BIN, Line, as_it_is, eventually};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ impl Series {
         // Another test's agents take nothing of these.
         let resource = format!("--agent-option=--resource={}", self.0.file("").display());
         let line = line.arg("--program").arg(BIN).arg(resource).args("--agent-option=--port=0");
-        line.args(schedule).args("--class background --test").arg(test)
+        testing(line.args(schedule), "background", test)
     }
 
     /// Folder and plan of each round, by its number.

@@ -1,7 +1,7 @@
 //! `netcaliper fleet` over remote shells, between network namespaces joined by a bridge.
 
 use crate::support::files::Scratch;
-use crate::support::fleet::{all_measured, endings, lines};
+use crate::support::fleet::{PING, all_measured, ended, endings, lines, marked, testing};
 use crate::support::net::{Namespace, succeeds};
 use crate::support::{BIN, Line, as_it_is, eventually, sized, skip};
 use std::fmt::Write as _;
@@ -46,7 +46,12 @@ impl Site {
 
     /// `netcaliper fleet run` of this site, with a folder for all that is kept.
     fn run(&self) -> Line {
-        self.fleet("run").arg(self.inventory()).arg("--rsh").arg("ip netns exec {}").arg("--program").arg(BIN)
+        self.shells().arg("--program").arg(BIN)
+    }
+
+    /// The same where hosts have no program.
+    fn shells(&self) -> Line {
+        self.fleet("run").arg(self.inventory()).arg("--rsh").arg("ip netns exec {}")
     }
 
     fn fleet(&self, verb: &str) -> Line {
@@ -66,10 +71,7 @@ impl Site {
     }
 
     fn processes(&self) -> usize {
-        let mark = format!("NETCALIPER_TEST_MARK={}", self.mark());
-        let of = |entry: std::fs::DirEntry| std::fs::read(entry.path().join("environ")).ok();
-        let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(of);
-        all.filter(|environ| environ.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())).count()
+        marked(&format!("NETCALIPER_TEST_MARK={}", self.mark()))
     }
 
     /// Neither a process nor a file of an agent is left.
@@ -89,16 +91,11 @@ fn a_mesh_of_hosts_with_nothing_installed_is_measured_with_one_command() {
         return;
     };
     let began = std::time::Instant::now();
-    site.run()
-        .args("--class background --test")
-        .arg("ping -n 5 --rate 20 --no-baseline")
-        .arg("--html")
-        .arg(site.scratch.file("fleet.html"))
-        .run()
-        .exits(0);
+    let html = site.scratch.file("fleet.html");
+    testing(site.run(), "background", PING).arg("--html").arg(&html).run().exits(0);
     let took = began.elapsed();
     all_measured(&site.state(), hosts * (hosts - 1));
-    assert!(site.scratch.file("fleet.html").is_file());
+    assert!(html.is_file());
     site.is_clean();
     if sized(false, true) {
         assert!(took.as_secs() <= 60, "{took:?}");
@@ -111,15 +108,8 @@ fn the_program_is_copied_checked_and_gone() {
     let Some(site) = Site::new("fleet_run::the_program_is_copied_checked_and_gone", 2) else { return };
     let folder = site.scratch.file("copies");
     std::fs::create_dir(&folder).unwrap();
-    let line = site
-        .fleet("run")
-        .arg(site.inventory())
-        .arg("--rsh")
-        .arg("ip netns exec {}")
-        .arg("--copy")
-        .arg("--copy-to")
-        .arg(&folder);
-    line.args("--class background --test").arg("ping -n 5 --rate 20 --no-baseline").run().exits(0);
+    let line = site.shells().args("--copy --copy-to").arg(&folder);
+    testing(line, "background", PING).run().exits(0);
     all_measured(&site.state(), 2);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "a copy is left");
     site.is_clean();
@@ -131,8 +121,7 @@ fn a_killed_controller_loses_nothing_and_another_goes_on() {
         return;
     };
     // Six rounds of exclusive tests.
-    let first =
-        site.run().args("--class exclusive --test").arg("ping --rate 20 -t 400ms --no-baseline").spawn();
+    let first = testing(site.run(), "exclusive", "ping --rate 20 -t 400ms --no-baseline").spawn();
     eventually("results come", || lines(&site.state()) >= 3);
     site.fleet("status").run().exits(0).prints(&["4 hosts, 12 tests", "a controller works on it"]);
     first.signal("KILL");
@@ -154,7 +143,7 @@ fn a_cancelled_run_has_a_reason_for_each_pair_that_was_not_measured() {
     else {
         return;
     };
-    let run = site.run().args("--class exclusive --test").arg("ping --rate 20 -t 2s --no-baseline").spawn();
+    let run = testing(site.run(), "exclusive", "ping --rate 20 -t 2s --no-baseline").spawn();
     eventually("agents have started", || site.processes() > 3);
     site.fleet("cancel").run().exits(0);
     let done = run.wait();
@@ -174,11 +163,9 @@ fn hosts_that_are_not_there_are_named_with_the_reason() {
     };
     let inventory = std::fs::read_to_string(site.inventory()).unwrap() + "nct-absent address=10.77.1.99\n";
     std::fs::write(site.inventory(), inventory).unwrap();
-    let done =
-        site.run().args("--class background --test").arg("ping -n 5 --rate 20 --no-baseline").run().exits(4);
+    let done = testing(site.run(), "background", PING).run().exits(4);
     let endings = endings(&site.state());
-    let absent = endings.iter().filter(|ending| *ending == "host_absent");
-    assert_eq!((endings.len(), absent.count()), (6, 4), "{endings:?}");
+    assert_eq!((endings.len(), ended(&site.state(), "host_absent")), (6, 4), "{endings:?}");
     assert!(done.err.contains("nct-absent"), "{}", done.err);
     site.is_clean();
 }

@@ -1,7 +1,7 @@
 //! Controllers that share runs on a NATS server with JetStream: one leads, and others stand by.
 
 use crate::fleet_nats::Fleet;
-use crate::support::fleet::{all_measured, last_run, lines};
+use crate::support::fleet::{all_measured, last_run, lines, testing};
 use crate::support::{Done, Line, Proc, as_it_is, eventually};
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ impl Site {
     /// The controller that begins a run.
     fn leader(&self, words: &str) -> Proc {
         let line = self.fleet.run(&NAMES).env("XDG_STATE_HOME", self.state("leader")).arg("--shared");
-        line.args(words).args("--class exclusive --test").arg(TEST).spawn()
+        testing(line.args(words), "exclusive", TEST).spawn()
     }
 
     fn stand_by_line(&self, controller: &str) -> Line {
@@ -170,6 +170,6 @@ fn the_rounds_of_a_series_go_on_with_another_controller() {
 #[test]
 fn a_server_without_a_store_is_named() {
     let Some(fleet) = Fleet::new("fleet_standby::a_server_without_a_store_is_named") else { return };
-    let line = fleet.run(&NAMES).arg("--shared").args("--class background --test").arg("ping");
+    let line = testing(fleet.run(&NAMES).arg("--shared"), "background", "ping");
     line.run().exits(1).complains(&["JetStream", "nats-server -js"]);
 }

@@ -1,8 +1,24 @@
-//! The results of a fleet's run, as its folder has them.
+//! Commands of fleets, and the results of a run as its folder has them.
 
+use super::Line;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// A test of a quarter of a second.
+pub(crate) const PING: &str = "ping -n 5 --rate 20 --no-baseline";
+
+/// The same command of a fleet with a test of this class.
+pub(crate) fn testing(line: Line, class: &str, test: &str) -> Line {
+    line.arg("--class").arg(class).arg("--test").arg(test)
+}
+
+/// Processes with this entry in their environment.
+pub(crate) fn marked(entry: &str) -> usize {
+    let of = |process: std::fs::DirEntry| std::fs::read(process.path().join("environ")).ok();
+    let all = std::fs::read_dir("/proc").unwrap().flatten().filter_map(of);
+    all.filter(|environ| environ.split(|byte| *byte == 0).any(|own| own == entry.as_bytes())).count()
+}
 
 /// Folder of the last run that was made with this XDG_STATE_HOME.
 pub(crate) fn last_run(state: &Path) -> Option<PathBuf> {
@@ -34,6 +50,12 @@ pub(crate) fn endings(state: &Path) -> Vec<String> {
         assert_ne!(before.as_deref(), Some("measured"), "two results: {line}");
     }
     endings.into_values().collect()
+}
+
+/// How many tasks of the last run ended so.
+#[track_caller]
+pub(crate) fn ended(state: &Path, how: &str) -> usize {
+    endings(state).iter().filter(|ending| *ending == how).count()
 }
 
 /// All tasks of the last run were measured.
