@@ -85,13 +85,9 @@ fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
 /// queue (HyStart) needs longer.
 const RAMPS: [u32; 6] = [2, 2, 4, 8, 16, 16];
 
-/// Runs `load` for `time`, s, with so many connections on a path of 5 ms each way with this rate and queue: its outcome, the lab's
-/// trace, and the grade that it gives; or why this host did not get to its end. `None`, and a skip on record, without the privilege.
-fn loaded(
-    test: &str,
-    path: &str,
-    (time, ramp, connections): (u32, u32, u32),
-) -> Option<Result<(Outcome, Csv, String), String>> {
+/// Runs `load` with these words on a path of 5 ms each way with this rate and queue: its outcome, the lab's trace, and the grade that
+/// it gives; or why this host did not get to its end. `None`, and a skip on record, without the privilege.
+fn loaded(test: &str, path: &str, words: &str) -> Option<Result<(Outcome, Csv, String), String>> {
     let test = format!("load_lab::{test}");
     let lab = lab(&test, "-q --wait sleep --delay 5ms")?;
     if !congestion_controls().iter().any(|name| name == "cubic") {
@@ -100,8 +96,8 @@ fn loaded(
     }
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
-    let words = format!("-t {time}s --ramp {ramp}s -P {connections} -C cubic --rate 100 --json --save");
-    let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words} {}", saved.display());
+    let words = format!("{words} -C cubic --json --save {}", saved.display());
+    let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words}");
     let lab = served(lab.args(path).arg("--trace").arg(&trace), &command);
     let outcome = Outcome::of(lab.spawn().wait_within(4 * PATIENCE));
     if outcome.done.code == Some(4) {
@@ -121,7 +117,8 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
     let mut told = Vec::new();
     for ramp in RAMPS {
         let path = format!("--rate {} --queue 500ms", sized("4M", "20M"));
-        let Some(run) = loaded(test, &path, (sized(1, 2), ramp, 4)) else { return };
+        let words = format!("-t {} --ramp {ramp}s -P 4 --rate 100", sized("1s", "2s"));
+        let Some(run) = loaded(test, &path, &words) else { return };
         match run.and_then(|(outcome, trace, grade)| recognised(&outcome, &trace, &grade)) {
             Ok(()) => return,
             Err(why) => told.push(why),
@@ -168,12 +165,13 @@ fn a_queue_of_ten_milliseconds_passes() {
     // A host that is busy with others delays messages by more than such a queue: then it is tried again.
     for ramp in RAMPS {
         // Of a path of 10 Mbit/s such a queue holds eight packets, which the windows of four connections overflow at once.
-        let (rate, connections) = sized(("10M", 1), ("20M", 4));
-        let path = format!("--rate {rate} --queue 10ms");
-        let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", &path, (1, ramp / 2, connections))
-        else {
-            return;
-        };
+        // Senders of probes spin before each.
+        let (path, load) = sized(
+            ("--rate 10M --queue 10ms", "-P 1 --rate 50"),
+            ("--rate 20M --queue 10ms", "-P 4 --rate 100"),
+        );
+        let words = format!("-t 1s --ramp {}s {load}", ramp / 2);
+        let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", path, &words) else { return };
         let grade = run.map_or_else(|why| why, |(_, _, grade)| grade);
         // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer.
         if ["Grade A", "Grade B"].iter().any(|good| grade.starts_with(good)) {
