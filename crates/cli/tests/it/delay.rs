@@ -10,6 +10,11 @@ fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
     netcaliper("delay").arg(target)
 }
 
+/// The same with senders that sleep to the due times, for what does not depend on when a datagram leaves: others spin before each.
+fn blocking(target: impl AsRef<std::ffi::OsStr>) -> Line {
+    delay(target).args("--wait block")
+}
+
 /// What each end found out about datagrams: ours, and the server's.
 fn packets(outcome: &Outcome) -> (&Value, &Value) {
     (&outcome.local()["packets"], &outcome.remote()[0]["packets"])
@@ -38,7 +43,7 @@ fn every_datagram_is_accounted_for_in_every_direction() {
     let server = serve("");
     for (way, up, down) in [("", true, false), ("-R", false, true), ("--bidir", true, true)] {
         let outcome =
-            delay(server.at()).args("-t 600ms -i 200ms --pps 200 -l 300").args(way).outcome().good();
+            blocking(server.at()).args("-t 600ms -i 200ms --pps 200 -l 300").args(way).outcome().good();
         let (local, remote) = packets(&outcome);
         if up {
             accounted(local, remote, 120);
@@ -61,7 +66,7 @@ fn every_datagram_is_accounted_for_in_every_direction() {
 #[test]
 fn what_a_held_up_receiver_had_not_read_is_not_lost() {
     let server = serve("");
-    let client = delay(server.at()).args("-t 1500ms --pps 200 -l 100 --late 500ms --json").spawn();
+    let client = blocking(server.at()).args("-t 1500ms --pps 200 -l 100 --late 500ms --json").spawn();
     std::thread::sleep(std::time::Duration::from_millis(900));
     server.proc.signal("STOP");
     // The schedule, and what is waited for behind it.
@@ -77,7 +82,7 @@ fn what_a_held_up_receiver_had_not_read_is_not_lost() {
 fn several_flows_of_the_smallest_datagram() {
     let server = serve("");
     let outcome =
-        delay(server.at()).args("-t 500ms -P 5 --pps 200 -l 40 --schedule poisson").outcome().good();
+        blocking(server.at()).args("-t 500ms -P 5 --pps 200 -l 40 --schedule poisson").outcome().good();
     let (local, remote) = packets(&outcome);
     let [sent, ..] = counts(local, ["sent", "unsent", "refused"]);
     // Five flows of 100 on average; six standard deviations of a Poisson count.
@@ -144,7 +149,7 @@ fn between_namespaces_and_beside_tcp() {
     let Some((here, there)) = Namespace::pair(TEST) else { return };
     let _server = Server::start(there.within(netcaliper("serve")));
     let other = here.within(tcp("10.77.0.2").args("-P 1 -t 1s -b 10M -i 500ms")).spawn();
-    let line = here.within(delay("10.77.0.2").args("--bidir -t 500ms -i 100ms --pps 1000 -l 1000"));
+    let line = here.within(blocking("10.77.0.2").args("--bidir -t 500ms -i 100ms --pps 1000 -l 1000"));
     let outcome = line.outcome().good();
     let (local, remote) = packets(&outcome);
     accounted(local, remote, 500);
@@ -170,7 +175,7 @@ fn every_datagram_is_told_in_both_directions_and_when_the_kernel_sent_it() {
     let server = serve("");
     let scratch = Scratch::new();
     let csv = scratch.file("datagrams.csv");
-    let line = delay(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --tx-stamps");
+    let line = blocking(server.at()).args("-t 300ms -i 100ms --pps 500 -l 200 -P 3 --bidir --tx-stamps");
     let outcome = line.arg("--samples").arg(&csv).outcome().good();
     let (local, remote) = packets(&outcome);
     let table = Csv::read(&csv);
@@ -207,7 +212,7 @@ fn every_datagram_is_told_in_both_directions_and_when_the_kernel_sent_it() {
 fn the_flow_on_the_bad_path_is_found() {
     const TEST: &str = "delay::the_flow_on_the_bad_path_is_found";
     let command = format!(
-        "{BIN} delay $NETCALIPER_LAB_SERVER -P 4 --local-port 40000-40003 --pps 500 -l 200 -t 1s --bidir --json"
+        "{BIN} delay $NETCALIPER_LAB_SERVER -P 4 --local-port 40000-40003 --pps 500 -l 200 -t 1s --bidir --wait block --json"
     );
     let options = "-q --wait sleep --delay 2ms --loss 30% --only udp:40002";
     let Some(done) = on_lab(TEST, options, &command) else { return };
@@ -227,7 +232,7 @@ fn a_sweep_has_a_slot_for_each_value() {
     let server = serve("");
     let scratch = Scratch::new();
     let csv = scratch.file("slots.csv");
-    let line = delay(server.at())
+    let line = blocking(server.at())
         .args("-t 200ms -i 100ms -l 500 --pps 200 --bidir --sweep size=100,200,400 --repeat 2");
     let outcome = line.arg("--sweep-csv").arg(&csv).outcome().good();
     let rows = outcome.json["sweep"].as_array().unwrap().clone();
