@@ -92,15 +92,36 @@ fn two_hosts(test: &str) -> Option<(Namespace, Namespace, Server)> {
     Some((here, there, server))
 }
 
-/// A run by name, and what befalls its path once it has told of some intervals.
+/// What befalls the path between two hosts.
+#[derive(Clone, Copy)]
+enum Cut {
+    UdpToServer,
+    UdpToClient,
+    Cable,
+}
+
+/// A run by name, whose path is cut once it has told of some intervals.
 #[track_caller]
-fn dies(here: &Namespace, words: &str, befalls: impl FnOnce() -> bool) -> Option<Outcome> {
+fn dies(test: &str, words: &str, cut: Cut) -> Option<Outcome> {
+    let (here, there, _server) = two_hosts(test)?;
     let (verb, rest) = words.split_once(' ').unwrap();
     let scratch = Scratch::new();
     let line = netcaliper(verb).args(rest).args("-i 200ms --json --save").arg(scratch.file("run.jsonl"));
     let client = here.within(line).spawn();
     scratch.hears_intervals("run.jsonl", 6);
-    befalls().then(|| Outcome::of(client.wait_within(LONG)).exits(4).status("partial"))
+    let is_cut = match cut {
+        Cut::UdpToServer => there.drops_udp(),
+        Cut::UdpToClient => here.drops_udp(),
+        Cut::Cable => {
+            here.ip("link set nc0 down");
+            true
+        }
+    };
+    if !is_cut {
+        skip(test, "this kernel has no packet filter for tc");
+        return None;
+    }
+    Some(Outcome::of(client.wait_within(LONG)).exits(4).status("partial"))
 }
 
 /// The instant that the reason names, s.
@@ -115,23 +136,17 @@ fn named(outcome: &Outcome) -> f64 {
 fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::udp_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
-        ("delay 10.77.0.2 --pps 20 --wait block -t 10s", true),
-        ("ping 10.77.0.2 -u --rate 20 -t 10s", true),
+        ("delay 10.77.0.2 --pps 20 --wait block -t 10s", Cut::UdpToServer),
+        ("ping 10.77.0.2 -u --rate 20 -t 10s", Cut::UdpToServer),
         // The server sends.
-        ("stream 10.77.0.2 -b 200k --wait block --length 10s", false),
+        ("stream 10.77.0.2 -b 200k --wait block --length 10s", Cut::UdpToClient),
     ];
-    at_once(&cases, |(words, at_server)| {
-        let Some((here, there, _server)) = two_hosts(NAME) else { return };
-        let drops = if at_server { &there } else { &here };
-        let Some(outcome) = dies(&here, words, || drops.drops_udp()) else {
-            return skip(NAME, "this kernel has no packet filter for tc");
-        };
+    at_once(&cases, |(words, cut)| {
+        let Some(outcome) = dies(NAME, words, cut) else { return };
         let reason = text(&outcome.json["reason"]);
-        assert!(
-            reason.contains("over UDP after") && reason.contains("although TCP works"),
-            "{}",
-            outcome.tell()
-        );
+        for part in ["over UDP after", "although TCP works"] {
+            assert!(reason.contains(part), "{part}: {}", outcome.tell());
+        }
         let instant = named(&outcome);
         assert!((0.1..9.0).contains(&instant), "{}", outcome.tell());
         // What was measured until then is there, and what the server counted.
@@ -145,15 +160,12 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
 fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::the_way_back_that_dies_in_mid_run_is_told_with_the_instant";
     let cases = [
-        ("delay 10.77.0.2 --pps 20 --wait block -t 25s", false, "nothing arrived from the server over UDP"),
-        ("delay 10.77.0.2 -R --pps 20 --wait block -t 25s", true, "nothing arrived at the server over UDP"),
+        ("", Cut::UdpToClient, "nothing arrived from the server over UDP"),
+        ("-R", Cut::UdpToServer, "nothing arrived at the server over UDP"),
     ];
-    at_once(&cases, |(words, at_server, end)| {
-        let Some((here, there, _server)) = two_hosts(NAME) else { return };
-        let drops = if at_server { &there } else { &here };
-        let Some(outcome) = dies(&here, words, || drops.drops_udp()) else {
-            return skip(NAME, "this kernel has no packet filter for tc");
-        };
+    at_once(&cases, |(way, cut, end)| {
+        let words = format!("delay 10.77.0.2 --pps 20 --wait block -t 25s {way}");
+        let Some(outcome) = dies(NAME, &words, cut) else { return };
         assert!(text(&outcome.json["reason"]).contains(end), "{}", outcome.tell());
         // The first second passes before the run begins or in it, and an end gives up only eight seconds later.
         assert!((0.1..7.0).contains(&named(&outcome)), "{}", outcome.tell());
@@ -164,12 +176,7 @@ fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
 fn a_path_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::a_path_that_dies_in_mid_run_is_told_with_the_instant";
     at_once(&["delay 10.77.0.2 --pps 20 --wait block -t 10s", "tcp 10.77.0.2 -b 1M -P 2 -t 10s"], |words| {
-        let Some((here, _there, _server)) = two_hosts(NAME) else { return };
-        let pulled = || {
-            here.ip("link set nc0 down");
-            true
-        };
-        let Some(outcome) = dies(&here, words, pulled) else { return };
+        let Some(outcome) = dies(NAME, words, Cut::Cable) else { return };
         assert!(text(&outcome.json["reason"]).contains("nothing arrived after"), "{}", outcome.tell());
         assert!((0.1..9.0).contains(&named(&outcome)), "{}", outcome.tell());
         assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{}", outcome.tell());
@@ -187,9 +194,8 @@ fn a_path_that_dies_keeps_the_phases_before() {
     ];
     at_once(&cases, |(words, session, whole)| {
         let Some((here, _there, server)) = two_hosts(NAME) else { return };
-        let client = here
-            .within(netcaliper(words.split(' ').next().unwrap()).args(&words[words.find(' ').unwrap()..]));
-        let client = client.arg("--json").spawn();
+        let (verb, rest) = words.split_once(' ').unwrap();
+        let client = here.within(netcaliper(verb).args(rest)).arg("--json").spawn();
         server.proc.hears(&format!("session {session} with"));
         here.ip("link set nc0 down");
         let outcome = Outcome::of(client.wait_within(LONG)).exits(4).status("partial");
