@@ -8,11 +8,11 @@
   const width = document.documentElement.clientWidth;
 
   if (document.documentElement.scrollWidth > width) say("the page is", document.documentElement.scrollWidth, "wide, of", width);
-  for (const e of all("body *")) {
+  // What is within a drawing is looked at below.
+  for (const e of all("body *:not(svg :not(svg))")) {
     // Tables alone may be wider than the page, in a box that shows it.
-    const inTable = e.closest(".wide table"), inSvg = e.closest("svg") && e.tagName !== "svg";
-    if (!inTable && !inSvg && box(e).right > width + 1) say(name(e), "ends at", box(e).right);
-    if (!inSvg && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible" && !e.matches(".wide, input, select"))
+    if (!e.closest(".wide table") && box(e).right > width + 1) say(name(e), "ends at", box(e).right);
+    if (e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== "visible" && !e.matches(".wide, input, select"))
       say(name(e), "scrolls unseen");
   }
   for (const svg of all("svg.plot, svg.timeline")) {
@@ -26,16 +26,17 @@
   }
   for (const svg of all("svg.plot")) {
     const figure = svg.closest("figure"), plot = figure.chart.plot, area = box(svg.querySelector(".area"));
-    const marks = [...svg.querySelectorAll(".area path, .area rect, .area circle")].filter(mark => mark.getAttribute("d") !== "" && (box(mark).width > 0 || box(mark).height > 0));
+    const drawn = mark => mark.getAttribute("d") !== "" && (box(mark).width > 0 || box(mark).height > 0);
     // A live plot is drawn when it comes into sight.
     if (figure.dataset.name && (box(svg).top > innerHeight || box(svg).bottom < 0)) continue;
-    if (!marks.length) say(figure.id, "is empty");
+    if (![...svg.querySelectorAll(".area path, .area rect, .area circle")].some(drawn)) say(figure.id, "is empty");
     if (plot.x.unit === "name" && svg.querySelector('.series > path.line:not([d=""])')) say(figure.id, "joins names by a line");
     svg.querySelectorAll(".area .series").forEach((series, at) => {
       const most = Math.max(0, ...plot.series[at].y.filter(y => y !== null));
-      const tops = [...series.querySelectorAll("path, rect, circle")].filter(e => e.getAttribute("d") !== "").map(e => box(e).top);
       // Shares of one whole keep its scale.
-      if (most > 0 && !plot.y.atLeast && area.bottom - Math.min(...tops) < 0.02 * area.height) say(figure.id, plot.series[at].name, "lies flat");
+      if (!(most > 0) || plot.y.atLeast) return;
+      const tops = [...series.querySelectorAll("path, rect, circle")].filter(e => e.getAttribute("d") !== "").map(e => box(e).top);
+      if (area.bottom - Math.min(...tops) < 0.02 * area.height) say(figure.id, plot.series[at].name, "lies flat");
     });
   }
   // The answer stands in the first view.
