@@ -10,10 +10,18 @@ use std::collections::BTreeMap;
 
 /// A datagram of 160 bytes that measures delay, with the headers of IPv4 and UDP; no word of its flow is as long.
 const LENGTH: &str = "188";
-/// A stage has a hundred of them a second. A segment of TCP may happen to be as long now and then.
-const FEW: usize = 50;
 const STAGES: [&str; 4] = ["idle", "down", "up", "both"];
 const MS: f64 = 1e6;
+
+/// Measuring datagrams a second, each way.
+fn probes() -> usize {
+    sized(50, 100)
+}
+
+/// A stage has at least a second of them. A segment of TCP may happen to be as long now and then.
+fn few() -> usize {
+    probes() / 2
+}
 
 /// The middle one of these delays, ns; of an even number, either.
 fn median(mut delays: Vec<f64>) -> f64 {
@@ -40,7 +48,7 @@ fn applied(trace: &Csv, way: &str) -> Vec<f64> {
         });
         stages[stage].1.push(delays[row].parse().unwrap());
     }
-    let measuring = stages.into_iter().filter(|(_, delays)| delays.len() >= FEW);
+    let measuring = stages.into_iter().filter(|(_, delays)| delays.len() >= few());
     measuring.map(|(_, delays)| median(delays)).collect()
 }
 
@@ -60,7 +68,7 @@ fn load_outlasts_probes(trace: &Csv) -> bool {
             *flow = (flow.0.min(arrived), flow.1.max(arrived), flow.2 + 1);
         }
     }
-    seen.retain(|_, (.., packets)| *packets >= FEW);
+    seen.retain(|_, (.., packets)| *packets >= few());
     let (mut probes, mut loads) = (Vec::new(), Vec::new());
     for ((probe, _), (first, last, _)) in seen {
         if probe { &mut probes } else { &mut loads }.push((first, last));
@@ -96,7 +104,8 @@ fn loaded(test: &str, path: &str, words: &str) -> Option<Result<(Outcome, Csv, S
     }
     let scratch = Scratch::new();
     let (trace, saved) = (scratch.file("trace.csv"), scratch.file("run.jsonl"));
-    let words = format!("{words} -C cubic --json --save {}", saved.display());
+    // Senders of probes spin before each.
+    let words = format!("{words} --rate {} -C cubic --json --save {}", probes(), saved.display());
     let command = format!("{BIN} load $NETCALIPER_LAB_SERVER {words}");
     let lab = served(lab.args(path).arg("--trace").arg(&trace), &command);
     let outcome = Outcome::of(lab.spawn().wait_within(4 * PATIENCE));
@@ -117,7 +126,7 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
     let mut told = Vec::new();
     for ramp in RAMPS {
         let path = format!("--rate {} --queue 500ms", sized("4M", "20M"));
-        let words = format!("-t {} --ramp {ramp}s -P 4 --rate 100", sized("1s", "2s"));
+        let words = format!("-t {} --ramp {ramp}s -P 4", sized("1s", "2s"));
         let Some(run) = loaded(test, &path, &words) else { return };
         match run.and_then(|(outcome, trace, grade)| recognised(&outcome, &trace, &grade)) {
             Ok(()) => return,
@@ -165,11 +174,7 @@ fn a_queue_of_ten_milliseconds_passes() {
     // A host that is busy with others delays messages by more than such a queue: then it is tried again.
     for ramp in RAMPS {
         // Of a path of 10 Mbit/s such a queue holds eight packets, which the windows of four connections overflow at once.
-        // Senders of probes spin before each.
-        let (path, load) = sized(
-            ("--rate 10M --queue 10ms", "-P 1 --rate 50"),
-            ("--rate 20M --queue 10ms", "-P 4 --rate 100"),
-        );
+        let (path, load) = sized(("--rate 10M --queue 10ms", "-P 1"), ("--rate 20M --queue 10ms", "-P 4"));
         let words = format!("-t 1s --ramp {}s {load}", ramp / 2);
         let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", path, &words) else { return };
         let grade = run.map_or_else(|why| why, |(_, _, grade)| grade);
