@@ -15,8 +15,8 @@ fn questions(at: &str) -> Vec<(&'static str, Line)> {
     let line = |verb: &str, words: &str| netcaliper(verb).arg(at).args(words);
     vec![
         ("delay", line("delay", "-t 90s --pps 50")),
-        ("delay -R", line("delay", "-t 90s -R --pps 50")),
-        ("delay --bidir", line("delay", "-t 90s --bidir --pps 50")),
+        ("delay -R", line("delay", "-t 90s -R --pps 50 --wait block")),
+        ("delay --bidir", line("delay", "-t 90s --bidir --pps 50 --wait block")),
         ("stream", line("stream", "--length 90s")),
         ("ping -u", line("ping", "-u --rate 20 -t 90s")),
         ("train", line("train", "--every 2s --repeat 45")),
