@@ -1,7 +1,9 @@
 //! Direction, payload, verification and ending: every combination moves exactly what was asked for, by the count
 //! of both ends.
 
-use crate::support::{at_once, serve, sized, tcp};
+use crate::support::files::{Csv, Scratch};
+use crate::support::{Server, at_once, netcaliper, serve, sized, tcp};
+use std::collections::BTreeSet;
 
 /// How much one connection carries in each direction: client to server, server to client.
 type Split = fn(u64) -> (u64, u64);
@@ -23,10 +25,14 @@ fn duplex(total: u64) -> (u64, u64) {
 const TURNS: (u64, u64) = (100_001, 70_007);
 
 fn pushpull(total: u64) -> (u64, u64) {
+    in_turns(TURNS, total)
+}
+
+fn in_turns((push, pull): (u64, u64), total: u64) -> (u64, u64) {
     let (mut up, mut down) = (0, 0);
     while up + down < total {
-        up += TURNS.0.min(total - up - down);
-        down += TURNS.1.min(total - up - down);
+        up += push.min(total - up - down);
+        down += pull.min(total - up - down);
     }
     (up, down)
 }
@@ -140,11 +146,7 @@ fn turns_of_push_and_pull_may_be_tiny_or_larger_than_the_transfer() {
     for (push, pull, transfer) in
         [(1, 1, 2_001), (7, 3, 1_000), (1 << 30, 1, 500_000), (1000, 1 << 30, 500_000)]
     {
-        let (mut up, mut down) = (0, 0);
-        while up + down < transfer {
-            up += push.min(transfer - up - down);
-            down += pull.min(transfer - up - down);
-        }
+        let (up, down) = in_turns((push, pull), transfer);
         let outcome = tcp(server.at())
             .args(&format!("-P 2 --iterations 2 --pattern pushpull --transfer {transfer}"))
             .args(&format!("--push-bytes {push} --pull-bytes {pull}"))
@@ -155,21 +157,19 @@ fn turns_of_push_and_pull_may_be_tiny_or_larger_than_the_transfer() {
 
 #[test]
 fn connections_are_known_by_one_id_at_both_ends() {
-    let scratch = crate::support::files::Scratch::new();
+    let scratch = Scratch::new();
     let (ours, theirs) = (scratch.file("client.csv"), scratch.file("server.csv"));
-    let server = crate::support::Server::start(
-        crate::support::netcaliper("serve").args("--port 0 --connection-csv").arg(&theirs),
-    );
+    let server = Server::start(netcaliper("serve").args("--port 0 --connection-csv").arg(&theirs));
     tcp(server.at())
         .args("-P 8 --iterations 5 --transfer 70001 --bidir --connection-csv")
         .arg(&ours)
         .outcome()
         .moved(40, 40 * 35_001, 40 * 35_001);
     server.end();
-    let (ours, theirs) = (crate::support::files::Csv::read(&ours), crate::support::files::Csv::read(&theirs));
+    let (ours, theirs) = (Csv::read(&ours), Csv::read(&theirs));
     assert_eq!((ours.rows.len(), theirs.rows.len()), (40, 40));
     assert_eq!(ours.header, theirs.header);
-    let ids: std::collections::BTreeSet<&str> = ours.column("id").into_iter().collect();
+    let ids: BTreeSet<&str> = ours.column("id").into_iter().collect();
     assert_eq!(ids.len(), 40, "the ids are unique");
     assert_eq!(ids, theirs.column("id").into_iter().collect());
     // Joined by id, each end has the other's addresses and byte counts.
