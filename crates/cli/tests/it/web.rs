@@ -2,7 +2,7 @@
 
 use crate::support::browser::{Browser, Tab};
 use crate::support::files::Scratch;
-use crate::support::{Line, PATIENCE, Proc, Server, netcaliper, number, serve, tcp, text};
+use crate::support::{Done, Line, PATIENCE, Proc, Server, netcaliper, number, serve, tcp, text};
 use serde_json::Value;
 use std::io::ErrorKind::{TimedOut, WouldBlock};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -109,6 +109,13 @@ fn endless(target: String) -> Line {
     tcp(target).args("-t 600s -i 50ms -P 2 -b 5M --bidir -q --web 127.0.0.1:0")
 }
 
+/// Ends a run before its time.
+#[track_caller]
+fn interrupt(run: Proc) -> Done {
+    run.signal("INT");
+    run.wait().exits(130)
+}
+
 #[test]
 fn a_run_is_told_while_it_goes_on_and_its_end_too() {
     let server = serve("");
@@ -195,8 +202,7 @@ fn only_this_hosts_browsers_read_runs_and_history_and_nobody_writes() {
     for path in ["/elsewhere", "/history/77", "/history/x", "/history/-1", "/history/1%20OR%201"] {
         assert!(get(&at, path).starts_with("HTTP/1.1 404"), "{path}");
     }
-    run.signal("INT");
-    run.wait().exits(130);
+    interrupt(run);
 }
 
 #[test]
@@ -219,8 +225,7 @@ fn a_token_is_wanted_where_others_can_reach_the_page() {
     let cookie = cookie.split(';').next().unwrap();
     body(&ask(&at, "GET /", &format!("Host: x\r\nCookie: {cookie}\r\n")));
     body(&ask(&at, "GET /run.json", &format!("Host: x\r\nAuthorization: Bearer {token}\r\n")));
-    run.signal("INT");
-    let done = run.wait().exits(130);
+    let done = interrupt(run);
     assert!(!done.out.contains(token), "what may be kept does not hold it: {}", done.tell());
 }
 
@@ -285,8 +290,7 @@ fn a_server_shows_who_is_served() {
     let client = tcp(server.at()).args("-t 600s -i 50ms -P 2 -b 5M -q").spawn();
     let (shown, _) = until(&["In progress", "running", "tcp push, 2 connections", "Mbit/s", "2 of 2"]);
     assert!(!shown.contains("<h3>Over</h3>"), "{shown}");
-    client.signal("INT");
-    client.wait().exits(130);
+    interrupt(client);
     let (shown, _) = until(&["No client is connected", "<h3>Over</h3>"]);
     assert!(shown.contains("ended, "), "{shown}");
     assert!(body(&get(&at, "/metrics")).contains("netcaliper_server_connections_opened_total 2"));
@@ -398,8 +402,7 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     let (shown, all) = (put_together(&messages, "goodput"), put_together(&[all], "goodput"));
     assert!(all.len() >= known + 10, "{} of {known}", all.len());
     assert_eq!(shown, all);
-    run.signal("INT");
-    run.wait().exits(130);
+    interrupt(run);
 }
 
 /// Whether the page has heard the end of its run.
@@ -445,8 +448,7 @@ fn shows_a_run(tab: &mut Tab, server: &Server) {
     assert_eq!(tab.says("document.querySelector('.state').classList.contains('live')"), true);
     tab.until("document.querySelectorAll('figure[data-name]').length > 3");
     tab.fits("live page");
-    run.signal("INT");
-    run.wait().exits(130);
+    interrupt(run);
 }
 
 /// A reader of the history sorts, filters, compares and sees a trend.
