@@ -15,6 +15,8 @@ struct Seen {
     /// The how-manieth datagram it is, in the order in which they were sent.
     number: usize,
     left_ns: Option<u64>,
+    /// How long the lab held it.
+    delay_ns: Option<u64>,
     class: String,
     flipped: bool,
 }
@@ -24,7 +26,8 @@ fn truth(trace: &Csv, way: &str) -> Vec<Seen> {
     let column = |name| trace.column(name);
     let (ways, lengths, indices, copies) =
         (column("direction"), column("length"), column("index"), column("copy"));
-    let (lefts, classes, flips) = (column("left_ns"), column("class"), column("flipped_bits"));
+    let (lefts, delays) = (column("left_ns"), column("delay_ns"));
+    let (classes, flips) = (column("class"), column("flipped_bits"));
     let ours: Vec<usize> =
         (0..trace.rows.len()).filter(|&at| ways[at] == way && lengths[at] == LENGTH).collect();
     let mut order: Vec<u64> =
@@ -33,6 +36,7 @@ fn truth(trace: &Csv, way: &str) -> Vec<Seen> {
     let row = |&at: &usize| Seen {
         number: order.binary_search(&indices[at].parse().unwrap()).unwrap(),
         left_ns: lefts[at].parse().ok(),
+        delay_ns: delays[at].parse().ok(),
         class: classes[at].to_owned(),
         flipped: flips[at] != "0",
     };
@@ -41,10 +45,7 @@ fn truth(trace: &Csv, way: &str) -> Vec<Seen> {
 
 /// How long each datagram that left upwards was held by the lab, ns, ascending.
 fn held(trace: &Csv) -> Vec<u64> {
-    let (ways, lengths, times) =
-        (trace.column("direction"), trace.column("length"), trace.column("delay_ns"));
-    let ours = (0..trace.rows.len()).filter(|&at| ways[at] == "up" && lengths[at] == LENGTH);
-    let mut all: Vec<u64> = ours.filter_map(|at| times[at].parse().ok()).collect();
+    let mut all: Vec<u64> = truth(trace, "up").iter().filter_map(|seen| seen.delay_ns).collect();
     all.sort_unstable();
     all
 }
