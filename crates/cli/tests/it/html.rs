@@ -106,9 +106,8 @@ fn what_cannot_be_written_is_said_before_the_run() {
     two.complains(&["one run"]);
 }
 
-/// A page of this outcome in which every text that a peer or the network can choose tries to become markup, and has not.
-#[track_caller]
-fn hostile(scratch: &Scratch, outcome: &str) -> PathBuf {
+/// A file of this outcome, in which every text that a peer or the network can choose tries to become markup.
+pub(crate) fn hostile_run(scratch: &Scratch, outcome: &str) -> PathBuf {
     const EVIL: &str = "</script></pre>\"'><img src=x onerror=\"document.body.dataset.owned=1\"><script>document.body.dataset.owned=2</script>";
     let mut run: Value = serde_json::from_str(outcome).unwrap();
     let evil = || Value::from(EVIL);
@@ -134,9 +133,14 @@ fn hostile(scratch: &Scratch, outcome: &str) -> PathBuf {
     point["remote"][0]["who"] = evil();
     point["remote"][0]["receive"] = evil();
     point["caveats"] = serde_json::json!([{ "level": "note", "code": EVIL, "text": EVIL, "advice": EVIL }]);
-    let saved = scratch.with("evil.json", &run.to_string());
+    scratch.with("evil.json", &run.to_string())
+}
+
+/// Its page, where none of them has become any.
+#[track_caller]
+fn hostile_page(scratch: &Scratch, run: &Path) -> PathBuf {
     let page = scratch.file("evil.html");
-    let line = netcaliper("report").arg(saved).arg("--html").arg(&page);
+    let line = netcaliper("report").arg(run).arg("--html").arg(&page);
     line.arg("--svg").arg(scratch.file("evil")).run();
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("&lt;img src=x"), "it is there, as text");
@@ -257,7 +261,7 @@ fn pages_are_the_same_of_a_saved_run_and_work_in_a_browser() {
     // Several intervals, and connections that end.
     let short = tcp(server.at()).args("-t 700ms -i 100ms -P 3 -b 2M --transfer 20001 --bidir --json");
     let outcome = short.arg("--html").arg(&read).run().exits(0).out;
-    let hostile = hostile(&scratch, &outcome);
+    let hostile = hostile_page(&scratch, &hostile_run(&scratch, &outcome));
 
     let Some(browser) = Browser::find("html::pages_are_the_same_of_a_saved_run_and_work_in_a_browser") else {
         return;

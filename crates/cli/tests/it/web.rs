@@ -1,5 +1,6 @@
 //! Running measurements and servers in a browser: content, access, and that a real browser shows it.
 
+use crate::html::hostile_run;
 use crate::support::browser::{Browser, Tab};
 use crate::support::files::Scratch;
 use crate::support::{Done, Line, PATIENCE, Proc, Server, netcaliper, number, serve, tcp, text};
@@ -411,21 +412,9 @@ const ENDED: &str = "document.querySelector('#state').textContent.startsWith('th
 /// Nothing that a peer says becomes markup.
 #[track_caller]
 fn shows_texts_of_peers(tab: &mut Tab, server: &Server) {
-    const EVIL: &str = "</script></pre>\"'><img src=x onerror=\"document.body.dataset.owned=1\"><script>document.body.dataset.owned=2</script>";
     let scratch = Scratch::new();
-    let saved = tcp(server.at()).args("-t 300ms -i 100ms -P 3 -b 2M --bidir --json").run().exits(0).out;
-    let mut run: Value = serde_json::from_str(&saved).unwrap();
-    run["begin"]["targets"] = Value::from(vec![EVIL]);
-    run["begin"]["version"] = Value::from(EVIL);
-    run["begin"]["command"] = Value::from(vec![EVIL]);
-    run["reason"] = Value::from(EVIL);
-    run["notices"] = Value::from(vec![EVIL]);
-    let point = &mut run["points"][0];
-    point["label"] = serde_json::json!({ EVIL: EVIL });
-    point["sessions"][0]["target"] = Value::from(EVIL);
-    point["sessions"][0]["host"]["name"] = Value::from(EVIL);
-    point["remote"][0]["who"] = Value::from(EVIL);
-    let saved = scratch.with("evil.json", &run.to_string());
+    let outcome = tcp(server.at()).args("-t 300ms -i 100ms -P 3 -b 2M --bidir --json").run().exits(0).out;
+    let saved = hostile_run(&scratch, &outcome);
     let shown = netcaliper("report").arg(saved).args("-q --web 0 --web-linger 600s").spawn();
     let (at, _) = live(&shown);
     tab.open(&format!("http://{at}/"));
