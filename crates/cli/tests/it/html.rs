@@ -63,11 +63,10 @@ fn every_verb_writes_a_page(server: &Server, scratch: &Scratch) {
         }
         assert_eq!(foreign(&text), Vec::<&str>::new(), "{name} loads something");
         assert!(text.contains("<pre class=\"command\">"), "{name}");
-        let again = netcaliper("report").arg(&saved).arg("--html").arg(page("again")).run();
+        let again = netcaliper("report").arg(&saved).arg("--json").arg("--html").arg(page("again")).run();
         assert_eq!(fs::read_to_string(page("again")).unwrap(), text, "{name}: {}", again.tell());
         // Of an outcome, which the store keeps, what a page shows is there, too.
-        let outcome = netcaliper("report").arg(&saved).arg("--json").run().out;
-        let outcome = scratch.with(&format!("{name}.json"), &outcome);
+        let outcome = scratch.with(&format!("{name}.json"), &again.out);
         let again = netcaliper("report").arg(&outcome).arg("--html").arg(page("again")).run();
         assert_eq!(fs::read_to_string(page("again")).unwrap(), text, "{name}: {}", again.tell());
     }
