@@ -2,10 +2,9 @@
 
 use crate::support::net::Namespace;
 use crate::support::peer::call;
-use crate::support::{BIN, Line, Proc, Server, netcaliper, serve};
+use crate::support::{Line, Server, as_it_is, netcaliper, serve, sized};
 use serde_json::{Value, json};
 use std::net::{TcpListener, UdpSocket};
-use std::process::Command;
 use std::time::Duration;
 
 #[test]
@@ -18,20 +17,21 @@ fn several_protocols_and_a_table() {
     }
     let at = |name| server.proc.port_of(name).to_string();
     // All are spoken to while the others are there.
-    let run = |words: &[&str]| {
-        let mut command = Command::new(BIN);
-        command.args(words);
-        let done = Proc::spawn(command).wait();
-        assert_eq!(done.code, Some(0), "{words:?}: {}", done.tell());
-    };
-    run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-n", "64K"]);
-    run(&["iperf3", "-c", "127.0.0.1", "-p", &at("iperf3"), "-u", "-k", "10", "-l", "500"]);
-    run(&["ping", "127.0.0.1", "--protocol", "echo", "-p", &at("echo"), "-n", "5", "-u", "--no-baseline"]);
-    run(&["ping", "127.0.0.1", "--protocol", "stamp", "-p", &at("stamp"), "-n", "5", "--no-baseline"]);
-    let port = format!("-Port:{}", at("ctstraffic"));
-    let words =
-        ["ctstraffic", "-Target:127.0.0.1", &port, "-Connections:1", "-Iterations:1", "-ConsoleVerbosity:1"];
-    run(&words);
+    for (verb, name, words) in [
+        ("iperf3", "iperf3", "-c 127.0.0.1 -n 64K -p PORT"),
+        ("iperf3", "iperf3", "-c 127.0.0.1 -u -k 10 -l 500 -p PORT"),
+        ("ping", "echo", "127.0.0.1 --protocol echo -n 5 -u --no-baseline -p PORT"),
+        ("ping", "stamp", "127.0.0.1 --protocol stamp -n 5 --no-baseline -p PORT"),
+    ] {
+        as_it_is(verb).args(&words.replace("PORT", &at(name))).run().exits(0);
+    }
+    // The transfer of a connection is 1 GiB.
+    let limits = sized("-RateLimit:10000000 -TimeLimit:500", "");
+    let words = format!("-Target:127.0.0.1 -Port:{} -Connections:1 -Iterations:1", at("ctstraffic"));
+    let done = as_it_is("ctstraffic").args(&words).args("-ConsoleVerbosity:1").args(limits).run().exits(0);
+    let sent = done.out.split("Total Bytes Sent : ").nth(1);
+    let sent = sent.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    assert!(sent > Some(0), "{}", done.tell());
     let probe = UdpSocket::bind("127.0.0.1:0").unwrap();
     probe.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     probe.send_to(b"word", format!("127.0.0.1:{}", at("echo"))).unwrap();
