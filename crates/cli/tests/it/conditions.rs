@@ -1,21 +1,29 @@
 //! `--assert`, `--repeat` and `--until-confidence` on every question.
 
-use crate::support::{Line, Outcome, netcaliper, number, serve, tcp, text};
+use crate::support::files::Scratch;
+use crate::support::{Outcome, netcaliper, number, serve, tcp, text};
 
 #[test]
 fn a_condition_that_is_not_met_is_exit_code_3() {
-    let server = serve("");
-    let run = |words: &str| tcp(server.at()).args("-t 300ms -i 100ms -b 2M -P 1").args(words).run();
-    run("--assert goodput>1k --assert errors=0 --assert goodput.up<1T").exits(0);
-    run("--assert goodput>1T --quiet")
+    let (server, scratch) = (serve(""), Scratch::new());
+    let line = |words: &str| tcp(server.at()).args("-t 300ms -i 100ms -b 2M -P 1").args(words);
+    let file = scratch.file("run.jsonl");
+    let met = line("--assert goodput>1k --assert errors=0 --assert goodput.up<1T");
+    met.arg("--save").arg(&file).run().exits(0);
+    line("--assert goodput>1T --quiet")
+        .run()
         .exits(3)
         .says_one_sentence()
         .complains(&["not met: goodput>1T: goodput to server was"]);
-    run("--assert loss<1%").exits(3).complains(&["nothing was measured that it is about"]);
-    run("--assert speed>1").exits(2).complains(&["'speed' cannot be asserted"]);
+    line("--assert loss<1%").run().exits(3).complains(&["nothing was measured that it is about"]);
+    line("--assert speed>1").run().exits(2).complains(&["'speed' cannot be asserted"]);
     // Machine formats say so, too.
-    let done = run("--assert goodput>1T --json").exits(3);
+    let done = line("--assert goodput>1T --json").run().exits(3);
     assert!(done.out.starts_with('{'), "{}", done.tell());
+    // Saved runs are held to conditions as well.
+    let report = |words: &str| netcaliper("report").arg(&file).args(words).run();
+    report("--assert goodput>1k").exits(0);
+    report("--assert goodput>1T").exits(3).complains(&["not met"]);
 }
 
 #[test]
@@ -42,18 +50,6 @@ fn every_question_takes_conditions_and_repetitions() {
         assert_eq!(broken.done.code, Some(3), "{verb}: {}", broken.done.tell());
         broken.done.complains(&["not met"]);
     }
-}
-
-#[test]
-fn load_is_repeated_stage_by_stage() {
-    let server = serve("--max-rate 2M");
-    let line: Line = netcaliper("load").arg(server.at()).args("-t 200ms --ramp 1s -P 1 --rate 20 --repeat 2");
-    let outcome = Outcome::of(line.arg("--json").run());
-    let idle = |repeat: u64| {
-        let points = outcome.json["points"].as_array().unwrap().iter();
-        points.filter(|p| p["label"]["stage"] == "idle" && p["repeat"] == repeat).count()
-    };
-    assert_eq!((idle(1), idle(2), idle(3)), (2, 2, 0));
 }
 
 #[test]
@@ -103,15 +99,4 @@ fn repeats_until_the_mean_is_known() {
     assert!(told.contains("repetitions were"), "{told}");
     let line = || tcp(server.at()).args("-t 200ms -b 5M");
     line().args("--until-confidence 90,5").run().exits(2).complains(&["is not a confidence"]);
-}
-
-#[test]
-fn saved_runs_are_held_to_conditions() {
-    let scratch = crate::support::files::Scratch::new();
-    let server = serve("");
-    let file = scratch.file("run.jsonl");
-    tcp(server.at()).args("-t 300ms -i 100ms -b 2M -P 1 --save").arg(&file).run().exits(0);
-    let report = |words: &str| netcaliper("report").arg(&file).args(words).run();
-    report("--assert goodput>1k").exits(0);
-    report("--assert goodput>1T").exits(3).complains(&["not met"]);
 }

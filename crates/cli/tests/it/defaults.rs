@@ -85,25 +85,27 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
 
 #[test]
 fn the_parts_of_a_load_are_not_each_others_others() {
-    let runs: Vec<(Server, Proc)> = [("", ""), ("--exclusive", ""), ("", "--exclusive")]
-        .into_iter()
-        .map(|(words, how)| {
-            let server = serve(&format!("--max-rate 2M {how}"));
-            let line = netcaliper("load")
-                .arg(server.at())
-                .args("-t 300ms --ramp 1s -P 1 --rate 20 --json")
-                .args(words);
-            (server, line.spawn())
-        })
-        .collect();
-    for (_server, client) in runs {
+    let runs: Vec<(Server, Proc, usize)> =
+        [("--repeat 2", "", 2), ("--exclusive", "", 1), ("", "--exclusive", 1)]
+            .into_iter()
+            .map(|(words, how, times)| {
+                let server = serve(&format!("--max-rate 2M {how}"));
+                let line = netcaliper("load").arg(server.at()).args("-t 1s --ramp 1s -P 1 --rate 20");
+                (server, line.args("--json").args(words).spawn(), times)
+            })
+            .collect();
+    for (_server, client, times) in runs {
         let outcome = Outcome::of(client.wait_within(LIMIT)).exits(0);
         let points = outcome.json["points"].as_array().unwrap();
-        assert_eq!(points.len(), 11, "{}", outcome.tell());
+        assert_eq!(points.len(), 11 * times, "{}", outcome.tell());
         for point in points {
             let codes = point["caveats"].as_array().unwrap().iter().map(|caveat| text(&caveat["code"]));
             assert_eq!(codes.filter(|code| *code == "other-sessions").count(), 0, "{}", outcome.tell());
         }
+        // Each stage is repeated.
+        let idle = points.iter().filter(|point| point["label"]["stage"] == "idle");
+        let repeats: Vec<u64> = idle.map(|point| number(&point["repeat"])).collect();
+        assert_eq!(repeats, [1, 1, 2, 2][..2 * times], "{}", outcome.tell());
     }
 }
 
