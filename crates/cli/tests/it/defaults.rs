@@ -47,7 +47,7 @@ fn default_runs_raise_no_caveat_about_their_defaults() {
     // which no caveat is about.
     let questions = [
         "tcp -b 100k",
-        "ping --flood -n 10000",
+        "ping --flood -n 2000",
         "delay --pps 20 -t 10s",
         "connect --rate 5",
         "stream --length 10s -b 200k",
