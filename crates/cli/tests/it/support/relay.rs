@@ -289,7 +289,18 @@ impl Pipe {
             out.extend_from_slice(bytes);
             return Then::Go;
         }
-        for &byte in bytes {
+        let mut rest = bytes;
+        while let Some((&byte, behind)) = rest.split_first() {
+            let untouched = self.untouched(job.harm).min(rest.len() as u64);
+            if untouched > 0 {
+                let (taken, left) = rest.split_at(untouched as usize);
+                out.extend_from_slice(taken);
+                self.span -= untouched;
+                self.payload += untouched;
+                rest = left;
+                continue;
+            }
+            rest = behind;
             let then = if self.span > 0 {
                 self.span -= 1;
                 self.payload += 1;
@@ -304,6 +315,25 @@ impl Pipe {
             }
         }
         Then::Go
+    }
+
+    /// How many bytes of payload come next in the open span that this harm leaves alone: byte by byte, megabytes take a debug build
+    /// long.
+    fn untouched(&self, harm: Harm) -> u64 {
+        let (first, end) = match harm {
+            Harm::Flip { offset, .. } | Harm::Insert { offset, .. } => (offset, offset + 1),
+            Harm::Swap { offset, size } => (offset, offset + 2 * size),
+            Harm::Lose { offset, count } => (offset, offset + count),
+            // The byte before `offset` is the last.
+            Harm::Close { offset } | Harm::Reset { offset } | Harm::Stall { offset } => {
+                (offset.saturating_sub(1), offset)
+            }
+            Harm::FlipPreamble { .. } | Harm::FlipMark { .. } | Harm::Append { .. } | Harm::Delay { .. } => {
+                (0, 0)
+            }
+        };
+        let ahead = if self.payload >= end { u64::MAX } else { first.saturating_sub(self.payload) };
+        ahead.min(self.span)
     }
 
     fn framing_byte(&mut self, byte: u8, job: &Job, out: &mut Vec<u8>) {
