@@ -74,12 +74,6 @@ fn a_flipped_bit_is_found_where_it_is_in_both_directions() {
             }
         }
     }
-    server.still_serves();
-}
-
-#[test]
-fn the_expected_and_the_received_bytes_are_told() {
-    let server = serve("");
     // The pattern is a little-endian counter of 16 bits: bytes 2000 and 2001 are 1000 = 0x03e8.
     let outcome = harmed(&server, Way::Up, Harm::Flip { offset: 2000, mask: 0x01 }, "");
     one_error(outcome, "data_errors").tells("wrong data at offset 2000: expected e8 03 e9 03 ea 03");
@@ -87,10 +81,11 @@ fn the_expected_and_the_received_bytes_are_told() {
     let outcome = one_error(outcome, "data_errors");
     outcome.tells("wrong data at offset 2001: expected 03 e9 03 ea");
     outcome.tells("received 83 e9 03 ea");
+    server.still_serves();
 }
 
 #[test]
-fn damage_while_both_send_is_found_in_the_direction_it_is_in() {
+fn damage_while_both_send_and_damaged_framing_are_found_in_the_direction_they_are_in() {
     let server = serve("");
     for way in [Way::Up, Way::Down] {
         for args in ["--bidir", "--pattern pushpull --push-bytes 100000 --pull-bytes 100000"] {
@@ -100,6 +95,12 @@ fn damage_while_both_send_is_found_in_the_direction_it_is_in() {
             relay.did(1);
             assert!(outcome.errors().0 == 1 && outcome.errors().1 == 1, "{}", outcome.tell());
             outcome.tells(&wrong_at(777_777).0);
+        }
+        // Damaged framing is told from damaged payload.
+        for mark in [0, 3] {
+            let outcome = harmed(&server, way, Harm::FlipMark { mark }, "").exits(1);
+            assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
+            outcome.tells("damaged framing");
         }
     }
     server.still_serves();
@@ -116,10 +117,17 @@ fn one_bad_connection_of_many_is_the_only_one() {
     assert_eq!(outcome.remote_sum("/completed"), 15, "{}", outcome.tell());
     let remote = &outcome.local()["remotes"]["127.0.0.1"];
     assert_eq!((&remote["connections"], &remote["failed"]), (&16.into(), &1.into()));
+    // With one connection at a time, too, the run goes on after the failed one.
+    let relay = Relay::new(server.port, 0, Way::Up, Harm::Reset { offset: 10_000 });
+    let line = tcp(relay.at()).args("-P 1 --iterations 5 --transfer 100001 --payload random");
+    let outcome = one_error(line.outcome(), "network_errors");
+    relay.did(1);
+    assert_eq!(outcome.local()["completed"], 4, "the other lives: {}", outcome.tell());
+    assert!(number(&outcome.remote()[0]["traffic"]["rx_bytes"]) >= 400_004, "{}", outcome.tell());
 }
 
 #[test]
-fn damage_is_not_looked_for_when_nobody_asked() {
+fn what_is_not_asked_for_and_delays_are_no_errors() {
     let server = serve("");
     for verify in ["connection", "none"] {
         let outcome =
@@ -127,6 +135,13 @@ fn damage_is_not_looked_for_when_nobody_asked() {
         let outcome = outcome.moved(1, TRANSFER, 0);
         assert!(outcome.caveats("verification-off").contains("damaged data would not have been noticed"));
     }
+    // Delays change nothing but the time.
+    let outcome = harmed(&server, Way::Up, Harm::Delay { ms: 3 }, "-i 100ms").moved(1, TRANSFER, 0);
+    assert!(number(&outcome.local()["traffic"]["ns"]) > 50_000_000, "the relay took its time");
+    let outcome = harmed(&server, Way::Down, Harm::Delay { ms: 3 }, "-i 100ms").moved(1, 0, TRANSFER);
+    // Each interval adds up to the whole.
+    let intervals = outcome.point()["intervals"].as_array().unwrap();
+    assert_eq!(intervals.iter().map(|i| number(&i["local"]["rx_bytes"])).sum::<u64>(), TRANSFER);
 }
 
 #[test]
@@ -153,7 +168,7 @@ fn random_payload_finds_blocks_that_changed_places() {
 }
 
 #[test]
-fn lost_bytes_are_found_with_and_without_comparing() {
+fn lost_and_added_bytes_are_found_with_and_without_comparing() {
     let server = serve("");
     for way in [Way::Up, Way::Down] {
         // What follows is shifted.
@@ -166,26 +181,12 @@ fn lost_bytes_are_found_with_and_without_comparing() {
             assert_eq!(outcome.errors().0, 1, "{args}: {}", outcome.tell());
             assert_eq!(outcome.local()["completed"], 0, "{args}: {}", outcome.tell());
         }
-    }
-    server.still_serves();
-}
-
-#[test]
-fn added_bytes_are_found_in_the_middle() {
-    let server = serve("");
-    for way in [Way::Up, Way::Down] {
         let outcome = harmed(&server, way, Harm::Insert { offset: 123_456, count: 1 }, "");
         one_error(outcome, "data_errors").tells(&wrong_at(123_456).0);
         let outcome =
             harmed(&server, way, Harm::Insert { offset: 123_456, count: 65_536 }, "--verify none").exits(1);
         assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
     }
-    server.still_serves();
-}
-
-#[test]
-fn bytes_after_the_end_are_found() {
-    let server = serve("");
     for count in [1, 16, 100_000] {
         // The client closes once all is confirmed: only the server can see what comes then, and it says so.
         let outcome = harmed(&server, Way::Up, Harm::Append { count }, "");
@@ -222,7 +223,7 @@ fn a_stream_that_is_cut_short_is_an_error_with_its_length() {
 }
 
 #[test]
-fn a_reset_is_a_network_error_in_the_systems_words() {
+fn resets_and_stalls_are_network_errors_in_the_systems_words() {
     let server = serve("");
     for way in [Way::Up, Way::Down] {
         for offset in [1, 400_000] {
@@ -233,14 +234,6 @@ fn a_reset_is_a_network_error_in_the_systems_words() {
             assert_eq!(outcome.remote_sum("/network_errors"), 1, "the server, too: {}", outcome.tell());
             assert_eq!(outcome.local()["completed"], 0);
         }
-    }
-    server.still_serves();
-}
-
-#[test]
-fn a_stall_ends_after_the_stall_timeout() {
-    let server = serve("");
-    for way in [Way::Up, Way::Down] {
         let outcome = harmed(&server, way, Harm::Stall { offset: 200_000 }, "--stall-timeout 1s");
         let outcome = outcome.exits(1).status("complete");
         assert_eq!(outcome.local()["network_errors"], 1, "{}", outcome.tell());
@@ -251,39 +244,4 @@ fn a_stall_ends_after_the_stall_timeout() {
         );
     }
     server.still_serves();
-}
-
-#[test]
-fn delays_change_nothing_but_the_time() {
-    let server = serve("");
-    let outcome = harmed(&server, Way::Up, Harm::Delay { ms: 3 }, "-i 100ms").moved(1, TRANSFER, 0);
-    assert!(number(&outcome.local()["traffic"]["ns"]) > 50_000_000, "the relay took its time");
-    let outcome = harmed(&server, Way::Down, Harm::Delay { ms: 3 }, "-i 100ms").moved(1, 0, TRANSFER);
-    // Each interval adds up to the whole.
-    let intervals = outcome.point()["intervals"].as_array().unwrap();
-    assert_eq!(intervals.iter().map(|i| number(&i["local"]["rx_bytes"])).sum::<u64>(), TRANSFER);
-}
-
-#[test]
-fn damaged_framing_is_told_from_damaged_payload() {
-    let server = serve("");
-    for way in [Way::Up, Way::Down] {
-        for mark in [0, 3] {
-            let outcome = harmed(&server, way, Harm::FlipMark { mark }, "").exits(1);
-            assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
-            outcome.tells("damaged framing");
-        }
-    }
-    server.still_serves();
-}
-
-#[test]
-fn a_run_goes_on_after_a_failed_connection() {
-    let server = serve("");
-    let relay = Relay::new(server.port, 0, Way::Up, Harm::Reset { offset: 10_000 });
-    let line = tcp(relay.at()).args("-P 1 --iterations 5 --transfer 100001 --payload random");
-    let outcome = one_error(line.outcome(), "network_errors");
-    relay.did(1);
-    assert_eq!(outcome.local()["completed"], 4, "the other lives: {}", outcome.tell());
-    assert!(number(&outcome.remote()[0]["traffic"]["rx_bytes"]) >= 400_004, "{}", outcome.tell());
 }
