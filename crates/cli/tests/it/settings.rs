@@ -74,17 +74,12 @@ fn a_server_listens_where_it_is_told() {
 // ---- from where -----------------------------------------------------------------------------------------------------
 
 #[test]
-fn source_addresses_are_used_in_turn() {
+fn source_addresses_are_used_in_turn_and_local_ports_come_from_the_range() {
     let server = serve("");
     let outcome =
         tcp(server.at()).args(SMALL).args("-B 127.0.0.5 -B 127.0.0.6").outcome().moved(8, 800_008, 0);
     let sources: BTreeSet<String> = addresses(&outcome, "local").iter().map(|a| a.ip().to_string()).collect();
     assert_eq!(sources.into_iter().collect::<Vec<_>>(), ["127.0.0.5", "127.0.0.6"]);
-}
-
-#[test]
-fn local_ports_come_from_the_range() {
-    let server = serve("");
     let low = net::free_row(10, 0);
     let range = low..=low + 9;
     let args =
@@ -147,6 +142,9 @@ fn a_rate_is_kept_in_both_directions() {
         let late = if flags == "-R" { &outcome.remote()[0]["late_ns"] } else { &outcome.local()["late_ns"] };
         assert!(number(&late["count"]) > 0, "how late paced sends were is known: {late}");
     }
+    // It does not change what is moved.
+    let line = tcp(server.at()).args("-P 2 --iterations 2 --transfer 300007 -b 20M --bidir");
+    line.outcome().moved(4, 600_016, 600_016);
 }
 
 #[test]
@@ -158,15 +156,6 @@ fn a_rate_holds_over_many_small_writes_and_over_few_large_ones() {
         let outcome = tcp(server.at()).args(&words).outcome().good();
         keeps(&outcome, &["up"], rate);
     }
-}
-
-#[test]
-fn a_rate_does_not_change_what_is_moved() {
-    let server = serve("");
-    tcp(server.at())
-        .args("-P 2 --iterations 2 --transfer 300007 -b 20M --bidir")
-        .outcome()
-        .moved(4, 600_016, 600_016);
 }
 
 #[test]
@@ -257,41 +246,39 @@ fn effective(outcome: &Outcome) -> [&Value; 2] {
     [&outcome.local()["effective"], &outcome.remote()[0]["effective"]]
 }
 
-/// A run with this congestion control, when the kernel has it.
-fn with_congestion_control(name: &str) {
-    if !net::congestion_controls().iter().any(|n| n == name) {
-        return skip("settings::congestion_controls_are_used", &format!("this kernel does not have {name}"));
-    }
-    let server = serve("");
-    let outcome = tcp(server.at()).args(SMALL).args(&format!("-C {name}")).outcome().moved(8, 800_008, 0);
-    for end in effective(&outcome) {
-        assert_eq!(end["congestion"], name);
-    }
-    assert!(outcome.caveat("socket-option-differs").is_none());
-    assert_eq!(outcome.caveat("congestion-control").is_some(), name != "cubic");
-}
-
 #[test]
 fn congestion_controls_are_used() {
-    ["reno", "cubic", "bbr"].into_iter().for_each(with_congestion_control);
+    let (server, known) = (serve(""), net::congestion_controls());
+    for name in ["reno", "cubic", "bbr"] {
+        if !known.iter().any(|n| n == name) {
+            skip("settings::congestion_controls_are_used", &format!("this kernel does not have {name}"));
+            continue;
+        }
+        let outcome = tcp(server.at()).args(SMALL).args(&format!("-C {name}")).outcome().moved(8, 800_008, 0);
+        for end in effective(&outcome) {
+            assert_eq!(end["congestion"], name);
+        }
+        assert!(outcome.caveat("socket-option-differs").is_none(), "{name}");
+        assert_eq!(outcome.caveat("congestion-control").is_some(), name != "cubic", "{name}");
+    }
 }
 
 #[test]
 fn socket_options_apply_to_both_ends_and_are_told() {
     let server = serve("");
-    for (args, name, value) in [
-        ("--ttl 9", "ttl", 9),
-        ("--dscp ef", "tos", 46 << 2),
-        ("--dscp 10", "tos", 10 << 2),
-        // The kernel counts twice what it is asked for.
-        ("--sndbuf 100000", "sndbuf", 200_000),
-        ("--rcvbuf 100000", "rcvbuf", 200_000),
-        ("-w 64Ki", "sndbuf", 131_072),
-        ("-w 64Ki", "rcvbuf", 131_072),
+    // Of buffers the kernel counts twice what it is asked for.
+    for (args, settings) in [
+        (
+            "--ttl 9 --dscp ef --sndbuf 100000 --rcvbuf 100000",
+            &[("ttl", 9), ("tos", 46 << 2), ("sndbuf", 200_000), ("rcvbuf", 200_000)][..],
+        ),
+        ("--dscp 10 -w 64Ki", &[("tos", 10 << 2), ("sndbuf", 131_072), ("rcvbuf", 131_072)]),
     ] {
         let outcome = tcp(server.at()).args(SMALL).args(args).outcome().moved(8, 800_008, 0);
         for end in effective(&outcome) {
-            assert_eq!(end[name], value, "{args}: {end}");
+            for (name, value) in settings {
+                assert_eq!(end[name], *value, "{args}: {name}: {end}");
+            }
         }
         assert!(outcome.caveat("socket-option-differs").is_none(), "{args}");
         assert!(outcome.caveat("socket-buffer-shortfall").is_none(), "{args}");
@@ -301,11 +288,11 @@ fn socket_options_apply_to_both_ends_and_are_told() {
     assert!(effective(&outcome).iter().all(|end| end["nodelay"] == false));
     let outcome = tcp(server.at()).args(SMALL).outcome().moved(8, 800_008, 0);
     assert!(effective(&outcome).iter().all(|end| end["nodelay"] == true));
-}
-
-#[test]
-fn a_segment_size_is_kept() {
-    let server = serve("");
+    // A buffer that the kernel does not grant is a caveat.
+    let outcome = tcp(server.at()).args(SMALL).args("--sndbuf 1G").outcome().good();
+    assert!(outcome.caveats("socket-buffer-shortfall").contains("SO_SNDBUF"));
+    assert!(number(&outcome.local()["effective"]["sndbuf"]) < 1 << 30);
+    // A segment size is kept.
     for args in ["-M 1000", "-M 1000 -R"] {
         let outcome = tcp(server.at()).args(SMALL).args(args).outcome().good();
         for end in effective(&outcome) {
@@ -315,14 +302,6 @@ fn a_segment_size_is_kept() {
         let largest = outcome.connections().iter().map(|c| number(&c["tcp"]["snd_mss"])).max();
         assert!(largest.is_some_and(|mss| mss <= 1000), "{args}: {largest:?}");
     }
-}
-
-#[test]
-fn a_buffer_that_the_kernel_does_not_grant_is_a_caveat() {
-    let server = serve("");
-    let outcome = tcp(server.at()).args(SMALL).args("--sndbuf 1G").outcome().good();
-    assert!(outcome.caveats("socket-buffer-shortfall").contains("SO_SNDBUF"));
-    assert!(number(&outcome.local()["effective"]["sndbuf"]) < 1 << 30);
 }
 
 #[test]
