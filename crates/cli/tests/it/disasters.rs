@@ -15,18 +15,41 @@ fn lives(done: &crate::support::Done) {
     assert!(done.code.is_some_and(|code| code != 101) && !done.err.contains("panicked"), "{}", done.tell());
 }
 
+/// A file that takes nothing.
+fn full() -> std::fs::File {
+    std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap()
+}
+
 #[test]
-fn a_full_disk_costs_the_file_and_nothing_else() {
+fn a_full_disk_is_told_once_and_costs_nothing_else() {
     if !Path::new("/dev/full").exists() {
-        return skip("disasters::a_full_disk_costs_the_file_and_nothing_else", "there is no /dev/full");
+        return skip("disasters::a_full_disk_is_told_once_and_costs_nothing_else", "there is no /dev/full");
     }
-    let server = serve("");
+    let server = serve("--legacy iperf3:0");
     let done = tcp(server.at()).args(RUN).args("--save /dev/full").run().exits(1);
     let done = done.prints(&["Goodput", "Run complete"]).complains(&["/dev/full", "No space left on device"]);
     assert_eq!(done.err.matches("No space left").count(), 1, "said once: {}", done.tell());
     let done = tcp(server.at()).args(RUN).args("--json --save /dev/full").run();
     Outcome::of(done).exits(1).status("complete");
     server.still_serves();
+
+    // Behind stdout.
+    let scratch = Scratch::new();
+    let told_once = |mut command: Command, format: &str| {
+        let out = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert_eq!((out.status.code(), err.lines().count()), (Some(1), 1), "{format}: {err}");
+        assert!(err.contains("No space left on device"), "{format}: {err}");
+        err.into_owned()
+    };
+    for format in ["", "--json", "--jsonl", "--quiet"] {
+        let journal = scratch.file(&format!("run{format}.jsonl"));
+        told_once(tcp(server.at()).args(RUN).args(format).arg("--save").arg(&journal).0, format);
+        netcaliper("report").arg(&journal).run().exits(0);
+    }
+    let words = format!("-c 127.0.0.1 -p {} -n 1M", server.proc.port_of("iperf3"));
+    let err = told_once(netcaliper("iperf3").args(&words).0, "iperf3");
+    assert!(err.contains("cannot write to stdout: No space left on device"), "{err}");
 }
 
 /// A file system of 64 KiB, gone when dropped.
@@ -56,9 +79,9 @@ fn a_disk_that_fills_in_mid_run_keeps_what_came_before() {
         return;
     };
     let server = serve("");
-    // 800 connections, of which the journal has some 600 bytes each.
+    // 300 connections, of which the journal has some 600 bytes each.
     let journal = tiny.0.file("run.jsonl");
-    let line = tcp(server.at()).args("-t 500ms -i 50ms -P 4 -b 16M --transfer 5001 --status-csv");
+    let line = tcp(server.at()).args("-n 1500K -i 50ms -P 4 -b 8M --transfer 5001 --status-csv");
     let line =
         line.arg(tiny.0.file("status.csv")).arg("--connection-csv").arg(tiny.0.file("connections.csv"));
     let done = line.arg("--save").arg(&journal).run().exits(1);
@@ -170,26 +193,6 @@ fn a_file_that_fails_stays_as_it_was() {
 }
 
 #[test]
-fn a_full_disk_behind_stdout_is_told() {
-    if !Path::new("/dev/full").exists() {
-        return skip("disasters::a_full_disk_behind_stdout_is_told", "there is no /dev/full");
-    }
-    let server = serve("");
-    for format in ["", "--json", "--jsonl", "--quiet"] {
-        let scratch = Scratch::new();
-        let mut command =
-            tcp(server.at()).args(RUN).args(format).arg("--save").arg(scratch.file("run.jsonl")).0;
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let out = command.stdout(Stdio::from(full)).stderr(Stdio::piped()).output().unwrap();
-        let err = String::from_utf8_lossy(&out.stderr);
-        assert_eq!(out.status.code(), Some(1), "{format}: {err}");
-        assert!(err.contains("No space left on device"), "{format}: {err}");
-        assert_eq!(err.lines().count(), 1, "{format}: {err}");
-        netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(0);
-    }
-}
-
-#[test]
 fn a_reader_that_leaves_does_not_end_the_run() {
     let server = serve("");
     for format in ["", "--json", "--jsonl", "--status-csv -"] {
@@ -258,7 +261,6 @@ fn a_stderr_that_takes_nothing_changes_nothing() {
     if !Path::new("/dev/full").exists() {
         return skip("disasters::a_stderr_that_takes_nothing_changes_nothing", "there is no /dev/full");
     }
-    let full = || Stdio::from(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
     let port = net::free_port();
     for words in [
         format!("tcp 127.0.0.1:{port}"),
@@ -272,21 +274,6 @@ fn a_stderr_that_takes_nothing_changes_nothing() {
         let status = command.stdout(Stdio::null()).stderr(full()).status().unwrap();
         assert!(status.code().is_some_and(|code| code != 101 && code != 0), "{words}: {status:?}");
     }
-}
-
-#[test]
-fn a_face_tells_of_a_full_stdout_once() {
-    if !Path::new("/dev/full").exists() {
-        return skip("disasters::a_face_tells_of_a_full_stdout_once", "there is no /dev/full");
-    }
-    let server = serve("--legacy iperf3:0");
-    let port = server.proc.port_of("iperf3");
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut command = netcaliper("iperf3").args(&format!("-c 127.0.0.1 -p {port} -t 1 -b 10M")).0;
-    let out = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
-    let err = String::from_utf8_lossy(&out.stderr);
-    assert_eq!((out.status.code(), err.lines().count()), (Some(1), 1), "{err}");
-    assert!(err.contains("cannot write to stdout: No space left on device"), "{err}");
 }
 
 #[test]
