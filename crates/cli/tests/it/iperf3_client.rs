@@ -297,27 +297,24 @@ fn our_client_and_a_server_that_is_not_the_original() {
 }
 
 #[test]
-fn datagrams_that_were_never_sent_are_lost_to_the_number() {
-    let name = "datagrams_that_were_never_sent_are_lost_to_the_number";
-    let Some(server) = peer(PEER, name, "server lose=5,6,20") else { return };
-    let result = ours(&server.port(), "-u -k 100 -b 1M -l 500 -R -J").json();
-    let sum = &result["end"]["sum_received"];
-    assert_eq!(number(&sum["lost_packets"]), 3, "{sum}");
-}
-
-#[test]
-fn servers_that_refuse_or_vanish_are_told_in_words() {
-    let name = "servers_that_refuse_or_vanish_are_told_in_words";
-    for (how, words) in [
+fn servers_that_lose_refuse_or_vanish_are_told_in_numbers_and_words() {
+    let name = "servers_that_lose_refuse_or_vanish_are_told_in_numbers_and_words";
+    let cases = [
         ("error=27", "larger than server limit (27)"),
         ("error=142", "authorization failed (142)"),
         ("error=999", "unknown error (999)"),
         ("vanish=params", "closed unexpectedly"),
         ("vanish=run", "control"),
         ("vanish=results", "closed unexpectedly"),
-    ] {
-        let Some(server) = peer(PEER, name, &format!("server {how}")) else { return };
-        let done = ours(&server.port(), "-t 1 -b 1M -l 1000");
+    ];
+    let hows = cases.map(|(how, _)| how).join(" then ");
+    let Some(server) = peer(PEER, name, &format!("server lose=5,6,20 then {hows}")) else { return };
+    let port = server.port();
+    let result = ours(&port, "-u -k 100 -b 1M -l 500 -R -J").json();
+    let sum = &result["end"]["sum_received"];
+    assert_eq!(number(&sum["lost_packets"]), 3, "{sum}");
+    for (how, words) in cases {
+        let done = ours(&port, "-t 1 -b 1M -l 1000");
         assert_eq!(done.code, Some(1), "{how}: {}", done.tell());
         assert!(done.err.contains("iperf3: error - ") && done.err.contains(words), "{how}: {}", done.tell());
     }
@@ -327,18 +324,20 @@ fn servers_that_refuse_or_vanish_are_told_in_words() {
 fn our_server_and_a_client_that_is_not_the_original() {
     let name = "our_server_and_a_client_that_is_not_the_original";
     let (server, port) = iperf3::ours(|line| line);
-    for words in [
+    let cases = [
         "bandwidth=1000000",
         "bandwidth=1000000 reverse=1 parallel=2",
         "bandwidth=1000000 bidirectional=1",
         "udp=1 bandwidth=1000000 len=500",
         "udp=1 bandwidth=1000000 len=500 reverse=1",
         "udp=1 bandwidth=1000000 len=500 bidirectional=1 parallel=2",
-    ] {
-        let Some(client) = peer(PEER, name, &format!("client {port} {words}")) else { return };
-        let done = client.wait();
-        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
-        let document = done.json();
+    ];
+    let words = cases.join(" then ");
+    let Some(client) = peer(PEER, name, &format!("client {port} {words}")) else { return };
+    let done = client.wait().exits(0);
+    assert_eq!(done.out.lines().count(), cases.len(), "{}", done.tell());
+    for (line, words) in done.out.lines().zip(cases) {
+        let document: Value = serde_json::from_str(line).unwrap();
         agree(&document, words);
         if words.contains("udp") {
             for line in document["theirs"]["streams"].as_array().unwrap() {

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """A small iperf3 server and client, written from the description in docs/protocols/iperf3.md; Python's standard library only.
 
-iperf3.py server [old] [split] [lose=N,N] [error=CODE] [vanish=params|run|results]
+iperf3.py server [old] [split] [lose=N,N] [error=CODE] [vanish=params|run|results] [then ...]
     Serves one client after the other on a port of its own, which it prints. `old` leaves out what versions before 3.2 did not
     say and sends states together; `split` sends everything byte by byte; `lose` skips numbers of datagrams that it sends;
-    `error` refuses with a code; `vanish` hangs up at a point. Prints what it counted, one JSON document per test.
-iperf3.py client PORT KEY=VALUE ...
-    Runs one test with these parameters (`reverse=1 udp=1 time=1 len=1000 bandwidth=1000000`), prints the results of both.
+    `error` refuses with a code; `vanish` hangs up at a point. `then` begins what the next client gets; the last is for all that
+    follow. Prints what it counted, one JSON document per test.
+iperf3.py client PORT KEY=VALUE ... [then ...]
+    Runs one test with these parameters (`reverse=1 udp=1 time=1 len=1000 bandwidth=1000000`), and `then` the next one; prints the
+    results of both, one JSON document per test.
 """
 import json
 import os
@@ -110,7 +112,7 @@ def run(streams, until):
             except (BlockingIOError, ConnectionError):
                 pass
         # A stream that sends can nearly always be written to, long before its next write is due.
-        time.sleep(0.004)
+        time.sleep(0.01)
 
 
 def results(streams, seconds, old):
@@ -196,8 +198,13 @@ def serve_one(listener, udp, how):
     print(json.dumps({"asked": ask, "ours": ours, "theirs": theirs}), flush=True)
 
 
+def each(words):
+    """The words of one test after the other."""
+    return [part.split() for part in " ".join(words).split(" then ")]
+
+
 def serve(words):
-    how = dict((word.split("=", 1) + [""])[:2] for word in words)
+    hows = [dict((word.split("=", 1) + [""])[:2] for word in part) for part in each(words)]
     while True:
         listener = socket.create_server(("127.0.0.1", 0))
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -209,6 +216,7 @@ def serve(words):
             listener.close()
     print("port", listener.getsockname()[1], flush=True)
     while True:
+        how = hows.pop(0) if len(hows) > 1 else hows[0]
         try:
             serve_one(listener, udp, how)
         except (EOFError, ConnectionError) as error:
@@ -265,11 +273,12 @@ def client(port, words):
     assert read(control, 1) == b"\x0e"
     talk.say(b"\x10")
     assert control.recv(1) == b""
-    print(json.dumps({"ours": ours, "theirs": theirs}))
+    print(json.dumps({"ours": ours, "theirs": theirs}), flush=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "server":
         serve(sys.argv[2:])
     else:
-        client(sys.argv[2], sys.argv[3:])
+        for part in each(sys.argv[3:]):
+            client(sys.argv[2], part)
