@@ -1,7 +1,7 @@
 //! Our iperf3 server against the real iperf3, where it is installed, and against clients that are none.
 
 use crate::support::iperf3::{self, missing};
-use crate::support::{Done, Proc, sized};
+use crate::support::{Done, Line, Proc, sized};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,10 +19,13 @@ fn ours(words: &str) -> Ours {
     Ours { proc, port }
 }
 
+/// The real client at this port.
+fn client(port: &str, words: &str) -> Proc {
+    Line(Command::new("iperf3")).args(&format!("-c 127.0.0.1 -p {port} {words}")).spawn()
+}
+
 fn real(server: &Ours, words: &str) -> Proc {
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &server.port, "-J"]).args(words.split_whitespace());
-    Proc::spawn(command)
+    client(&server.port, &format!("-J {words}"))
 }
 
 /// The result that the real client has, which must be one.
@@ -124,7 +127,7 @@ fn many_real_clients_at_once() {
         "-u -t 1 -b 200K -l 500 -R -P 2",
         "-n 200K",
     ];
-    let clients: Vec<(&str, Proc)> = (0..sized(20, 50))
+    let clients: Vec<(&str, Proc)> = (0..sized(15, 50))
         .map(|i| kinds[i % kinds.len()])
         .map(|words| (words, real(&server, words)))
         .collect();
@@ -146,12 +149,7 @@ fn clients_that_are_killed_disturb_nobody() {
         for words in
             ["-t 30 -b 5M", "-t 30 -b 5M -R -P 2", "-u -t 30 -b 1M -l 500", "-u -t 30 -b 1M -l 500 -R"]
         {
-            let victim = {
-                let mut command = Command::new("iperf3");
-                let own = ["-c", "127.0.0.1", "-p", &server.port, "--forceflush", "-i", "0.1"];
-                command.args(own).args(words.split_whitespace());
-                Proc::spawn(command)
-            };
+            let victim = client(&server.port, &format!("--forceflush -i 0.1 {words}"));
             victim.hears("connected to");
             victim.hears("bits/sec");
             let beside = real(&server, "-t 1 -b 5M");
@@ -178,26 +176,10 @@ fn limits_and_the_end_of_a_server() {
     }
     result(real(&server, "-t 1 -b 400K -l 8K").wait());
     // A client is told when its server is ended, and the server ends well.
-    let mut command = Command::new("iperf3");
-    command.args([
-        "-c",
-        "127.0.0.1",
-        "-p",
-        &server.port,
-        "--forceflush",
-        "-i",
-        "0.1",
-        "-t",
-        "15",
-        "-b",
-        "400K",
-        "-l",
-        "8K",
-    ]);
-    let client = Proc::spawn(command);
-    client.hears("bits/sec");
+    let long = client(&server.port, "--forceflush -i 0.1 -t 15 -b 400K -l 8K");
+    long.hears("bits/sec");
     server.proc.signal("INT");
-    let told = client.wait();
+    let told = long.wait();
     assert!(told.code == Some(1) && told.err.contains("server has terminated"), "{}", told.tell());
     assert_eq!(server.proc.wait().code, Some(0));
     // One test, and no more.
@@ -235,8 +217,20 @@ fn one_byte(stream: &mut TcpStream) -> u8 {
 }
 
 fn say(stream: &mut TcpStream, text: &str) {
-    stream.write_all(&(text.len() as u32).to_be_bytes()).unwrap();
-    stream.write_all(text.as_bytes()).unwrap();
+    stream.write_all(&document(text)).unwrap();
+}
+
+/// As it is said: behind its length.
+fn document(text: &str) -> Vec<u8> {
+    [&(text.len() as u32).to_be_bytes()[..], text.as_bytes()].concat()
+}
+
+/// A client of our own making that has said its cookie, and is to go on.
+fn begun(server: &Ours, letter: char) -> TcpStream {
+    let mut control = raw(server);
+    control.write_all(&cookie(letter)).unwrap();
+    assert_eq!(one_byte(&mut control), 9);
+    control
 }
 
 /// A test of our own making, byte by byte: the whole conversation as the originals' captures have it.
@@ -247,8 +241,8 @@ fn whole_test(server: &Ours, letter: char) {
     }
     assert_eq!(one_byte(&mut control), 9);
     let parameters = r#"{"tcp":true,"omit":0,"time":1,"num":0,"blockcount":0,"parallel":1,"len":1000,"client_version":"x"}"#;
-    for byte in (parameters.len() as u32).to_be_bytes().iter().chain(parameters.as_bytes()) {
-        control.write_all(&[*byte]).unwrap();
+    for byte in document(parameters) {
+        control.write_all(&[byte]).unwrap();
     }
     assert_eq!(one_byte(&mut control), 10);
     let mut data = raw(server);
@@ -282,9 +276,7 @@ fn clients_that_are_none_disturb_nobody() {
     let silent = raw(&server);
     let mut half = raw(&server);
     half.write_all(&cookie('h')[..20]).unwrap();
-    let mut waiting = raw(&server);
-    waiting.write_all(&cookie('w')).unwrap();
-    assert_eq!(one_byte(&mut waiting), 9);
+    let waiting = begun(&server, 'w');
     whole_test(&server, 'a');
 
     // Documents that cannot be.
@@ -292,14 +284,12 @@ fn clients_that_are_none_disturb_nobody() {
         (vec![0xff, 0xff, 0xff, 0xff], 114),
         (vec![0, 0, 0, 0], 114),
         (vec![0, 0, 0x20, 1], 114),
-        ([&5_u32.to_be_bytes()[..], b"{\"a\":"].concat(), 114),
-        ([&2_u32.to_be_bytes()[..], b"[]"].concat(), 114),
-        ([&12_u32.to_be_bytes()[..], b"{\"time\":\"x\"}"].concat(), 114),
-        ([&16_u32.to_be_bytes()[..], b"{\"parallel\":999}"].concat(), 6),
+        (document("{\"a\":"), 114),
+        (document("[]"), 114),
+        (document("{\"time\":\"x\"}"), 114),
+        (document("{\"parallel\":999}"), 6),
     ] {
-        let mut client = raw(&server);
-        client.write_all(&cookie('b')).unwrap();
-        assert_eq!(one_byte(&mut client), 9);
+        let mut client = begun(&server, 'b');
         client.write_all(&bytes).unwrap();
         let told = rest(client);
         assert_eq!(told, [&[0xfe, 0, 0, 0, code][..], &[0; 4]].concat(), "{bytes:?}");
@@ -307,25 +297,19 @@ fn clients_that_are_none_disturb_nobody() {
     // One that comes with the cookie is heard, too.
     for _ in 0..20 {
         let mut client = raw(&server);
-        let words = [&cookie('g')[..], &2_u32.to_be_bytes(), b"[]"].concat();
-        client.write_all(&words).unwrap();
+        client.write_all(&[cookie('g'), document("[]")].concat()).unwrap();
         assert_eq!(rest(client), [&[9, 0xfe, 0, 0, 0, 114][..], &[0; 4]].concat());
     }
     // An unknown cookie is a new client; a stream too many is refused.
-    let mut control = raw(&server);
-    control.write_all(&cookie('c')).unwrap();
-    assert_eq!(one_byte(&mut control), 9);
+    let mut control = begun(&server, 'c');
     say(&mut control, r#"{"tcp":true,"parallel":1}"#);
     assert_eq!(one_byte(&mut control), 10);
-    let mut other = raw(&server);
-    other.write_all(&cookie('d')).unwrap();
-    assert_eq!(one_byte(&mut other), 9);
+    let mut other = begun(&server, 'd');
     let mut first = raw(&server);
     first.write_all(&cookie('c')).unwrap();
     assert_eq!((one_byte(&mut control), one_byte(&mut control)), (1, 2));
-    let mut second = raw(&server);
-    second.write_all(&cookie('c')).unwrap();
-    assert_eq!(one_byte(&mut second), 9, "the streams are complete: this is a client of its own");
+    // The streams are complete: this is a client of its own.
+    let second = begun(&server, 'c');
     // The stream breaks off, the control connection vanishes, an unknown word is said.
     first.shutdown(Shutdown::Both).unwrap();
     drop(control);
@@ -346,9 +330,7 @@ fn a_server_beside_the_native_one() {
     }
     let server = crate::support::serve("--legacy iperf3:0");
     let port = server.proc.port_of("iperf3").to_string();
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", &port, "-J", "-t", "1", "-b", "5M", "--get-server-output"]);
-    let result = result(Proc::spawn(command).wait());
+    let result = result(client(&port, "-J -n 1M --get-server-output").wait());
     assert!(result["server_output_text"].as_str().unwrap().contains("receiver"));
     server.end();
 }
