@@ -1,5 +1,6 @@
 //! `netcaliper stream` with the real binary at both ends.
 
+use crate::support::files::Scratch;
 use crate::support::{Line, Outcome, netcaliper, number, serve};
 use serde_json::Value;
 
@@ -49,8 +50,8 @@ fn every_frame_is_judged_in_every_direction() {
 #[test]
 fn a_row_for_each_frame() {
     let server = serve("");
-    let dir = tempfile();
-    let file = dir.join("frames.csv");
+    let scratch = Scratch::new();
+    let file = scratch.file("frames.csv");
     let line = stream(server.at()).args("--rate 8M --fps 20 --length 1s --depth 100ms --samples").arg(&file);
     line.outcome().good();
     let text = std::fs::read_to_string(&file).unwrap();
@@ -62,13 +63,6 @@ fn a_row_for_each_frame() {
         assert_eq!((cells[3], cells[4]), (&*(n + 1).to_string(), &*(n * 50_000_000).to_string()), "{row}");
     }
     assert_eq!(rows.next(), None);
-    std::fs::remove_dir_all(dir).unwrap();
-}
-
-fn tempfile() -> std::path::PathBuf {
-    let dir = std::env::temp_dir().join(format!("netcaliper-stream-{}", std::process::id()));
-    std::fs::create_dir_all(&dir).unwrap();
-    dir
 }
 
 #[test]
@@ -81,8 +75,6 @@ fn what_cannot_be_is_said() {
         ("--iterations 2", "each media stream once"),
         ("--up --protocol ctstraffic", "from the server only"),
     ] {
-        let done = stream("127.0.0.1").args(args).run();
-        assert!(done.err.contains(words), "{args}: {}", done.tell());
-        done.exits(2);
+        stream("127.0.0.1").args(args).run().exits(2).complains(&[words]);
     }
 }
