@@ -4,10 +4,19 @@ use crate::support::files::Scratch;
 use crate::support::net::{free_port, has_ipv6};
 use crate::support::{as_it_is, netcaliper, serve, skip, tcp};
 
+/// Each command line is answered with one sentence, and nothing on stdout.
+fn are_answered(cases: &[(&str, &str)]) {
+    for &(words, sentence) in cases {
+        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let done = netcaliper(first).args(rest).run().exits(2).says_one_sentence().complains(&[sentence]);
+        assert_eq!(done.out, "", "{words}");
+    }
+}
+
 #[test]
 fn words_of_other_programs_are_answered_with_ours() {
     let delay = "use `netcaliper delay 10.0.0.1 -b RATE`";
-    for (words, sentence) in [
+    are_answered(&[
         ("-c 10.0.0.1", "'-c' is another program's: use `netcaliper tcp 10.0.0.1`"),
         ("--client 10.0.0.1", "use `netcaliper tcp 10.0.0.1`"),
         ("tcp -c 10.0.0.1", "use `netcaliper tcp 10.0.0.1`"),
@@ -18,16 +27,12 @@ fn words_of_other_programs_are_answered_with_ours() {
         ("--udp 10.0.0.1", delay),
         ("udp 10.0.0.1", delay),
         ("ping -c 3 10.0.0.1", "'-c' is another program's: use `-n 3`"),
-    ] {
-        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
-        let done = netcaliper(first).args(rest).run().exits(2).says_one_sentence().complains(&[sentence]);
-        assert_eq!(done.out, "", "{words}");
-    }
+    ]);
 }
 
 #[test]
 fn what_the_command_line_lacks_or_cannot_mean_is_one_sentence() {
-    for (words, sentence) in [
+    are_answered(&[
         ("tcp", "required arguments were not provided: <HOST>... (`netcaliper tcp -h` has examples)"),
         ("tcp 10.0.0.1 -t 1m30x", "'1m30x' is not a duration such as 10s"),
         ("tcp 10.0.0.1 --congestion", "a value is required for '--congestion <NAME>'"),
@@ -49,19 +54,12 @@ fn what_the_command_line_lacks_or_cannot_mean_is_one_sentence() {
         ("demo extra", "extra"),
         ("connect 10.0.0.1 --pattern pull", "--pattern"),
         ("connect 10.0.0.1 -R", "-R"),
-    ] {
-        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
-        let done = netcaliper(first).args(rest).run().exits(2).says_one_sentence().complains(&[sentence]);
-        assert_eq!(done.out, "", "{words}");
-    }
+    ]);
 }
 
 #[test]
 fn units_as_other_programs_have_them_are_understood() {
     let server = serve("");
-    for words in ["--parallel 4 -n 1M", "-P 1 -b 10Mbit -n 10000", "-P 1 -t 1m30s -n 10000"] {
-        tcp(server.at()).args(words).run().exits(0);
-    }
     let outcome = tcp(server.at()).args("--parallel 3 -b 10Mbit -t 1m30s -n 30000").outcome().good();
     let phase = &outcome.point()["phase"];
     assert_eq!((&phase["connections"], &phase["rate"]), (&3.into(), &10_000_000.into()));
