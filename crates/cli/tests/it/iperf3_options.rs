@@ -3,30 +3,20 @@
 use crate::support::files::Scratch;
 use crate::support::iperf3;
 use crate::support::net::a_core;
-use crate::support::{BIN, Done, Proc, eventually, number, skip};
+use crate::support::{Done, Line, Proc, eventually, netcaliper, number, skip};
 use std::fs;
 use std::process::Command;
 
-fn ours(words: &[&str]) -> Command {
-    let mut command = Command::new(BIN);
-    command.arg("iperf3").args(words);
-    command
+fn with(line: Line, words: &[&str]) -> Line {
+    words.iter().fold(line, |line, word| line.arg(word))
 }
 
 fn server(words: &[&str]) -> (Proc, String) {
-    iperf3::ours(|line| words.iter().fold(line, |line, word| line.arg(word)))
+    iperf3::ours(|line| with(line, words))
 }
 
 fn client(port: &str, words: &[&str]) -> Done {
-    let mut command = ours(&["-c", "127.0.0.1", "-p", port]);
-    command.args(words);
-    Proc::spawn(command).wait()
-}
-
-#[track_caller]
-fn good(done: Done) -> Done {
-    assert_eq!(done.code, Some(0), "{}", done.tell());
-    done
+    with(netcaliper("iperf3").args("-c 127.0.0.1 -p").arg(port), words).run()
 }
 
 /// Bytes that do not repeat in a short while: 300 000 of them, which are no whole blocks.
@@ -42,7 +32,7 @@ fn a_file_goes_there_and_back_unchanged() {
     let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
 
     let (_server, port) = server(&["-F", to]);
-    let done = good(client(&port, &["-F", from, "-l", "64K", "-J"]));
+    let done = client(&port, &["-F", from, "-l", "64K", "-J"]).exits(0);
     assert_eq!(fs::read(to).unwrap(), content());
     let document = done.json();
     assert_eq!(number(&document["end"]["sum_received"]["bytes"]), 300_000);
@@ -52,7 +42,7 @@ fn a_file_goes_there_and_back_unchanged() {
 
     fs::remove_file(to).unwrap();
     let (_server, port) = server(&["-F", from]);
-    let done = good(client(&port, &["-F", to, "-R", "-n", "300000"]));
+    let done = client(&port, &["-F", to, "-R", "-n", "300000"]).exits(0);
     assert_eq!(fs::read(to).unwrap(), content());
     assert!(done.out.contains("293 KBytes (100%) of "), "{}", done.tell());
 
@@ -77,7 +67,7 @@ fn a_file_and_the_real_program() {
     let (_server, port) = server(&["-F", to.to_str().unwrap()]);
     let mut command = Command::new("iperf3");
     command.args(["-c", "127.0.0.1", "-p", &port, "-l", "1000", "-F", from.to_str().unwrap()]);
-    good(Proc::spawn(command).wait());
+    Proc::spawn(command).wait().exits(0);
     // Which part of the last block it sends differs between versions; what came is what it sent.
     let came = fs::read(&to).unwrap();
     assert!(!came.is_empty() && content().starts_with(&came), "{} bytes", came.len());
@@ -87,7 +77,7 @@ fn a_file_and_the_real_program() {
 fn lines_begin_with_the_time_and_the_title() {
     let (_server, port) = server(&[]);
     let words = ["-n", "64K", "-l", "8K", "-T", "name", "--timestamps=%Y|"];
-    let done = good(client(&port, &words));
+    let done = client(&port, &words).exits(0);
     let marked = |line: &str| line.get(4..).is_some_and(|rest| rest.starts_with("|name:  "));
     assert!(done.out.lines().count() > 4 && done.out.lines().all(marked), "{}", done.tell());
     let (server, _) = server(&["--timestamps=at "]);
@@ -102,18 +92,17 @@ fn a_server_in_the_background() {
     let scratch = Scratch::new();
     let (pid, log) = (scratch.file("pid"), scratch.file("log"));
     let (pid, log) = (pid.to_str().unwrap(), log.to_str().unwrap());
-    let words = ["-s", "-p", "0", "-D", "--pidfile", pid, "--logfile", log];
-    good(Proc::spawn(ours(&words)).wait());
+    let server = || netcaliper("iperf3").args("-s -p 0 --pidfile").arg(pid);
+    server().args("-D --logfile").arg(log).run().exits(0);
     let listens = || fs::read_to_string(log).unwrap_or_default().contains("Server listening on ");
     eventually("it listens", listens);
     let text = fs::read_to_string(log).unwrap();
     let line = text.lines().find(|line| line.contains("listening")).unwrap();
     let port = line.split_whitespace().nth(3).unwrap();
     let process = fs::read_to_string(pid).unwrap().trim().to_owned();
-    good(client(port, &["-n", "64K"]));
+    client(port, &["-n", "64K"]).exits(0);
     // A second one with the same file is refused, and leaves it alone.
-    let second = Proc::spawn(ours(&["-s", "-p", "0", "--pidfile", pid])).wait();
-    assert!(second.code == Some(1) && second.err.contains("is running"), "{}", second.tell());
+    server().run().exits(1).complains(&["is running"]);
     assert!(Command::new("kill").arg(&process).status().unwrap().success());
     eventually("its pid file is gone", || !std::path::Path::new(pid).exists());
     assert!(fs::read_to_string(log).unwrap().contains("Accepted connection from 127.0.0.1"));
@@ -121,10 +110,8 @@ fn a_server_in_the_background() {
 
 #[test]
 fn a_server_that_nobody_needs() {
-    let server = Proc::spawn(ours(&["-s", "-p", "0", "-1", "--idle-timeout", "1"]));
-    good(server.wait());
-    let server = Proc::spawn(ours(&["-s", "-p", "0", "--idle-timeout", "1"]));
-    server.hears("Server listening on ");
+    netcaliper("iperf3").args("-s -p 0 -1 --idle-timeout 1").run().exits(0);
+    let (server, _) = server(&["--idle-timeout", "1"]);
     eventually("it says so", || server.err().contains("--idle-timeout without -1 changes nothing"));
 }
 
@@ -134,14 +121,14 @@ fn cores_timeouts_and_pacing() {
     let (server, port) = server(&["-A", &core, "--snd-timeout", "5000"]);
     let both = |remote: &str| format!("{core}{remote}");
     let words = ["-n", "64K", "-A", &both(&format!(",{core}")), "--snd-timeout", "5000", "--cntl-ka=20"];
-    good(client(&port, &words));
-    good(client(&port, &["-n", "64K", "-A", &both("/0")]));
+    client(&port, &words).exits(0);
+    client(&port, &["-n", "64K", "-A", &both("/0")]).exits(0);
     assert!(!server.err().contains("asked for core"), "{}", server.err());
-    good(client(&port, &["-n", "64K", "-A", &both(",1000")]));
+    client(&port, &["-n", "64K", "-A", &both(",1000")]).exits(0);
     server.hears("asked for core 1000");
     // The kernel lets no more out; what is measured besides is how much its buffers held at first.
     if cfg!(target_os = "linux") {
-        let done = good(client(&port, &["-n", "4M", "--fq-rate", "16M", "-J", "-w", "64K"]));
+        let done = client(&port, &["-n", "4M", "--fq-rate", "16M", "-J", "-w", "64K"]).exits(0);
         let sum = &done.json()["end"]["sum_received"];
         assert!(sum["bits_per_second"].as_f64().unwrap() < 32e6, "{sum}");
     }
@@ -162,9 +149,9 @@ fn multipath_tcp_where_the_kernel_has_it() {
         return skip("multipath_tcp_where_the_kernel_has_it", "this kernel has no multipath TCP");
     };
     let (_server, port) = server(&[]);
-    let done = good(client(&port, &["-m", "-n", "1M", "-P", "2", "-J"]));
+    let done = client(&port, &["-m", "-n", "1M", "-P", "2", "-J"]).exits(0);
     assert!(number(&done.json()["end"]["sum_received"]["bytes"]) > 0);
     assert!(multipath() >= Some(before + 2), "{before}: the data connections were plain TCP");
     // Plain TCP is served by the same listener.
-    good(client(&port, &["-n", "64K"]));
+    client(&port, &["-n", "64K"]).exits(0);
 }
