@@ -134,11 +134,11 @@ fn keeps(outcome: &Outcome, ways: &[&str], rate: f64) {
 #[test]
 fn a_rate_is_kept_in_both_directions() {
     let server = serve("");
-    let (time, buffer) = sized(("1500ms", "-l 16Ki"), ("3s", ""));
+    let (time, rate, buffer) = sized(("1500ms", 2, "-l 16Ki"), ("3s", 8, ""));
     for (flags, ways) in [("", &["up"][..]), ("-R", &["down"]), ("--bidir", &["up", "down"])] {
         let outcome =
-            tcp(server.at()).args(&format!("-P 3 -t {time} -b 8M {buffer} {flags}")).outcome().good();
-        keeps(&outcome, ways, 24e6);
+            tcp(server.at()).args(&format!("-P 3 -t {time} -b {rate}M {buffer} {flags}")).outcome().good();
+        keeps(&outcome, ways, 3e6 * f64::from(rate));
         let late = if flags == "-R" { &outcome.remote()[0]["late_ns"] } else { &outcome.local()["late_ns"] };
         assert!(number(&late["count"]) > 0, "how late paced sends were is known: {late}");
     }
@@ -150,7 +150,7 @@ fn a_rate_is_kept_in_both_directions() {
 #[test]
 fn a_rate_holds_over_many_small_writes_and_over_few_large_ones() {
     let server = serve("");
-    let usual = [("200", 2e6, 1), ("[64,4096]", 4e6, 2), ("1Mi", 10e6, 3)];
+    let usual = [("200", 2e6, 1), ("[64,4096]", 4e6, 2), ("1Mi", 4e6, 2)];
     for (buffer, rate, time) in sized(usual, ["200", "[64,4096]", "1Mi"].map(|buffer| (buffer, 10e6, 3))) {
         let words = format!("-P 1 -t {time}s -b {rate} -l {buffer}");
         let outcome = tcp(server.at()).args(&words).outcome().good();
@@ -178,7 +178,7 @@ fn intervals(outcome: &Outcome) -> &[Value] {
 #[test]
 fn intervals_are_as_long_as_asked() {
     let server = serve("");
-    let outcome = tcp(server.at()).args("-P 2 -t 2s -i 250ms -b 10M").outcome().good();
+    let outcome = tcp(server.at()).args("-P 2 -t 2s -i 250ms -b 2M").outcome().good();
     let all = intervals(&outcome);
     // Intervals that a busy machine could not end in time are merged.
     assert!((4..=9).contains(&all.len()), "{}", all.len());
@@ -192,13 +192,13 @@ fn intervals_are_as_long_as_asked() {
     assert!((1_900_000_000..4_000_000_000).contains(&before), "{before}");
     // The first interval's rate is right: it holds no more and no less than its share.
     let first = number(&all[0]["local"]["tx_bytes"]) as f64 * 8e9 / number(&all[0]["local"]["ns"]) as f64;
-    assert!(first < 25e6 && (first > 15e6 || outcome.admits_lateness()), "{first}: {}", outcome.tell());
+    assert!(first < 5e6 && (first > 3e6 || outcome.admits_lateness()), "{first}: {}", outcome.tell());
 }
 
 #[test]
 fn the_omitted_start_does_not_count() {
     let server = serve("");
-    let outcome = tcp(server.at()).args("-P 2 -t 3s -O 1s -i 500ms -b 8M").outcome().good();
+    let outcome = tcp(server.at()).args("-P 2 -t 3s -O 1s -i 500ms -b 2M").outcome().good();
     let all = intervals(&outcome);
     let omitted: Vec<bool> = all.iter().map(|i| i["omitted"].as_bool().unwrap()).collect();
     assert!(omitted[0] && omitted.is_sorted_by_key(|omitted| !omitted), "{omitted:?}");
@@ -216,7 +216,7 @@ fn the_omitted_start_does_not_count() {
         ns < 2_600_000_000 && sum(|i| &i["local"]["ns"], true) > 900_000_000,
         "a third is left out: {ns}"
     );
-    keeps(&outcome, &["up"], 16e6);
+    keeps(&outcome, &["up"], 4e6);
 }
 
 #[test]
