@@ -14,7 +14,7 @@ const AT_ONCE: Duration = Duration::from_secs(9);
 fn endless(server: &Server, args: &str) -> (Proc, Scratch) {
     let scratch = Scratch::new();
     let line =
-        tcp(server.at()).args("-t 60s -i 200ms -P 4 -b 2M --save").arg(scratch.file("run.jsonl")).args(args);
+        tcp(server.at()).args("-t 60s -i 200ms -P 4 -b 1M --save").arg(scratch.file("run.jsonl")).args(args);
     let client = line.spawn();
     scratch.hears_intervals("run.jsonl", 3);
     (client, scratch)
@@ -167,7 +167,8 @@ fn files_are_whole_or_as_they_were() {
     let old = scratch.with("run.html", "old");
     let start = || {
         let (csv, metrics) = (scratch.file("connections.csv"), scratch.file("run.prom"));
-        let line = tcp(server.at()).args("-t 60s -i 200ms -P 2 -b 2M --save").arg(scratch.file("run.jsonl"));
+        let line =
+            tcp(server.at()).args("-t 60s -i 200ms -P 2 -b 500k --save").arg(scratch.file("run.jsonl"));
         let line = line.arg("--html").arg(&old).arg("--connection-csv").arg(csv);
         let client = line.arg("--metrics-file").arg(metrics).spawn();
         scratch.hears_intervals("run.jsonl", 3);
@@ -374,12 +375,12 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
     ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -u", 0, None),
     (
         "ctstraffic -listen:127.0.0.1 -port:FIRST",
-        "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2 -ratelimit:1000000",
+        "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2 -ratelimit:100000",
         0,
         Some(0),
     ),
     (
-        "ctstraffic -listen:127.0.0.1 -port:FIRST -pattern:pull -ratelimit:1000000",
+        "ctstraffic -listen:127.0.0.1 -port:FIRST -pattern:pull -ratelimit:100000",
         "ctstraffic -target:127.0.0.1 -port:FIRST -connections:2 -pattern:pull",
         0,
         None,
