@@ -1,7 +1,7 @@
 //! Keys: how they are made, who they let in to do what, and that nothing a run leaves behind has one in it.
 
 use crate::support::files::Scratch;
-use crate::support::{BIN, Line, Outcome, Server, netcaliper, tcp};
+use crate::support::{BIN, Done, Line, Outcome, Server, netcaliper, tcp};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -77,7 +77,7 @@ fn keys_have_names_rights_and_successors() {
     let (old, _) = made(&scratch, "old", "--name lab-2026");
     let (new, _) = made(&scratch, "new", "--name lab-2027");
     let (guest, _) = made(&scratch, "guest", "--name guest");
-    let rights = "rate=8M time=1s verbs=tcp exclusive=no";
+    let rights = "rate=1M time=1s verbs=tcp exclusive=no";
     let list = format!("{}{}{} {rights}\n", text(&old), text(&new), text(&guest).trim());
     let list = scratch.key("list", list);
     let server = Server::start(keyed("--psk-file").arg(&list));
@@ -180,7 +180,7 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
     let (key, _) = made(&scratch, "key", "");
     let server = Server::start(keyed("--psk-file").arg(&key));
     let (at, told) = tapped(server.port);
-    let client = tcp(&at).args("-P 1 -R -t 1s -b 8M --json").arg("--psk-file").arg(&key).spawn();
+    let client = tcp(&at).args("-P 1 -R -t 1s -b 1M --json").arg("--psk-file").arg(&key).spawn();
     let read = told.recv_timeout(Duration::from_secs(20)).unwrap();
     let said = |opening: &[u8]| {
         let mut link = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
@@ -252,7 +252,8 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
     let server = Server::start(keyed("--psk-file").arg(&key));
     let (at, _) = tapped(server.port);
     let told = tapped_datagrams(&at, server.port);
-    let client = netcaliper("delay").arg(&at).args("-t 1s --json").arg("--psk-file").arg(&key).spawn();
+    let client =
+        netcaliper("delay").arg(&at).args("-t 1s --pps 100 --json").arg("--psk-file").arg(&key).spawn();
     let read = |kind: u8| loop {
         let datagram = told.recv_timeout(Duration::from_secs(20)).unwrap();
         if datagram[KIND] == kind {
@@ -366,41 +367,23 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
     let client = |verb: &str, name: &str| {
         netcaliper(verb).arg(server.at()).args(&outputs(name)).env("NETCALIPER_STORE", &store)
     };
+    let file = format!("-t 300ms -b 1M --psk-file {}", key.display());
+    let with_pair = |own: &Path| format!("-t 300ms --server-key {pair} --key-file {}", own.display());
+    let debug = client("tcp", "debug").args(&file);
     let lines = [
-        ("file", client("tcp", "file").args("-P 1 -t 300ms -b 1M").arg("--psk-file").arg(&key), 0),
-        (
-            "pair",
-            client("delay", "pair")
-                .args("-t 300ms")
-                .arg("--key-file")
-                .arg(&alice)
-                .arg("--server-key")
-                .arg(&pair),
-            0,
-        ),
+        ("file", client("tcp", "file").args(&file).args("-P 1"), 0),
+        ("pair", client("delay", "pair").args(&with_pair(&alice)), 0),
         // Key in the environment; a client whose key the server lacks; backtraces on.
         ("variable", client("ping", "variable").args("-n 3").env("NETCALIPER_PSK", environment.trim()), 0),
-        (
-            "wrong",
-            client("tcp", "wrong")
-                .args("-t 300ms -b 1M")
-                .arg("--server-key")
-                .arg(&pair)
-                .arg("--key-file")
-                .arg(&own),
-            1,
-        ),
-        (
-            "debug",
-            client("tcp", "debug")
-                .args("-t 300ms -b 1M")
-                .arg("--psk-file")
-                .arg(&key)
-                .env("RUST_BACKTRACE", "full")
-                .env("RUST_LOG", "trace"),
-            0,
-        ),
+        ("wrong", client("tcp", "wrong").args("-b 1M").args(&with_pair(&own)), 1),
+        ("debug", debug.env("RUST_BACKTRACE", "full").env("RUST_LOG", "trace"), 0),
     ];
+    let said = |name: &str, done: Done| {
+        [
+            (format!("{name}: stdout"), done.out.into_bytes()),
+            (format!("{name}: stderr"), done.err.into_bytes()),
+        ]
+    };
     for (name, line, code) in lines {
         let proc = line.spawn();
         let command = fs::read(format!("/proc/{}/cmdline", proc.id())).unwrap_or_default();
@@ -410,9 +393,8 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
         seen.extend([
             (format!("{name}: its command line"), command),
             (format!("{name}: its names"), thread_names),
-            (format!("{name}: stdout"), done.out.into_bytes()),
-            (format!("{name}: stderr"), done.err.into_bytes()),
         ]);
+        seen.extend(said(name, done));
     }
     let command = fs::read(format!("/proc/{}/cmdline", server.proc.id())).unwrap();
     let names = thread_names(server.proc.id());
@@ -421,17 +403,9 @@ fn no_secret_is_in_anything_that_a_run_leaves() {
     for line in
         [netcaliper("history").args("--json"), netcaliper("show").args("1 --json"), netcaliper("export")]
     {
-        let done = line.env("NETCALIPER_STORE", &store).run();
-        seen.extend([
-            ("the store, read".to_owned(), done.out.into_bytes()),
-            ("its reader".to_owned(), done.err.into_bytes()),
-        ]);
+        seen.extend(said("a reader of the store", line.env("NETCALIPER_STORE", &store).run()));
     }
-    let done = server.end();
-    seen.extend([
-        ("the server's stdout".to_owned(), done.out.into_bytes()),
-        ("its stderr".to_owned(), done.err.into_bytes()),
-    ]);
+    seen.extend(said("the server", server.end()));
     let left = files(scratch.path(), &keys);
     assert!(left.len() > 10, "{left:?}");
     seen.extend(left.iter().map(|path| (path.display().to_string(), fs::read(path).unwrap())));
