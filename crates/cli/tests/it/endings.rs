@@ -43,14 +43,8 @@ fn a_killed_server_leaves_a_partial_result_and_its_port() {
 
     // The journal tells the same story.
     let report = netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(4);
-    assert!(
-        report.out.contains("Run partial") && report.out.contains("client to server"),
-        "{}",
-        report.tell()
-    );
-    let outcome =
-        Outcome::of(netcaliper("report").arg(scratch.file("run.jsonl")).arg("--json").run()).exits(4);
-    assert_eq!(outcome.json["status"], "partial");
+    report.prints(&["Run partial", "client to server"]);
+    let outcome = netcaliper("report").arg(scratch.file("run.jsonl")).outcome().exits(4).status("partial");
     assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0);
     assert!(outcome.point()["intervals"].as_array().unwrap().len() >= 3);
     outcome.caveats("unconfirmed");
@@ -508,15 +502,10 @@ fn an_interrupted_server_lets_its_clients_finish_in_good_order() {
         assert!(reason.contains("stop"), "it says why: {reason}");
         let done = server.proc.wait_within(NOTICED).exits(0);
         assert!(done.out.contains("client to server"), "the server's own summary: {}", done.tell());
-    }
-}
-
-#[test]
-fn an_idle_server_ends_at_once() {
-    for signal in ["INT", "TERM"] {
-        let server = serve("");
-        server.proc.signal(signal);
-        server.proc.wait_within(AT_ONCE).exits(0);
+        // One that is idle ends at once.
+        let idle = serve("");
+        idle.proc.signal(signal);
+        idle.proc.wait_within(AT_ONCE).exits(0);
     }
 }
 
@@ -575,10 +564,7 @@ fn stop_drains_the_server() {
     assert!(number(&outcome.point()["intervals"][0]["end_ns"]) > 900_000_000);
     stop.wait().exits(0);
     server.proc.wait_within(NOTICED).exits(0);
-}
-
-#[test]
-fn stop_says_when_there_is_nothing_to_stop() {
+    // Where none listens there is nothing to stop.
     let port = net::free_port();
     let done = netcaliper("stop").arg(format!("127.0.0.1:{port}")).run().exits(1).says_one_sentence();
     done.complains(&["Connection refused", &port.to_string()]);
@@ -593,8 +579,7 @@ fn a_failed_run_has_no_figures() {
         let line = netcaliper(verb).arg(format!("127.0.0.1:{}", net::free_port())).args("-t 300ms --json");
         let line = line.arg("--store").arg(&store).arg("--metrics-file").arg(&metrics);
         let done = line.run().exits(1);
-        let json: Value = serde_json::from_str(&done.out).unwrap();
-        let point = &json["points"][0];
+        let point = &done.json()["points"][0];
         assert_eq!(
             (&point["status"], &point["up"], &point["down"]),
             (&json!("failed"), &Value::Null, &Value::Null)
