@@ -3,7 +3,7 @@
 use crate::support::files::Scratch;
 use crate::support::iperf3;
 use crate::support::peer::peer;
-use crate::support::{BIN, Done, Proc, at_once, netcaliper, number, text};
+use crate::support::{Done, Line, Proc, at_once, netcaliper, number, text};
 use serde_json::Value;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -34,16 +34,16 @@ fn real_server(test: &str, words: &str) -> Option<Real> {
     Some(Real { proc, port, tests: Cell::new(0) })
 }
 
+fn our_client(port: &str, words: &str) -> Proc {
+    netcaliper("iperf3").args(&format!("-c 127.0.0.1 -p {port} {words}")).spawn()
+}
+
 fn ours(port: &str, words: &str) -> Done {
-    let mut command = Command::new(BIN);
-    command.args(["iperf3", "-c", "127.0.0.1", "-p", port]).args(words.split_whitespace());
-    Proc::spawn(command).wait()
+    our_client(port, words).wait()
 }
 
 fn theirs(port: &str, words: &str) -> Proc {
-    let mut command = Command::new("iperf3");
-    command.args(["-c", "127.0.0.1", "-p", port]).args(words.split_whitespace());
-    Proc::spawn(command)
+    Line(Command::new("iperf3")).args(&format!("-c 127.0.0.1 -p {port} {words}")).spawn()
 }
 
 /// Every path to a value in a document, with the value's type; what is in a list is told once.
@@ -90,8 +90,7 @@ fn our_client_in_every_mode_has_all_keys_of_the_original() {
             let their = scope.spawn(|| their.wait().json());
             (ours(one.ready(), &words), their.join().unwrap())
         });
-        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
-        let our = done.json();
+        let our = done.exits(0).json();
         let (mut have, mut want) = (BTreeSet::new(), BTreeSet::new());
         shape(&our, "", &mut have);
         shape(&their, "", &mut want);
@@ -118,8 +117,7 @@ fn a_file_is_whole_at_the_original_server() {
             (0..length).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         std::fs::write(&from, &content).unwrap();
         let _ = std::fs::remove_file(&to);
-        let done = ours(server.ready(), &format!("-F {} -J", from.display()));
-        assert_eq!(done.code, Some(0), "{}", done.tell());
+        let done = ours(server.ready(), &format!("-F {} -J", from.display())).exits(0);
         let end = &done.json()["end"];
         assert_eq!(number(&end["sum_sent"]["bytes"]), u64::from(length), "{end}");
         assert_eq!(number(&end["sum_received"]["bytes"]), u64::from(length), "{end}");
@@ -128,11 +126,11 @@ fn a_file_is_whole_at_the_original_server() {
 }
 
 #[test]
-fn the_stream_of_documents_is_in_order() {
-    let name = "the_stream_of_documents_is_in_order";
+fn printed_reports_streams_of_documents_and_exit_codes() {
+    let name = "printed_reports_streams_of_documents_and_exit_codes";
     let Some(server) = real_server(name, "") else { return };
-    let done = ours(server.ready(), "-t 1 -i 0.5 -b 5M -l 8K --json-stream");
-    assert_eq!(done.code, Some(0), "{}", done.tell());
+    // Documents are in order.
+    let done = ours(server.ready(), "-t 1 -i 0.5 -b 5M -l 8K --json-stream").exits(0);
     let names: Vec<String> = done
         .out
         .lines()
@@ -140,15 +138,7 @@ fn the_stream_of_documents_is_in_order() {
         .collect();
     assert_eq!((names.first().unwrap().as_str(), names.last().unwrap().as_str()), ("start", "end"));
     assert!(names[1..names.len() - 1].iter().all(|name| name == "interval") && names.len() > 2, "{names:?}");
-}
-
-#[test]
-fn the_printed_report_and_the_exit_codes() {
-    let name = "the_printed_report_and_the_exit_codes";
-    let Some(server) = real_server(name, "") else { return };
-    let done = ours(server.ready(), "-t 1 -b 5M -P 2 -V");
-    assert_eq!(done.code, Some(0), "{}", done.tell());
-    for line in [
+    ours(server.ready(), "-t 1 -b 5M -P 2 -V").exits(0).prints(&[
         "iperf 3.21 (netcaliper ",
         "\nLinux ",
         "\nControl connection MSS ",
@@ -161,9 +151,7 @@ fn the_printed_report_and_the_exit_codes() {
         "[SUM]",
         "receiver",
         "iperf Done.",
-    ] {
-        assert!(done.out.contains(line), "{line}: {}", done.tell());
-    }
+    ]);
     // Without -b, a test seldom ends where a block does: its last interval has retransmissions and window all the same.
     let done = ours(server.ready(), "-t 1 --fq-rate 100M");
     let line =
@@ -175,11 +163,19 @@ fn the_printed_report_and_the_exit_codes() {
         "{}",
         done.tell()
     );
+    // A client that is interrupted says so and exits as 3.21 does.
+    let client = ours_at_work(server.ready(), "");
+    client.signal("INT");
+    let done = client.wait().exits(0).complains(&["iperf3: interrupt - the client has terminated"]);
+    assert!(done.out.contains("receiver") && !done.out.contains("iperf Done"), "{}", done.tell());
+    let client = ours_at_work(server.ready(), "--json-stream-full-output");
+    client.signal("INT");
+    client.wait().exits(0).prints(&["interrupt - the client has terminated"]);
     drop(server);
-    assert_eq!(ours("1", "-t 1").code, Some(1));
-    assert_eq!(ours("1", "-t 1 -n 5").code, Some(1));
-    let done = ours("1", "-t 1 -J");
-    assert!(done.code == Some(1) && done.json()["error"].is_string(), "{}", done.tell());
+    ours("1", "-t 1").exits(1);
+    ours("1", "-t 1 -n 5").exits(1);
+    let done = ours("1", "-t 1 -J").exits(1);
+    assert!(done.json()["error"].is_string(), "{}", done.tell());
 }
 
 #[test]
@@ -189,9 +185,7 @@ fn the_native_report_about_an_iperf3_server() {
     let outcome = |verb: &str, words: &str| {
         let port = server.ready();
         let line = netcaliper(verb).arg("127.0.0.1").args(&format!("-p {port} --protocol iperf3 {words}"));
-        let outcome = line.outcome();
-        assert_eq!(outcome.done.code, Some(0), "{verb} {words}: {}", outcome.done.tell());
-        outcome
+        line.outcome().exits(0)
     };
     for words in ["-t 1s -P 2 -b 4M", "-t 1s -P 2 -b 4M -R", "-t 1s -P 1 -b 4M --bidir"] {
         let outcome = outcome("tcp", words);
@@ -214,29 +208,9 @@ fn the_native_report_about_an_iperf3_server() {
 
 /// Our client in a long test, that has told of an interval.
 fn ours_at_work(port: &str, words: &str) -> Proc {
-    let mut command = Command::new(BIN);
-    let own = ["iperf3", "-c", "127.0.0.1", "-p", port, "-t", "60", "-i", "0.2", "-b", "5M"];
-    command.args(own).args(words.split_whitespace());
-    let client = Proc::spawn(command);
+    let client = our_client(port, &format!("-t 60 -i 0.2 -b 5M {words}"));
     client.hears(if words.is_empty() { "bits/sec" } else { "\"interval\"" });
     client
-}
-
-#[test]
-fn a_client_that_is_interrupted_says_so_and_exits_as_3_21_does() {
-    let name = "a_client_that_is_interrupted_says_so_and_exits_as_3_21_does";
-    let Some(server) = real_server(name, "") else { return };
-    let client = ours_at_work(server.ready(), "");
-    client.signal("INT");
-    let done = client.wait();
-    assert_eq!(done.code, Some(0), "{}", done.tell());
-    assert!(done.err.contains("iperf3: interrupt - the client has terminated"), "{}", done.tell());
-    assert!(done.out.contains("receiver") && !done.out.contains("iperf Done"), "{}", done.tell());
-    let client = ours_at_work(server.ready(), "--json-stream-full-output");
-    client.signal("INT");
-    let done = client.wait();
-    assert_eq!(done.code, Some(0), "{}", done.tell());
-    assert!(done.out.contains("interrupt - the client has terminated"), "{}", done.tell());
 }
 
 #[test]
@@ -246,8 +220,7 @@ fn a_server_that_is_killed_is_told_without_numbers() {
         let Some(server) = real_server(name, "") else { return };
         let client = ours_at_work(server.ready(), words);
         server.proc.signal("KILL");
-        let done = client.wait();
-        assert_eq!(done.code, Some(1), "{}", done.tell());
+        let done = client.wait().exits(1);
         let told = format!("{}{}", done.out, done.err);
         let about = ["closed a stream before the end", "closed unexpectedly", "connection broke", "reset"];
         assert!(about.iter().any(|what| told.contains(what)) && !told.contains("too few"), "{}", done.tell());
@@ -280,7 +253,7 @@ fn our_client_and_a_server_that_is_not_the_original() {
             "-k 300 -l 10000",
         ] {
             let done = ours(&port, &format!("{words} -J"));
-            assert_eq!(done.code, Some(0), "{how} {words}: {}", done.tell());
+            assert_eq!(done.code, Some(0), "{how}: {}", done.tell());
             assert!(number(&done.json()["end"]["sum_received"]["bytes"]) > 0, "{how} {words}");
         }
         server.hears_often("\"asked\"", 7);
