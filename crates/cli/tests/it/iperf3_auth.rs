@@ -30,24 +30,19 @@ impl Keys {
         line.arg("--authorized-users-path").arg(self.0.file("users.csv")).args(words)
     }
 
-    fn client(&self, program: &str, port: &str, password: Option<&str>, words: &str) -> Done {
-        let mut command = command(program);
-        command.args(["-c", "127.0.0.1", "-p", port, "-n", "64K", "-l", "8K"]);
-        if let Some(password) = password {
-            command.args(["--username", "mario"]).env("IPERF3_PASSWORD", password);
-            command.arg("--rsa-public-key-path").arg(self.0.file("public.pem"));
-        }
-        command.args(words.split_whitespace());
-        Proc::spawn(command).wait()
+    /// A client of ours.
+    fn client(&self, port: &str, password: Option<&str>, words: &str) -> Done {
+        self.run(netcaliper("iperf3"), port, password, words)
     }
-}
 
-fn command(program: &str) -> Command {
-    let mut command = Command::new(program);
-    if program == BIN {
-        command.arg("iperf3");
+    fn run(&self, program: Line, port: &str, password: Option<&str>, words: &str) -> Done {
+        let mut line = program.args(&format!("-c 127.0.0.1 -p {port} -n 64K -l 8K {words}"));
+        if let Some(password) = password {
+            line = line.args("--username mario --rsa-public-key-path").arg(self.0.file("public.pem"));
+            line = line.env("IPERF3_PASSWORD", password);
+        }
+        line.run()
     }
-    command
 }
 
 fn ours(keys: &Keys, words: &str) -> (Proc, String) {
@@ -60,25 +55,28 @@ fn only_who_is_known_gets_a_test() {
     let (server, port) = ours(&keys, "");
     for (password, code, words) in [(Some("luigi"), 0, "iperf Done"), (Some("bowser"), 1, ""), (None, 1, "")]
     {
-        let done = keys.client(BIN, &port, password, "");
+        let done = keys.client(&port, password, "");
         assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
         assert!(done.out.contains(words), "{}", done.tell());
         assert_eq!(done.err.contains("authorization failed (142)"), code == 1, "{}", done.tell());
     }
     // The older padding is not taken unless it is allowed.
-    let done = keys.client(BIN, &port, Some("luigi"), "--use-pkcs1-padding");
-    assert!(done.code == Some(1) && done.err.contains("(142)"), "{}", done.tell());
+    keys.client(&port, Some("luigi"), "--use-pkcs1-padding").exits(1).complains(&["(142)"]);
     let (older, its_port) = ours(&keys, "--use-pkcs1-padding");
     for words in ["", "--use-pkcs1-padding"] {
-        let done = keys.client(BIN, &its_port, Some("luigi"), words);
-        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
+        keys.client(&its_port, Some("luigi"), words).exits(0);
     }
     // A user added while the server runs is accepted.
     keys.0.with("users.csv", "");
-    assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(1));
+    keys.client(&port, Some("luigi"), "").exits(1);
     keys.0.with("users.csv", USERS);
-    assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(0));
+    keys.client(&port, Some("luigi"), "").exits(0);
     drop((server, older));
+    // A failed authentication is no test.
+    let (server, port) = ours(&keys, "-1");
+    keys.client(&port, Some("bowser"), "").exits(1);
+    keys.client(&port, Some("luigi"), "").exits(0);
+    server.wait().exits(0);
 }
 
 /// A typed password is not shown, even when typed at once.
@@ -100,35 +98,26 @@ fn a_password_is_asked_for() {
 }
 
 #[test]
-fn a_failed_authentication_is_no_test() {
-    let keys = Keys::new();
-    let (server, port) = ours(&keys, "-1");
-    assert_eq!(keys.client(BIN, &port, Some("bowser"), "").code, Some(1));
-    assert_eq!(keys.client(BIN, &port, Some("luigi"), "").code, Some(0));
-    assert_eq!(server.wait().code, Some(0));
-}
-
-#[test]
 fn files_that_are_no_keys_are_told_at_once() {
     let keys = Keys::new();
     let server = |words: &str| keys.server(netcaliper("iperf3").args("-s -p 0 --forceflush"), words).run();
-    let told = server("--rsa-private-key-path /nowhere/key");
-    assert!(told.code == Some(1) && told.err.contains("/nowhere/key"), "{}", told.tell());
+    server("--rsa-private-key-path /nowhere/key").exits(1).complains(&["/nowhere/key"]);
     keys.0.with("private.pem", PUBLIC);
-    let told = server("");
-    assert!(told.code == Some(1) && told.err.contains("no RSA private key"), "{}", told.tell());
+    server("").exits(1).complains(&["no RSA private key"]);
     keys.0.with("public.pem", "nothing");
-    let client = keys.client(BIN, "1", Some("luigi"), "");
-    assert!(client.code == Some(1) && client.err.contains("no RSA public key"), "{}", client.tell());
+    keys.client("1", Some("luigi"), "").exits(1).complains(&["no RSA public key"]);
     keys.0.with("public.pem", PUBLIC);
-    let client = keys.client(BIN, "1", Some("two words"), "");
-    assert!(client.code == Some(1) && client.err.contains("white space"), "{}", client.tell());
+    keys.client("1", Some("two words"), "").exits(1).complains(&["white space"]);
+}
+
+/// What the installed program says of itself.
+fn version() -> String {
+    Line(Command::new("iperf3")).arg("-v").run().out
 }
 
 /// The padding that the installed program knows: the newer one since 3.17.
 fn padding() -> &'static str {
-    let version = Command::new("iperf3").arg("-v").output().unwrap().stdout;
-    let version = String::from_utf8_lossy(&version).into_owned();
+    let version = version();
     let minor = version.split_whitespace().nth(1).and_then(|v| v.split('.').nth(1)?.parse::<u32>().ok());
     if minor.unwrap_or(0) >= 17 { "" } else { "--use-pkcs1-padding" }
 }
@@ -138,8 +127,7 @@ fn there(test: &str) -> bool {
     if iperf3::missing(test) {
         return false;
     }
-    let version = Command::new("iperf3").arg("-v").output().unwrap().stdout;
-    let knows = String::from_utf8_lossy(&version).contains("authentication");
+    let knows = version().contains("authentication");
     if !knows {
         skip(test, "this iperf3 was built without authentication");
     }
@@ -154,7 +142,7 @@ fn the_real_client_at_our_server() {
     let keys = Keys::new();
     let (server, port) = ours(&keys, padding());
     for (password, code) in [(Some("luigi"), 0), (Some("bowser"), 1), (None, 1), (Some("luigi"), 0)] {
-        let done = keys.client("iperf3", &port, password, "");
+        let done = keys.run(Line(Command::new("iperf3")), &port, password, "");
         assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
     }
     drop(server);
@@ -169,7 +157,7 @@ fn our_client_at_the_real_server() {
     let keys = Keys::new();
     let Some((_server, port)) = iperf3::real(name, |line| keys.server(line, "")) else { return };
     for (password, code) in [(Some("luigi"), 0), (Some("bowser"), 1), (None, 1)] {
-        let done = keys.client(BIN, &port, password, padding());
+        let done = keys.client(&port, password, padding());
         assert_eq!(done.code, Some(code), "{password:?}: {}", done.tell());
     }
 }
