@@ -58,11 +58,16 @@ fn a_lost_control_connection_leaves_a_partial_result() {
 }
 
 #[test]
-fn a_conversation_that_breaks_before_the_run_fails() {
+fn a_conversation_that_breaks_before_the_run_fails_and_a_slow_one_is_only_slow() {
     let server = serve("");
     // A full server resets connections without a hello, so the client retries such a reset once.
     let done = harmed(&server, Way::Up, Harm::Reset { offset: 30 }, SMALL);
     Outcome::of(done).moved(2, 200_002, 0);
+    // A slow conversation is only slow.
+    let done = harmed(&server, Way::Up, Harm::Delay { ms: 30 }, SMALL);
+    let outcome = Outcome::of(done).moved(2, 200_002, 0);
+    let rtt = number(&outcome.point()["sessions"][0]["base_rtt_ns"]);
+    assert!(rtt >= 60_000_000, "both ways are delayed by 30 ms: {rtt}");
     for way in [Way::Up, Way::Down] {
         at_once(&[Harm::Close { offset: 30 }, Harm::Stall { offset: 30 }], |harm| {
             let outcome = Outcome::of(harmed(&server, way, harm, SMALL)).exits(1).status("failed");
@@ -70,15 +75,6 @@ fn a_conversation_that_breaks_before_the_run_fails() {
         });
     }
     server.still_serves();
-}
-
-#[test]
-fn a_slow_conversation_is_only_slow() {
-    let server = serve("");
-    let done = harmed(&server, Way::Up, Harm::Delay { ms: 30 }, SMALL);
-    let outcome = Outcome::of(done).moved(2, 200_002, 0);
-    let rtt = number(&outcome.point()["sessions"][0]["base_rtt_ns"]);
-    assert!(rtt >= 60_000_000, "both ways are delayed by 30 ms: {rtt}");
 }
 
 #[test]
