@@ -356,20 +356,8 @@ fn every_way_to_name_a_dependency_is_seen() {
         workspace = true
     "#;
     let got: Vec<String> = dependencies(manifest).into_iter().collect();
-    let want = [
-        "compat",
-        "echo",
-        "engine",
-        "io",
-        "metrics",
-        "model",
-        "other",
-        "remote",
-        "renamed",
-        "report",
-        "transport",
-    ];
-    assert_eq!(got, want);
+    let want = "compat echo engine io metrics model other remote renamed report transport";
+    assert_eq!(got.join(" "), want);
 }
 
 #[test]
