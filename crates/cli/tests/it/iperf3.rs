@@ -41,8 +41,7 @@ fn bytes(value: &Value) -> u64 {
 
 #[test]
 fn the_real_client_in_every_mode() {
-    let name = "the_real_client_in_every_mode";
-    if missing(name) {
+    if missing("the_real_client_in_every_mode") {
         return;
     }
     let server = ours("");
@@ -87,8 +86,7 @@ fn the_real_client_in_every_mode() {
 
 #[test]
 fn the_real_client_with_datagrams() {
-    let name = "the_real_client_with_datagrams";
-    if missing(name) {
+    if missing("the_real_client_with_datagrams") {
         return;
     }
     let server = ours("");
@@ -115,8 +113,7 @@ fn the_real_client_with_datagrams() {
 
 #[test]
 fn many_real_clients_at_once() {
-    let name = "many_real_clients_at_once";
-    if missing(name) {
+    if missing("many_real_clients_at_once") {
         return;
     }
     let server = ours("");
@@ -140,8 +137,7 @@ fn many_real_clients_at_once() {
 
 #[test]
 fn clients_that_are_killed_disturb_nobody() {
-    let name = "clients_that_are_killed_disturb_nobody";
-    if missing(name) {
+    if missing("clients_that_are_killed_disturb_nobody") {
         return;
     }
     let server = ours("");
@@ -163,8 +159,7 @@ fn clients_that_are_killed_disturb_nobody() {
 
 #[test]
 fn limits_and_the_end_of_a_server() {
-    let name = "limits_and_the_end_of_a_server";
-    if missing(name) {
+    if missing("limits_and_the_end_of_a_server") {
         return;
     }
     let server = ours("--server-bitrate-limit 1M/1 --server-max-duration 20");
@@ -324,8 +319,7 @@ fn clients_that_are_none_disturb_nobody() {
 
 #[test]
 fn a_server_beside_the_native_one() {
-    let name = "a_server_beside_the_native_one";
-    if missing(name) {
+    if missing("a_server_beside_the_native_one") {
         return;
     }
     let server = crate::support::serve("--legacy iperf3:0");
