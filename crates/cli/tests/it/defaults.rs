@@ -1,5 +1,6 @@
 //! Runs as they are without options: no caveat is about what the program chose itself.
 
+use crate::support::files::Scratch;
 use crate::support::{Line, Outcome, Proc, Server, as_it_is, netcaliper, number, serve, text};
 use std::time::Duration;
 
@@ -116,14 +117,17 @@ fn a_ping_is_ten_messages_and_a_delay_goes_both_ways() {
         let outcome = Outcome::of(line.arg("--json").run());
         outcome.point()["phase"].clone()
     };
-    let ping = phase(as_it_is("ping").arg(server.at()).arg("--no-baseline"));
+    let scratch = Scratch::new();
+    let file = scratch.file("ping.jsonl");
+    let line = as_it_is("ping").arg(server.at()).args("--no-empty-path --save").arg(&file);
+    let done = line.run().exits(0);
+    let ping = phase(netcaliper("report").arg(&file));
     assert_eq!(
         (&ping["ping"]["messages"], &ping["ping"]["schedule"]["gap_ns"]),
         (&10.into(), &100_000_000.into()),
         "{ping:#}"
     );
     assert_eq!(ping["interval_ns"], 100_000_000, "{ping:#}");
-    let done = as_it_is("ping").arg(server.at()).arg("--no-empty-path").run().exits(0);
     // A line a message, but where a busy host joins intervals; each tells the last round trip and all so far.
     let line =
         |line: &&str| line.trim_start().split_once(" s ").is_some_and(|(at, _)| at.parse::<f64>().is_ok());
