@@ -29,7 +29,7 @@ fn judged(end: &Value, frames: u64, datagrams: u64) {
 }
 
 #[test]
-fn every_frame_is_judged_in_every_direction() {
+fn every_frame_is_judged_in_every_direction_and_has_a_row() {
     let server = serve("");
     // 50 frames of 2500 bytes, in two datagrams each.
     for (way, down, up) in [("", true, false), ("--up", false, true), ("--bidir --spread", true, true)] {
@@ -44,12 +44,7 @@ fn every_frame_is_judged_in_every_direction() {
             }
         }
     }
-    server.still_serves();
-}
-
-#[test]
-fn a_row_for_each_frame() {
-    let server = serve("");
+    // There is a row for each frame.
     let scratch = Scratch::new();
     let file = scratch.file("frames.csv");
     let line = stream(server.at()).args("--rate 8M --fps 20 --length 1s --depth 100ms --samples").arg(&file);
@@ -63,6 +58,7 @@ fn a_row_for_each_frame() {
         assert_eq!((cells[3], cells[4]), (&*(n + 1).to_string(), &*(n * 50_000_000).to_string()), "{row}");
     }
     assert_eq!(rows.next(), None);
+    server.still_serves();
 }
 
 #[test]
