@@ -15,6 +15,12 @@ fn small(server: &Server) -> Line {
     tcp(server.at()).args(SMALL)
 }
 
+/// Waits until a session is taken in again.
+#[track_caller]
+fn takes_in_again(server: &Server) {
+    crate::support::eventually("the place is free again", || small(server).run().code == Some(0));
+}
+
 /// Both ends, which take the same options about keys.
 fn both_ends() -> [Line; 2] {
     [netcaliper("tcp").arg("127.0.0.1"), netcaliper("serve").arg("--port=0")]
@@ -141,7 +147,7 @@ fn allow_and_deny_decide_by_the_clients_address() {
         assert!(all.contains("may not serve this address"), "{}", done.tell());
     };
     let served = |server: &Server, args: &str| {
-        tcp(server.at()).args(SMALL).args(args).outcome().moved(2, 200_002, 0);
+        small(server).args(args).outcome().moved(2, 200_002, 0);
     };
     let denied = serve("--deny 127.0.0.0/8");
     refused(&denied, "");
@@ -229,9 +235,7 @@ fn too_many_sessions_are_refused_with_the_reason() {
         }
         running.signal("INT");
         running.wait().exits(130);
-        crate::support::eventually("the place is free again", || {
-            tcp(server.at()).args(SMALL).run().code == Some(0)
-        });
+        takes_in_again(&server);
     }
 }
 
@@ -244,9 +248,7 @@ fn sessions_that_ended_badly_leave_their_place() {
         client.signal("KILL");
         client.wait();
     }
-    crate::support::eventually("the places are free again", || {
-        tcp(server.at()).args(SMALL).run().code == Some(0)
-    });
+    takes_in_again(&server);
 }
 
 // ---- queues ---------------------------------------------------------------------------------------------------------
