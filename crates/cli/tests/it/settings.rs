@@ -154,7 +154,7 @@ fn a_rate_is_kept_in_both_directions() {
 #[test]
 fn a_rate_holds_over_many_small_writes_and_over_few_large_ones() {
     let server = serve("");
-    let usual = [("200", 1e6, 1), ("[64,4096]", 2e6, 1), ("1Mi", 2e6, 2)];
+    let usual = [("200", 1e6, 1), ("[64,4096]", 2e6, 1), ("1Mi", 10e6, 3)];
     for (buffer, rate, time) in sized(usual, ["200", "[64,4096]", "1Mi"].map(|buffer| (buffer, 10e6, 3))) {
         let words = format!("-P 1 -t {time}s -b {rate} -l {buffer}");
         let outcome = tcp(server.at()).args(&words).outcome().good();
