@@ -322,7 +322,7 @@ fn connections_are_throttled_and_counted() {
 
 #[test]
 fn many_connections_at_once() {
-    let connections: u64 = sized(300, 3000);
+    let connections: u64 = sized(200, 3000);
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let hard = limits
         .lines()
