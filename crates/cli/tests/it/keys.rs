@@ -289,25 +289,17 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
 fn forms(secret: &[u8; 32]) -> Vec<Vec<u8>> {
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let base64 = |skip: usize| -> Vec<u8> {
+    let base64 = |skip: usize| -> String {
         let whole = |three: &[u8]| {
             let bits = three.iter().fold(0usize, |bits, &byte| bits << 8 | usize::from(byte));
             [18, 12, 6, 0].map(|shift| DIGITS[bits >> shift & 63])
         };
-        secret[skip..].chunks_exact(3).flat_map(whole).collect()
-    };
-    let url = |text: Vec<u8>| -> Vec<u8> {
-        text.iter()
-            .map(|&c| match c {
-                b'+' => b'-',
-                b'/' => b'_',
-                c => c,
-            })
-            .collect()
+        secret[skip..].chunks_exact(3).flat_map(whole).map(char::from).collect()
     };
     let mut all = vec![secret.to_vec(), hex.to_uppercase().into_bytes(), hex.into_bytes()];
     for skip in 0..3 {
-        all.extend([base64(skip), url(base64(skip))]);
+        let text = base64(skip);
+        all.extend([text.replace('+', "-").replace('/', "_").into_bytes(), text.into_bytes()]);
     }
     all
 }
