@@ -8,10 +8,6 @@ use crate::support::{Outcome, Server, number, serve, tcp, text};
 const TRANSFER: u64 = 3_000_017;
 const BLOCK: u64 = 64 * 1024;
 
-fn flag(way: Way) -> &'static str {
-    if way == Way::Up { "" } else { "-R" }
-}
-
 /// One connection of [`TRANSFER`] bytes through a relay that does `harm` to it.
 #[track_caller]
 fn harmed(server: &Server, way: Way, harm: Harm, args: &str) -> Outcome {
@@ -22,8 +18,8 @@ fn harmed(server: &Server, way: Way, harm: Harm, args: &str) -> Outcome {
 #[track_caller]
 fn harmed_by(server: &Server, way: Way, harm: Harm, args: &str) -> (Outcome, Relay) {
     let relay = Relay::new(server.port, 0, way, harm);
-    let line =
-        tcp(relay.at()).args(&format!("-P 1 --iterations 1 --transfer {TRANSFER} {} {args}", flag(way)));
+    let flag = if way == Way::Up { "" } else { "-R" };
+    let line = tcp(relay.at()).args(&format!("-P 1 --iterations 1 --transfer {TRANSFER} {flag} {args}"));
     let outcome = line.outcome();
     relay.did(1);
     (outcome, relay)
