@@ -123,7 +123,7 @@ fn one_bad_connection_of_many_is_the_only_one() {
 }
 
 #[test]
-fn what_is_not_asked_for_and_delays_are_no_errors() {
+fn damage_that_is_not_looked_for_and_delays_are_no_errors() {
     let server = serve("");
     for verify in ["connection", "none"] {
         let outcome =

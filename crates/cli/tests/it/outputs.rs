@@ -159,7 +159,7 @@ fn documented(paragraph: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_report_prints_the_live_run_again() {
+fn a_report_prints_the_live_run_again_and_that_of_a_journal_cut_anywhere() {
     let server = serve("");
     let line = |at: String| {
         connect(at).args("-t 500ms -i 200ms --rate 50 -P 2").env("NO_COLOR", "1").arg("--verbose")
@@ -191,10 +191,10 @@ fn a_report_prints_the_live_run_again() {
     let file = transfers.scratch.file("run.jsonl");
     let done = netcaliper("report").arg(&file).arg(&file).arg("--quiet").run().exits(0);
     assert_eq!(done.out.matches("Run complete").count(), 2, "{}", done.tell());
-    a_journal_that_was_cut_anywhere_can_be_read(&transfers);
+    a_journal_cut_anywhere_can_be_read(&transfers);
 }
 
-fn a_journal_that_was_cut_anywhere_can_be_read(run: &Recorded) {
+fn a_journal_cut_anywhere_can_be_read(run: &Recorded) {
     let whole = std::fs::read_to_string(run.scratch.file("run.jsonl")).unwrap();
     let last = whole.trim_end().rfind('\n').unwrap();
     let starts: Vec<usize> = whole.match_indices('\n').map(|(at, _)| at + 1).collect();
