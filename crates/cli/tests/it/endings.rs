@@ -421,25 +421,6 @@ const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
     ("bwdelaytester -s --port FIRST", "bwdelaytester -c 127.0.0.1 -p 160 -b 1 --port FIRST", 1, Some(1)),
 ];
 
-/// Waits until `program` listens at this port, over TCP or UDP.
-#[track_caller]
-fn eventually_listens(program: &Proc, port: u16) {
-    // A look at the kernel's tables takes 10 ms of CPU time: not before there is a socket.
-    crate::support::eventually("a program has a socket", || {
-        let open = std::fs::read_dir(format!("/proc/{}/fd", program.id()));
-        open.into_iter().flatten().flatten().any(|file| {
-            std::fs::read_link(file.path()).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"))
-        })
-    });
-    let end = format!(":{port:04X}");
-    crate::support::eventually("a program listens", || {
-        ["tcp", "tcp6", "udp", "udp6"].iter().any(|table| {
-            let text = std::fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
-            text.lines().any(|line| line.split_whitespace().nth(1).is_some_and(|at| at.ends_with(&end)))
-        })
-    });
-}
-
 fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
     let port = net::free_row(17, 17);
     let line = |words: &str| {
@@ -447,8 +428,14 @@ fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
         let (verb, rest) = words.split_once(' ').unwrap();
         netcaliper(verb).args(rest)
     };
+    // What it says once it listens: a look at the kernel's tables of sockets takes 30 ms of CPU time.
+    let word = match server.split(' ').next() {
+        Some("iperf3") => "Server listening on ",
+        Some("ntttcp") => " threads created",
+        _ => "",
+    };
     let server = line(server).spawn();
-    eventually_listens(&server, port);
+    server.hears(word);
     [server, line(client).spawn()]
 }
 
