@@ -69,8 +69,10 @@ fn a_hung_server_is_noticed_and_recovers() {
 fn a_run_goes_on_with_the_servers_that_are_left() {
     let (one, other) = (serve(""), serve(""));
     let scratch = Scratch::new();
-    let line =
-        tcp(one.at()).arg(other.at()).args("-P 4 -t 6s -i 200ms -b 1M --save").arg(scratch.file("run.jsonl"));
+    let line = tcp(one.at())
+        .arg(other.at())
+        .args("-P 4 -t 6s -i 200ms -b 200k --save")
+        .arg(scratch.file("run.jsonl"));
     let client = line.arg("--json").spawn();
     scratch.hears_intervals("run.jsonl", 3);
     one.proc.signal("KILL");
@@ -539,7 +541,7 @@ fn a_client_with_nothing_under_way_ends_at_once() {
 fn stop_drains_the_server() {
     let server = serve("");
     // Long enough for two more programs to start meanwhile.
-    let client = tcp(server.at()).args("-t 8s -P 2 -b 1M --json").spawn();
+    let client = tcp(server.at()).args("-t 8s -P 2 -b 100k --json").spawn();
     server.proc.hears("session 1 with");
     let mut stop = netcaliper("stop").arg(server.at()).spawn();
     server.proc.hears("asks to stop; 1 session(s) still running");

@@ -242,7 +242,7 @@ fn too_many_sessions_are_refused_with_the_reason() {
 #[test]
 fn sessions_that_ended_badly_leave_their_place() {
     let server = serve("--max-sessions 2");
-    for _ in 0..5 {
+    for _ in 0..3 {
         let client = tcp(server.at()).args("-t 60s -P 2 -b 1M").spawn();
         client.hears("idle round trip");
         client.signal("KILL");
