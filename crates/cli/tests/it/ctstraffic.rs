@@ -2,29 +2,36 @@
 //! Python's standard library. Clients are the real binary; the server is the engine's, as the binary runs it.
 
 use crate::support::files::Scratch;
-use crate::support::ours::server_of_ours;
-use crate::support::{Outcome, Proc, number, tcp, text};
+use crate::support::ours::{Ours, server_of_ours};
+use crate::support::{Proc, number, tcp, text};
 use model::{Burst, Failure, Pattern, Phase, Range, Status};
 use serde_json::Value;
 
 const MS: u64 = 1_000_000;
 
-/// The peer in a role, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, role: &str, address: &str, port: u16, settings: &str) -> Option<Proc> {
-    crate::support::peer::peer("ctstraffic.py", test, &format!("{role} {address} {port} {settings}"))
+/// The peer in a role, with the port and the settings of each case, or `None` (and a skip on record) where there is no Python.
+fn peer(test: &str, role: &str, cases: &[String]) -> Option<Proc> {
+    crate::support::peer::peer("ctstraffic.py", test, &format!("{role} 127.0.0.1 {}", cases.join(" / ")))
 }
 
-/// A Python server and its port.
-fn peer_server(test: &str, settings: &str) -> Option<(Proc, u16)> {
-    let server = peer(test, "server", "127.0.0.1", 0, settings)?;
-    let port = server.port().parse().unwrap();
-    Some((server, port))
+/// A Python server, and its port for each of these settings.
+fn peer_server<'a>(test: &str, settings: impl Iterator<Item = &'a String>) -> Option<(Proc, Vec<String>)> {
+    let cases: Vec<String> = settings.map(|set| format!("0 {set}")).collect();
+    let server = peer(test, "server", &cases)?;
+    let ports: Vec<String> = server.port().split(' ').map(str::to_owned).collect();
+    assert_eq!(ports.len(), cases.len(), "{ports:?}");
+    Some((server, ports))
 }
 
-/// What a peer said of its connections.
-fn lines(peer: Proc) -> Vec<Value> {
+/// What a peer said of the connections of each case.
+fn lines(peer: Proc, cases: usize) -> Vec<Vec<Value>> {
     let done = peer.wait().exits(0);
-    done.out.lines().filter(|l| l.starts_with('{')).map(|l| serde_json::from_str(l).unwrap()).collect()
+    let mut all = vec![vec![]; cases];
+    for line in done.out.lines().filter(|l| l.starts_with('{')) {
+        let said: Value = serde_json::from_str(line).unwrap();
+        all[number(&said["case"]) as usize].push(said);
+    }
+    all
 }
 
 fn phase(pattern: Pattern, transfer: u64) -> Phase {
@@ -50,118 +57,123 @@ const PATTERNS: [(&str, Pattern, u64, u64); 4] = [
 
 #[test]
 fn our_client_against_a_foreign_server() {
+    let test = "our_client_against_a_foreign_server";
+    let mut cases = Vec::new();
     for (name, _, up, down) in PATTERNS {
-        for (shutdown, settings) in [("graceful", ""), ("rude", "buffer=1001"), ("graceful", "fault=pieces")]
-        {
-            let common =
-                format!("pattern={name} transfer=300001 push=50000 pull=30000 connections=6 {settings}");
-            let Some((server, port)) = peer_server("our_client_against_a_foreign_server", &common) else {
-                return;
-            };
-            let line = format!(
-                "--protocol ctstraffic -p {port} --pattern {name} --push-bytes 50000 --pull-bytes 30000 \
-                 --transfer 300001 -P 3 --iterations 2 -l 65536 --shutdown {shutdown}"
-            );
-            let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
-            let theirs = lines(server);
-            assert_eq!(theirs.len(), 6);
-            for connection in outcome.connections() {
-                assert_eq!(connection["result"], "completed");
-                assert_eq!((number(&connection["tx_bytes"]), number(&connection["rx_bytes"])), (up, down));
-                let same =
-                    theirs.iter().find(|t| t["id"] == connection["id"]).expect("both know the identifier");
-                assert_eq!((number(&same["sent"]), number(&same["received"])), (down, up), "{name}");
-                assert_eq!(same["result"], "ok", "{name} {shutdown} {settings}: {same}");
-            }
-            let local = outcome.local();
-            assert_eq!(number(&local["traffic"]["tx_bytes"]), 6 * up);
-            assert_eq!(number(&local["traffic"]["rx_bytes"]), 6 * down);
-            assert_eq!(number(&local["framing"]["rx_bytes"]), 6 * 41, "identifier and completion");
-            if up > 0 {
-                assert!(
-                    outcome.caveats("unconfirmed").contains("ctstraffic"),
-                    "{}",
-                    outcome.caveats("unconfirmed")
-                );
-            }
+        for (shutdown, more) in [("graceful", ""), ("rude", "buffer=1001"), ("graceful", "fault=pieces")] {
+            let set = format!("pattern={name} transfer=300001 push=50000 pull=30000 connections=6 {more}");
+            cases.push((name, up, down, shutdown, set));
+        }
+    }
+    let Some((server, ports)) = peer_server(test, cases.iter().map(|(.., set)| set)) else { return };
+    let mut outcomes = Vec::new();
+    for ((name, _, _, shutdown, _), port) in cases.iter().zip(ports) {
+        let line = format!(
+            "--protocol ctstraffic -p {port} --pattern {name} --push-bytes 50000 --pull-bytes 30000 \
+             --transfer 300001 -P 3 --iterations 2 -l 65536 --shutdown {shutdown}"
+        );
+        outcomes.push(tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete"));
+    }
+    let said = lines(server, cases.len());
+    for (((_, up, down, shutdown, set), outcome), theirs) in cases.into_iter().zip(outcomes).zip(said) {
+        let case = format!("{set} {shutdown}");
+        assert_eq!(theirs.len(), 6, "{case}");
+        for connection in outcome.connections() {
+            assert_eq!(connection["result"], "completed", "{case}");
+            let moved = [&connection["tx_bytes"], &connection["rx_bytes"]].map(number);
+            assert_eq!(moved, [up, down], "{case}");
+            let same = theirs.iter().find(|t| t["id"] == connection["id"]).expect("both know the identifier");
+            assert_eq!([&same["sent"], &same["received"]].map(number), [down, up], "{case}");
+            assert_eq!(same["result"], "ok", "{case}: {same}");
+        }
+        let local = outcome.local();
+        let moved = [&local["traffic"]["tx_bytes"], &local["traffic"]["rx_bytes"]].map(number);
+        assert_eq!(moved, [6 * up, 6 * down], "{case}");
+        assert_eq!(number(&local["framing"]["rx_bytes"]), 6 * 41, "identifier and completion: {case}");
+        if up > 0 {
+            let caveat = outcome.caveats("unconfirmed");
+            assert!(caveat.contains("ctstraffic"), "{case}: {caveat}");
         }
     }
 }
 
 #[test]
 fn a_foreign_client_against_our_server() {
+    let test = "a_foreign_client_against_our_server";
+    let (mut cases, mut ours) = (Vec::new(), Vec::new());
     for (name, pattern, up, down) in PATTERNS {
-        for settings in ["", "rude=1", "fault=reset", "buffer=777"] {
-            let ours = server_of_ours(phase(pattern, 300_001), Some(3));
-            let set =
-                format!("pattern={name} transfer=300001 push=50000 pull=30000 connections=3 {settings}");
-            let Some(client) =
-                peer("a_foreign_client_against_our_server", "client", "127.0.0.1", ours.port, &set)
-            else {
-                ours.interrupt.ask();
-                return;
-            };
-            let theirs = lines(client);
-            let story = ours.story();
-            assert_eq!(story.status, Status::Complete, "it ends after three connections");
-            assert_eq!(story.records.len(), 3);
-            for record in &story.records {
-                assert_eq!(record.error, None, "{name} {settings}");
-                assert_eq!((record.tx_bytes, record.rx_bytes), (down, up));
-                let same =
-                    theirs.iter().find(|t| *text(&t["id"]) == record.id.to_string()).expect("the identifier");
-                assert_eq!((number(&same["sent"]), number(&same["received"])), (up, down));
-                assert_eq!(same["result"], "ok");
-            }
-            assert_eq!((story.local.completed, story.local.framing.tx_bytes), (3, 3 * 41));
+        for more in ["", "rude=1", "fault=reset", "buffer=777"] {
+            let set = format!("pattern={name} transfer=300001 push=50000 pull=30000 connections=3 {more}");
+            cases.push((up, down, set));
+            ours.push(server_of_ours(phase(pattern, 300_001), Some(3)));
         }
+    }
+    let Some(said) = clients(test, &ours, cases.iter().map(|(.., set)| set)) else { return };
+    for (((up, down, case), ours), theirs) in cases.into_iter().zip(ours).zip(said) {
+        let story = ours.story();
+        assert_eq!(story.status, Status::Complete, "it ends after three connections: {case}");
+        assert_eq!(story.records.len(), 3, "{case}");
+        for record in &story.records {
+            assert_eq!(record.error, None, "{case}");
+            assert_eq!((record.tx_bytes, record.rx_bytes), (down, up), "{case}");
+            let same =
+                theirs.iter().find(|t| *text(&t["id"]) == record.id.to_string()).expect("the identifier");
+            assert_eq!([&same["sent"], &same["received"]].map(number), [up, down], "{case}");
+            assert_eq!(same["result"], "ok", "{case}");
+        }
+        assert_eq!((story.local.completed, story.local.framing.tx_bytes), (3, 3 * 41), "{case}");
     }
 }
 
-/// The only connection of an outcome.
-fn only(outcome: &Outcome) -> (String, String) {
-    let [one] = outcome.connections() else { panic!("one connection was expected: {}", outcome.tell()) };
-    let why = one["failure"]["why"].as_str().unwrap_or("none").to_owned();
-    (why, one["error"].as_str().unwrap_or_default().to_owned())
+/// What a Python client said that went to each of these servers, one after another, with its settings.
+fn clients<'a>(
+    test: &str,
+    servers: &[Ours],
+    settings: impl Iterator<Item = &'a String>,
+) -> Option<Vec<Vec<Value>>> {
+    let cases: Vec<String> =
+        servers.iter().zip(settings).map(|(ours, set)| format!("{} {set}", ours.port)).collect();
+    let client = peer(test, "client", &cases);
+    if client.is_none() {
+        for ours in servers {
+            ours.interrupt.ask();
+        }
+    }
+    Some(lines(client?, cases.len()))
 }
 
 #[test]
 fn our_client_finds_what_a_server_does_wrong() {
+    let test = "our_client_finds_what_a_server_does_wrong";
     // Settings of the foreign server, arguments of ours, how it fails, in words, and whether the server must
     // notice: it takes a reset for an end once it has sent all.
-    for (theirs, args, why, words, noticed) in [
-        ("pattern=pull fault=flip:70000", "--pattern pull", "bad_data", "wrong data at offset 70000", false),
-        ("pattern=duplex fault=flip:9", "--pattern duplex", "bad_data", "wrong data at offset 9", false),
-        ("pattern=push fault=stray", "--pattern push", "too_many", "after its DONE", false),
-        ("pattern=push fault=reset", "--pattern push", "system", "reset", false),
-        ("pattern=pull transfer=150000", "--pattern pull", "too_few", "the server says DONE", false),
+    let cases = [
+        ("pull fault=flip:70000", "pull --transfer 100000", "bad_data", "wrong data at offset 70000", false),
+        ("duplex fault=flip:9", "duplex --transfer 100000", "bad_data", "wrong data at offset 9", false),
+        ("push fault=stray", "push --transfer 100000", "too_many", "after its DONE", false),
+        ("push fault=reset", "push --transfer 100000", "system", "reset", false),
+        ("pull transfer=150000", "pull --transfer 200000", "too_few", "the server says DONE", false),
         (
-            "pattern=pull transfer=50000",
-            "--pattern pull --verify connection",
+            "pull transfer=50000",
+            "pull --verify connection --transfer 100000",
             "stalled",
             "50004 of 100000",
             false,
         ),
-        ("pattern=push transfer=150000", "--pattern push", "stalled", "its transfer may be larger", true),
-        ("pattern=pull", "--pattern push --transfer 100", "too_few", "its pattern another", true),
-    ] {
-        let set = format!("transfer=100000 {theirs}");
-        let Some((server, port)) = peer_server("our_client_finds_what_a_server_does_wrong", &set) else {
-            return;
-        };
-        let transfer =
-            if theirs.contains("transfer=150000") && args.contains("pull") { 200_000 } else { 100_000 };
-        let args = if args.contains("--transfer") {
-            args.to_owned()
-        } else {
-            format!("{args} --transfer {transfer}")
-        };
-        let line = format!("--protocol ctstraffic -p {port} -P 1 --iterations 1 --stall-timeout 2s {args}");
-        let outcome = tcp("127.0.0.1").args(&line).outcome().exits(1);
-        let (how, error) = only(&outcome);
-        assert_eq!(how, why, "{theirs} {args}: {error}");
+        ("push transfer=150000", "push --transfer 100000", "stalled", "its transfer may be larger", true),
+        ("pull", "push --transfer 100", "too_few", "its pattern another", true),
+    ];
+    let settings = cases.map(|(theirs, ..)| format!("transfer=100000 pattern={theirs}"));
+    let Some((server, ports)) = peer_server(test, settings.iter()) else { return };
+    for ((theirs, args, why, words, _), port) in cases.into_iter().zip(ports) {
+        let line = format!("--protocol ctstraffic -p {port} -P 1 --iterations 1 --stall-timeout 2s");
+        let outcome = tcp("127.0.0.1").args(&line).args(&format!("--pattern {args}")).outcome().exits(1);
+        let [one] = outcome.connections() else { panic!("{theirs} {args}: {}", outcome.tell()) };
+        let error = one["error"].as_str().unwrap_or_default();
+        assert_eq!(one["failure"]["why"].as_str(), Some(why), "{theirs} {args}: {error}");
         assert!(error.contains(words), "{theirs} {args}: {error}");
-        let said = lines(server);
+    }
+    for ((theirs, args, .., noticed), said) in cases.into_iter().zip(lines(server, cases.len())) {
         let result = text(&said[0]["result"]);
         assert!(!noticed || result != "ok", "{theirs} {args}: the server says {result}");
     }
@@ -169,29 +181,24 @@ fn our_client_finds_what_a_server_does_wrong() {
 
 #[test]
 fn our_server_finds_what_a_client_does_wrong() {
-    for (pattern, transfer, theirs, why, words) in [
-        (
-            Pattern::Push,
-            100_000,
-            "pattern=push fault=flip:70000",
-            Failure::BadData,
-            "wrong data at offset 70000",
-        ),
-        (Pattern::Push, 100_000, "pattern=push fault=stray", Failure::TooMany, "too many bytes"),
-        (Pattern::Push, 60_000, "pattern=push", Failure::TooMany, "the client's transfer may be larger"),
-        (Pattern::Push, 160_000, "pattern=push", Failure::Stalled, "100000 of 160000 bytes have come"),
-        (Pattern::Push, 100_000, "pattern=pull", Failure::Stalled, "0 of 100000 bytes have come"),
-        (Pattern::Pull, 100, "pattern=push transfer=100", Failure::TooMany, "pattern another"),
-        (Pattern::Duplex, 255, "pattern=duplex transfer=255 fault=flip:127", Failure::BadData, "offset 127"),
-    ] {
-        let ours = server_of_ours(phase(pattern, transfer), Some(1));
-        let set = format!("transfer=100000 {theirs}");
-        let test = "our_server_finds_what_a_client_does_wrong";
-        let Some(client) = peer(test, "client", "127.0.0.1", ours.port, &set) else {
-            ours.interrupt.ask();
-            return;
-        };
-        let said = lines(client);
+    let test = "our_server_finds_what_a_client_does_wrong";
+    let (push, pull, duplex) = (Pattern::Push, Pattern::Pull, Pattern::Duplex);
+    let cases = [
+        (push, 100_000, "push fault=flip:70000", Failure::BadData, "wrong data at offset 70000"),
+        (push, 100_000, "push fault=stray", Failure::TooMany, "too many bytes"),
+        (push, 60_000, "push", Failure::TooMany, "the client's transfer may be larger"),
+        (push, 160_000, "push", Failure::Stalled, "100000 of 160000 bytes have come"),
+        (push, 100_000, "pull", Failure::Stalled, "0 of 100000 bytes have come"),
+        (pull, 100, "push transfer=100", Failure::TooMany, "pattern another"),
+        (duplex, 255, "duplex transfer=255 fault=flip:127", Failure::BadData, "offset 127"),
+    ];
+    let settings = cases.each_ref().map(|(_, _, theirs, ..)| format!("transfer=100000 pattern={theirs}"));
+    let ours = cases.each_ref().map(|(pattern, transfer, ..)| {
+        let phase = phase(*pattern, *transfer);
+        server_of_ours(phase, Some(1))
+    });
+    let Some(said) = clients(test, &ours, settings.iter()) else { return };
+    for (((_, _, theirs, why, words), ours), said) in cases.into_iter().zip(ours).zip(said) {
         assert_ne!(said[0]["result"], "ok", "{theirs}");
         let story = ours.story();
         let [record] = &story.records[..] else { panic!("{theirs}: {:?}", story.records) };
@@ -269,10 +276,7 @@ fn a_time_limit_and_an_interrupt_end_a_client_with_its_figures() {
     let scratch = Scratch::new();
     let line = line.replace("700ms", "60s");
     let client = tcp("127.0.0.1").args(&line).arg("--save").arg(scratch.file("run.jsonl")).spawn();
-    crate::support::eventually("intervals in the journal", || {
-        let text = scratch.so_far("run.jsonl");
-        text.matches("\"event\":\"interval\"").count() >= 2
-    });
+    scratch.hears_intervals("run.jsonl", 2);
     client.signal("INT");
     client.wait().exits(130).prints(&["interrupted"]);
     ours.end_after(4);

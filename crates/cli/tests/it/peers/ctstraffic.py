@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A minimal ctsTraffic peer over TCP, either role, written from a description of the protocol with the standard library only.
 
-Usage: ctstraffic.py server|client ADDRESS PORT key=value...
+Usage: ctstraffic.py server|client ADDRESS PORT key=value... [/ PORT key=value...]...
 
     pattern=push|pull|pushpull|duplex  transfer=N  push=N  pull=N  connections=N (one after another; server: at once)
     buffer=N   bytes per send and receive
@@ -10,7 +10,8 @@ Usage: ctstraffic.py server|client ADDRESS PORT key=value...
                reset (client: RST where a FIN is due; server: RST where it should answer the FIN), pieces (identifier and
                completion byte by byte)
 
-A server prints "port N" first. Each connection prints one line of JSON: id, sent, received, result ("ok" or what went wrong).
+Cases stand between slashes: clients one after another, servers all at once. A server prints "port N" first, with a port for each
+case. Each connection prints one line of JSON: case (from 0), id, sent, received, result ("ok" or what went wrong).
 """
 
 import json
@@ -20,6 +21,8 @@ import sys
 import threading
 import time
 import uuid
+
+from cases import cases
 
 PERIOD = struct.pack("<32768H", *range(0x8000))
 assert len(PERIOD) == 65536
@@ -37,8 +40,8 @@ class Wrong(Exception):
 
 
 class Peer:
-    def __init__(self, sock, role, settings):
-        self.sock, self.role, self.set = sock, role, settings
+    def __init__(self, sock, role, case, settings):
+        self.sock, self.role, self.case, self.set = sock, role, case, settings
         self.sent = self.received = 0
         self.id = ""
         self.total = int(settings.get("transfer", 100000))
@@ -185,33 +188,41 @@ class Peer:
         except OSError as error:
             result = type(error).__name__
             self.abort()
-        line = {"id": self.id, "sent": self.sent, "received": self.received, "result": result}
+        line = {"case": self.case, "id": self.id, "sent": self.sent, "received": self.received, "result": result}
         # One call: connections end side by side.
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
 
-def main():
-    role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    settings = dict(word.split("=", 1) for word in sys.argv[4:])
-    count = int(settings.get("connections", 1))
-    if role == "client":
-        for _ in range(count):
-            Peer(socket.create_connection((address, port), 10), role, settings).run()
-        return
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((address, port))
-    listener.listen(100)
-    print("port", listener.getsockname()[1], flush=True)
+def accept(listener, case, settings):
     threads = []
-    for _ in range(count):
+    for _ in range(int(settings.get("connections", 1))):
         sock, _ = listener.accept()
-        threads.append(threading.Thread(target=Peer(sock, role, settings).run))
+        threads.append(threading.Thread(target=Peer(sock, "server", case, settings).run))
         threads[-1].start()
     for thread in threads:
         thread.join()
+
+
+def main():
+    role, address, *rest = sys.argv[1:]
+    listeners = []
+    for case, (port, *words) in enumerate(cases(rest)):
+        settings = dict(word.split("=", 1) for word in words)
+        if role == "client":
+            for _ in range(int(settings.get("connections", 1))):
+                Peer(socket.create_connection((address, int(port)), 10), role, case, settings).run()
+            continue
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((address, int(port)))
+        listener.listen(100)
+        listeners.append((listener, case, settings))
+    if role == "server":
+        print("port", *(listener.getsockname()[1] for listener, _, _ in listeners), flush=True)
+    for server in listeners:
+        threading.Thread(target=accept, args=server).start()
 
 
 main()
