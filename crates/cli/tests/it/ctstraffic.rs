@@ -31,6 +31,7 @@ fn lines(peer: Proc, cases: usize) -> Vec<Vec<Value>> {
         let said: Value = serde_json::from_str(line).unwrap();
         all[number(&said["case"]) as usize].push(said);
     }
+    assert!(all.iter().all(|case| !case.is_empty()), "{}", done.tell());
     all
 }
 

@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
 """A minimal ctsTraffic media stream peer, either role, written from a description of the protocol with the standard library only.
 
-Usage: ctstraffic_udp.py server|client ADDRESS PORT key=value...
+Usage: ctstraffic_udp.py server|client ADDRESS PORT key=value... [/ ADDRESS PORT key=value...]...
 
     rate=BITS/S  fps=N  seconds=N  datagram=N
-    streams=N   server: ends after so many
     fault=...   server: drop:FRAME (leaves a datagram of it out), double:FRAME (sends one of it twice), flip:FRAME (damages a
                 byte), flag:FRAME (another flag), early:FRAME (sends it right at the start), silent (no answer at all)
                 client: again (says START three times at once), nonsense (says other things first)
 
-A server prints "port N" first. Each stream prints one line of JSON. Server: id, frames, bytes, starts. Client: id, whole (frames
-of which every byte came), bytes, gap_ms (longest and shortest time between frames), ticks (largest sender's stamp), result.
+Cases stand between slashes, and run at once. A server prints "port N" first, with a port for each case. Each stream prints one line
+of JSON with its case (from 0). Server: id, frames, bytes, starts. Client: id, whole (frames of which every byte came), bytes, gap_ms
+(longest and shortest time between frames), ticks (largest sender's stamp), result.
 """
 
 import json
 import socket
 import struct
 import sys
+import threading
 import time
 import uuid
+
+from cases import cases
 
 PATTERN = struct.pack("<32768H", *range(0x8000))
 
@@ -46,8 +49,8 @@ def split(frame, most):
 
 
 class Settings:
-    def __init__(self, words):
-        self.set = dict(word.split("=", 1) for word in words)
+    def __init__(self, case, words):
+        self.case, self.set = case, dict(word.split("=", 1) for word in words)
         self.fps = int(self.set.get("fps", 10))
         seconds = int(self.set.get("seconds", 2))
         self.most = int(self.set.get("datagram", 1400))
@@ -57,6 +60,12 @@ class Settings:
         self.size = total // self.frames
         kind, _, frame = self.set.get("fault", "").partition(":")
         self.fault, self.at = kind, int(frame or 0)
+
+
+def say(s, **told):
+    # One call: streams end side by side.
+    sys.stdout.write(json.dumps({"case": s.case, **told}) + "\n")
+    sys.stdout.flush()
 
 
 def datagrams(s, frame, ticks):
@@ -84,8 +93,7 @@ def serve(sock, s):
             break
     if s.fault == "silent":
         time.sleep(2)
-        print(json.dumps({"id": "", "frames": 0, "bytes": 0, "starts": 1}), flush=True)
-        return
+        return say(s, id="", frames=0, bytes=0, starts=1)
     name, sent, starts = str(uuid.uuid4()), 0, 1
     sock.sendto(struct.pack("<H", 0x1000) + name.encode() + b"\0", peer)
     base = time.monotonic()
@@ -106,7 +114,7 @@ def serve(sock, s):
             starts += sock.recvfrom(1024)[0] == b"START"
     except BlockingIOError:
         pass
-    print(json.dumps({"id": name, "frames": s.frames, "bytes": sent, "starts": starts}), flush=True)
+    say(s, id=name, frames=s.frames, bytes=sent, starts=starts)
 
 
 def call(sock, s):
@@ -146,26 +154,27 @@ def call(sock, s):
     whole = sum(1 for n in frames.values() if n == s.size)
     if ids != 1:
         result = "%d identifiers" % ids
-    line = {"id": name, "whole": whole, "bytes": total, "ticks": ticks, "result": result}
-    line["gap_ms"] = [min(gaps or [0]), max(gaps or [0])]
-    print(json.dumps(line), flush=True)
+    gap_ms = [min(gaps or [0]), max(gaps or [0])]
+    say(s, id=name, whole=whole, bytes=total, ticks=ticks, result=result, gap_ms=gap_ms)
 
 
 def main():
-    role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    s = Settings(sys.argv[4:])
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_DGRAM)
-    room(sock)
-    if role == "client":
-        sock.connect((address, port))
-        call(sock, s)
-        return
-    sock.bind((address, port))
-    print("port", sock.getsockname()[1], flush=True)
-    for _ in range(int(s.set.get("streams", 1))):
-        sock.setblocking(True)
-        serve(sock, s)
+    role, *rest = sys.argv[1:]
+    streams, ports = [], []
+    for case, (address, port, *words) in enumerate(cases(rest)):
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_DGRAM)
+        room(sock)
+        if role == "client":
+            sock.connect((address, int(port)))
+        else:
+            sock.bind((address, int(port)))
+            ports.append(sock.getsockname()[1])
+        streams.append((sock, Settings(case, words)))
+    if ports:
+        print("port", *ports, flush=True)
+    for stream in streams:
+        threading.Thread(target=call if role == "client" else serve, args=stream).start()
 
 
 main()
