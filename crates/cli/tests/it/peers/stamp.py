@@ -2,15 +2,17 @@
 """A STAMP reflector and sender, as RFC 8762 and RFC 8972 say; Python's standard library only.
 
 stamp.py reflector ADDRESS PORT [key=FILE] [stateless] [drop-there=N,N] [drop-back=N,N] [twice=N] [cut=OCTETS] [zeros]
-                                [ahead=SECONDS] [forge=N] [ptp] [pcap=FILE]
+                                [ahead=SECONDS] [forge=N] [ptp] [pcap=FILE] [/ ADDRESS PORT ...]...
     Answers packets. Chosen ones, by the sender's number, are taken for lost before they come (drop-there) or when their answer
     leaves (drop-back); the answer to one is sent twice; answers are cut to so many octets, or carry no times (zeros); the clock
     is ahead by so many seconds; the answer to one is spoilt so that it proves nothing (forge). Times are NTP's, or PTP's.
     Extensions are sent back with the U flag, but Extra Padding. Writes what it received and sent as
-    a capture, with IP headers of its own making. Prints what it did when it is interrupted (SIGINT).
+    a capture, with IP headers of its own making. Prints what it did when it is interrupted (SIGINT). Between slashes stand the
+    words of further reflectors, which run at once: first all ports are printed in a line, in the end a line for each.
 stamp.py sender ADDRESS PORT COUNT OCTETS [key=FILE] [ssid=N] [tlv=HEX] [dscp=N] [ttl=N] [ptp] [again=N] [number=N] [wait=S]
-    [elsewhere=N]
-    Sends COUNT packets, waits for the answer of each (at most wait=SECONDS), and prints them as JSON lines. Extensions are given in hex and
+    [elsewhere=N] [/ ADDRESS PORT ...]...
+    Sends COUNT packets, waits for the answer of each (at most wait=SECONDS), and prints all answers as a line of JSON. Between
+    slashes stand the words of further senders, each with a socket of its own, which run one after another. Extensions are given in hex and
     padded with zeros to the size; in authenticated mode they are not signed unless they hold an HMAC unit of zeros, which is
     filled. Packet number `again` is sent twice, byte by byte the same; number `elsewhere` once more in the end,
     from another port.
@@ -22,7 +24,10 @@ import signal
 import socket
 import struct
 import sys
+import threading
 import time
+
+from cases import cases
 
 EPOCH = 2208988800
 # Linux; Python does not name it.
@@ -113,44 +118,37 @@ def capture(file, source, target, data):
     file.flush()
 
 
-def reflector(sock, how):
+def reflector(sock, how, did):
     pcap = open(how["pcap"], "wb") if "pcap" in how else None
-    key, family = key_of(how), sock.family
+    key = key_of(how)
     there, back, twice, forge = (numbers(how.get(k, "")) for k in ("drop-there", "drop-back", "twice", "forge"))
-    did = {"seen": 0, "answered": 0, "unproven": 0, "ttl": 0, "ssid": 0, "octets": 0}
-    if family == socket.AF_INET6:
-        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
-    else:
-        sock.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+    did.update({"seen": 0, "answered": 0, "unproven": 0, "ttl": 0, "ssid": 0, "octets": 0})
     following = {}
-    try:
-        while True:
-            data, extra, _, peer = sock.recvmsg(70000, 256)
-            came = time.time_ns()
-            ttl = next((struct.unpack("i", d[:4])[0] for _, kind, d in extra if len(d) >= 4), 0)
-            number = int.from_bytes(data[:4], "big")
-            did["seen"] += 1
-            if pcap:
-                capture(pcap, peer[1], sock.getsockname()[1], data)
-            if key and not hmac.compare_digest(data[96:112], seal(key, data[:96])):
-                did["unproven"] += 1
-                continue
-            did["ttl"], did["octets"] = ttl, len(data)
-            did["ssid"] = int.from_bytes(data[26:28] if key else data[14:16], "big")
-            if number in there:
-                continue
-            mine = following.get(peer, 0)
-            following[peer] = mine + 1
-            out = answer(how, key, data, number if "stateless" in how else mine, came, ttl)
-            if number in back:
-                continue
-            if number in forge:
-                out[100 if key else 30] ^= 1
-            for _ in range(2 if number in twice else 1):
-                sock.sendto(out, peer)
-                did["answered"] += 1
-    except KeyboardInterrupt:
-        return did
+    while True:
+        data, extra, _, peer = sock.recvmsg(70000, 256)
+        came = time.time_ns()
+        ttl = next((struct.unpack("i", d[:4])[0] for _, kind, d in extra if len(d) >= 4), 0)
+        number = int.from_bytes(data[:4], "big")
+        did["seen"] += 1
+        if pcap:
+            capture(pcap, peer[1], sock.getsockname()[1], data)
+        if key and not hmac.compare_digest(data[96:112], seal(key, data[:96])):
+            did["unproven"] += 1
+            continue
+        did["ttl"], did["octets"] = ttl, len(data)
+        did["ssid"] = int.from_bytes(data[26:28] if key else data[14:16], "big")
+        if number in there:
+            continue
+        mine = following.get(peer, 0)
+        following[peer] = mine + 1
+        out = answer(how, key, data, number if "stateless" in how else mine, came, ttl)
+        if number in back:
+            continue
+        if number in forge:
+            out[100 if key else 30] ^= 1
+        for _ in range(2 if number in twice else 1):
+            sock.sendto(out, peer)
+            did["answered"] += 1
 
 
 def packet(how, key, number, octets):
@@ -183,7 +181,7 @@ def sender(sock, peer, count, octets, how):
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_RECVTOS, 1)
     again = numbers(how.get("again", ""))
     first = int(how.get("number", "0"))
-    kept = None
+    kept, told = None, []
     for number in range(first, first + count):
         data = packet(how, key, number, octets)
         if str(number) == how.get("elsewhere"):
@@ -195,10 +193,10 @@ def sender(sock, peer, count, octets, how):
             try:
                 got, extra, _, _ = sock.recvmsg(70000, 256)
             except socket.timeout:
-                print(json.dumps({"asked": number, "octets": 0}), flush=True)
+                told.append({"asked": number, "octets": 0})
                 continue
             tos = next((d[0] for _, _, d in extra if d), 0)
-            say(key, number, data, got, tos)
+            told.append(read(key, number, data, got, tos))
     if kept:
         other = socket.socket(sock.family, socket.SOCK_DGRAM)
         other.settimeout(0.5)
@@ -207,10 +205,11 @@ def sender(sock, peer, count, octets, how):
             octets = len(other.recv(70000))
         except socket.timeout:
             octets = 0
-        print(json.dumps({"asked": int(how["elsewhere"]), "octets": octets}), flush=True)
+        told.append({"asked": int(how["elsewhere"]), "octets": octets})
+    return told
 
 
-def say(key, number, data, got, tos):
+def read(key, number, data, got, tos):
     places = (16, 24, 26, 32, 48, 64, 72, 80) if key else (4, 12, 14, 16, 24, 28, 36, 40)
     t3, err, ssid, t2, their, t1, their_err, ttl = places
     word = lambda at, n: int.from_bytes(got[at : at + n], "big")
@@ -233,20 +232,38 @@ def say(key, number, data, got, tos):
     for at, _, kind, _ in units(got[112:]) if key else []:
         if kind == 8:
             told["sealed"] = got[112 + at + 4 : 112 + at + 20] == seal(key, got[:4], got[112 : 112 + at])
-    print(json.dumps(told), flush=True)
+    return told
 
 
-def main(role, address, port, *rest):
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+def udp(address):
+    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def main(role, *rest):
     if role == "sender":
-        count, octets, *words = rest
-        sender(sock, (address, int(port)), int(count), int(octets), settings(words))
+        for address, port, count, octets, *words in cases(rest):
+            answers = sender(udp(address), (address, int(port)), int(count), int(octets), settings(words))
+            print(json.dumps(answers), flush=True)
         return
-    sock.bind((address, int(port)))
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    print("port", sock.getsockname()[1], flush=True)
-    print(json.dumps(reflector(sock, settings(rest))), flush=True)
+    reflectors = []
+    for address, port, *words in cases(rest):
+        sock = udp(address)
+        if sock.family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_RECVHOPLIMIT, 1)
+        else:
+            sock.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
+        sock.bind((address, int(port)))
+        reflectors.append((sock, settings(words), {}))
+    try:
+        for one in reflectors:
+            threading.Thread(target=reflector, args=one, daemon=True).start()
+        print("port", *(sock.getsockname()[1] for sock, _, _ in reflectors), flush=True)
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        for _, _, did in reflectors:
+            print(json.dumps(did), flush=True)
 
 
 main(*sys.argv[1:])
