@@ -4,8 +4,8 @@
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::free_port;
-use crate::support::peer::{peer, service};
-use crate::support::{Line, Outcome, Proc, netcaliper, number, serve, text};
+use crate::support::peer::{all_stopped, peer, service, services};
+use crate::support::{Line, Outcome, netcaliper, number, serve, text};
 use serde_json::Value;
 
 const PEER: &str = "echo.py";
@@ -25,17 +25,18 @@ fn count(outcome: &Outcome, of: &str) -> u64 {
 #[test]
 fn every_echo_of_a_stream_is_compared_and_timed() {
     let name = "every_echo_of_a_stream_is_compared_and_timed";
-    for (how, words) in [
+    let cases = [
         ("", "-n 200 -l 64"),
         ("pieces=7", "-n 50 -l 1000 --send-chunk 33"),
         ("", "-n 20 -l 200000 --nodelay off"),
         ("", "-n 100 -l 5 -P 4 --warmup 10"),
         ("pieces=1", "-n 10 -l 16 --rate 200"),
-    ] {
-        let how = format!("server tcp 127.0.0.1 0 {how}");
-        let Some((server, at)) = service(PEER, name, &how) else { return };
-        let outcome = ping(&at, words).outcome();
-        assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
+    ];
+    let hows = cases.map(|(how, _)| format!("tcp 127.0.0.1 0 {how}"));
+    let Some((server, at)) = services(PEER, name, "server", &hows) else { return };
+    let mut echoed = Vec::new();
+    for ((_, words), at) in cases.into_iter().zip(&at) {
+        let outcome = ping(at, words).outcome().exits(0);
         let rtt = &outcome.local()["pings"]["rtt_ns"];
         let (sent, warm) = (count(&outcome, "sent"), count(&outcome, "omitted"));
         assert_eq!((count(&outcome, "received"), number(&rtt["count"])), (sent, sent), "{words}");
@@ -43,16 +44,15 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
             assert_eq!(count(&outcome, never), 0, "{words} {never}");
         }
         let (min, max) = (number(&rtt["min"]), number(&rtt["max"]));
-        assert!(0 < min && min <= max);
+        assert!(0 < min && min <= max, "{words}: {rtt}");
         let phase = &outcome.point()["phase"]["ping"];
         let size = number(&phase["size"]);
         assert_eq!(warm > 0, words.contains("warmup"), "{words}");
         assert_eq!(outcome.local()["pings"]["intended_ns"].is_null(), !words.contains("rate"), "{words}");
-        assert_eq!(
-            number(&server.stopped()["bytes"]),
-            (sent + warm) * size,
-            "{words}: every byte went there"
-        );
+        echoed.push((sent + warm) * size);
+    }
+    for (((_, words), bytes), did) in cases.into_iter().zip(echoed).zip(all_stopped(server)) {
+        assert_eq!(number(&did["bytes"]), bytes, "{words}: every byte went there");
     }
 }
 
@@ -60,20 +60,15 @@ fn every_echo_of_a_stream_is_compared_and_timed() {
 fn wrong_bytes_and_an_early_end_of_a_stream_are_errors() {
     // Byte 3 of message 5, byte 70 of message 7.
     let name = "wrong_bytes_and_an_early_end_of_a_stream_are_errors";
-    let Some((_server, at)) = service(PEER, name, "server tcp 127.0.0.1 0 wrong=503,770:0") else { return };
-    let outcome = ping(&at, "-n 20 -l 100").outcome();
-    assert_eq!(outcome.done.code, Some(1), "{}", outcome.done.tell());
-    assert_eq!(
-        (count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "damaged")),
-        (20, 18, 2)
-    );
+    let hows = ["wrong=503,770:0", "close=250"].map(|how| format!("tcp 127.0.0.1 0 {how}"));
+    let Some((_server, at)) = services(PEER, name, "server", &hows) else { return };
+    let outcome = ping(&at[0], "-n 20 -l 100").outcome().exits(1);
+    assert_eq!(["sent", "received", "damaged"].map(|of| count(&outcome, of)), [20, 18, 2]);
     assert_eq!(number(&outcome.local()["data_errors"]), 1);
     assert!(text(&outcome.local()["causes"][0]["first"]).contains("wrong data at offset 3"));
 
-    let Some((_server, at)) = service(PEER, name, "server tcp 127.0.0.1 0 close=250") else { return };
-    let outcome = ping(&at, "-n 20 -l 100 -t 20s").run().exits(1);
-    assert!(outcome.out.contains("the echo service closed the connection"), "{}", outcome.tell());
-    assert!(outcome.out.contains("1 unanswered"), "{}", outcome.tell());
+    let early = ping(&at[1], "-n 20 -l 100 -t 20s").run().exits(1);
+    early.prints(&["the echo service closed the connection", "1 unanswered"]);
 }
 
 #[test]
@@ -83,10 +78,10 @@ fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
     let Some((server, at)) = service(PEER, name, words) else { return };
     let files = Scratch::new();
     let samples = files.file("samples.csv");
-    let outcome = ping(&at, "-u -n 50 --timeout 1s").arg("--samples").arg(&samples).outcome();
-    assert_eq!(outcome.done.code, Some(1), "damaged messages are errors: {}", outcome.done.tell());
+    // Damaged messages are errors.
+    let outcome = ping(&at, "-u -n 50 --timeout 1s").arg("--samples").arg(&samples).outcome().exits(1);
     let did = server.stopped();
-    assert_eq!((number(&did["seen"]), number(&did["dropped"]), number(&did["late"])), (50, 2, 1), "{did}");
+    assert_eq!([&did["seen"], &did["dropped"], &did["late"]].map(number), [50, 2, 1], "{did}");
     for (what, n) in
         [("sent", 50), ("received", 46), ("late", 1), ("lost", 2), ("damaged", 2), ("repeated", 1)]
     {
@@ -108,10 +103,10 @@ fn an_open_loop_over_datagrams_keeps_its_count() {
     let name = "an_open_loop_over_datagrams_keeps_its_count";
     let Some((server, at)) = service(PEER, name, "server udp 127.0.0.1 0 drop=7") else { return };
     let outcome = ping(&at, "-u --rate 200 --poisson -n 60 -l 100 --send-chunk 100 --timeout 5s").outcome();
-    assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
-    assert_eq!((count(&outcome, "sent"), count(&outcome, "received"), count(&outcome, "lost")), (60, 59, 1));
+    let outcome = outcome.exits(0);
+    assert_eq!(["sent", "received", "lost"].map(|of| count(&outcome, of)), [60, 59, 1]);
     let trips = &outcome.local()["pings"];
-    assert_eq!((number(&trips["rtt_ns"]["count"]), number(&trips["intended_ns"]["count"])), (59, 59));
+    assert_eq!([&trips["rtt_ns"]["count"], &trips["intended_ns"]["count"]].map(number), [59, 59]);
     assert_eq!(number(&server.stopped()["seen"]), 60);
 }
 
@@ -126,57 +121,50 @@ fn distributions_are_written_and_runs_are_added() {
         std::fs::write(file, done.out).unwrap();
     }
     let table = files.file("all.csv");
-    netcaliper("report")
-        .arg(&one)
-        .arg(&two)
-        .arg("--hgrm")
-        .arg(&hgrm)
-        .arg("--histogram-csv")
-        .arg(&table)
-        .run()
-        .exits(0);
+    let report = netcaliper("report").arg(&one).arg(&two).arg("--hgrm").arg(&hgrm);
+    report.arg("--histogram-csv").arg(&table).run().exits(0);
     let text = std::fs::read_to_string(&hgrm).unwrap();
     assert!(text.contains("Total count    =          100]"), "{text}");
     assert_eq!(Csv::read(&table).sum("count"), 100);
-    let shown = netcaliper("report").arg(&one).args("--linear 10us").run().exits(0);
-    assert!(shown.out.contains("Round trips in steps of 10.0 µs"), "{}", shown.tell());
+    let linear = netcaliper("report").arg(&one).args("--linear 10us").run().exits(0);
+    linear.prints(&["Round trips in steps of 10.0 µs"]);
 }
 
 #[test]
 fn nobody_there_is_one_error() {
-    let port = free_port();
-    let tcp = ping(&format!("127.0.0.1:{port}"), "-n 5 -t 5s").run().exits(1);
-    assert!(tcp.out.contains("Connection refused"), "{}", tcp.tell());
-    let udp = ping(&format!("127.0.0.1:{port}"), "-u -n 5 -t 5s --timeout 100ms").run().exits(1);
-    assert!(udp.out.contains("no program listens at that UDP port"), "{}", udp.tell());
+    let at = format!("127.0.0.1:{}", free_port());
+    ping(&at, "-n 5 -t 5s").run().exits(1).prints(&["Connection refused"]);
+    let udp = ping(&at, "-u -n 5 -t 5s --timeout 100ms").run().exits(1);
+    udp.prints(&["no program listens at that UDP port"]);
 }
 
-/// A server of ours that echoes, and its port.
-fn ours(words: &str) -> (Proc, u16) {
-    let proc = netcaliper("rttcpip").args("server i=127.0.0.1 p=0").args(words).spawn();
-    let said = proc.hears("echo on ");
-    let port =
-        said.split(':').nth(2).and_then(|rest| rest.split_whitespace().next()).unwrap().parse().unwrap();
-    (proc, port)
+/// The word behind this text in a line.
+fn behind(line: &str, text: &str) -> String {
+    let rest = line.split(text).nth(1).and_then(|rest| rest.split_whitespace().next());
+    rest.unwrap_or_else(|| panic!("'{text}': {line}")).to_owned()
 }
 
 #[test]
 fn our_service_echoes_whatever_an_independent_asker_sends() {
     let name = "our_service_echoes_whatever_an_independent_asker_sends";
-    let (server, port) = ours("/udp");
-    for (kind, n, size) in [
+    let server = netcaliper("rttcpip").args("server i=127.0.0.1 p=0 /udp").spawn();
+    let port = behind(&server.hears("echo on "), "127.0.0.1:");
+    let cases = [
         ("tcp", 50, 1),
         ("tcp", 50, 37),
         ("tcp", 10, 100_000),
         ("udp", 50, 1),
         ("udp", 20, 9000),
         ("udp", 5, 65_507),
-    ] {
-        let words = format!("client {kind} 127.0.0.1 {port} {n} {size}");
-        let Some(asker) = peer(PEER, name, &words) else { return };
-        let done = asker.wait().exits(0);
-        assert!(done.out.contains(&format!("\"whole\": {n}")), "{kind} {size}: {}", done.tell());
-        assert!(kind == "udp" || done.out.contains("\"rest\": 0"), "closed at its end: {}", done.tell());
+    ];
+    let words = cases.map(|(kind, n, size)| format!("{kind} 127.0.0.1 {port} {n} {size}"));
+    let Some(asker) = peer(PEER, name, &format!("client {}", words.join(" / "))) else { return };
+    let done = asker.wait().exits(0);
+    let told: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told.len(), cases.len(), "{}", done.tell());
+    for ((kind, n, size), told) in cases.into_iter().zip(told) {
+        assert_eq!(told["whole"], n, "{kind} {size}: {told}");
+        assert!(kind == "udp" || told["rest"] == 0, "closed at its end: {kind} {size}: {told}");
     }
     server.signal("INT");
     server.wait().exits(0);
@@ -187,24 +175,24 @@ fn rttcpip_prints_its_results_against_an_independent_service() {
     let name = "rttcpip_prints_its_results_against_an_independent_service";
     let Some(server) = peer(PEER, name, "server tcp 127.0.0.1 0") else { return };
     let port = server.port();
-    let line = || netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=600 r=200 c=2");
+    let line = || netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=300 r=100 c=2");
     let done = line().run().exits(0);
     for line in [
         "*** Message Size = 1024 ***",
         "*** Socket loop (2 of 2) ***",
         "*** TimeStamp is Disabled ***",
-        "600 packet processed, 0 Errors, closing socket 1",
+        "300 packet processed, 0 Errors, closing socket 1",
         "Lost Packets = 0",
-        "Total packets = 700",
+        // The first 500 are not in the results.
+        "Total packets = 100",
     ] {
         assert!(done.out.lines().any(|l| l == line), "'{line}' is missing: {}", done.tell());
     }
     assert_eq!(done.out.lines().filter(|l| l.contains(" packets (0 errors) min ")).count(), 6);
     let rows = done.out.lines().filter(|l| l.contains("us") && l.ends_with("%)"));
     let packets = rows.map(|row| row.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap());
-    assert_eq!(packets.collect::<Vec<_>>().iter().sum::<u64>(), 700);
-    let all = line().arg("b=1").run().exits(0);
-    assert!(all.out.contains("Total packets = 1200"), "{}", all.tell());
+    assert_eq!(packets.collect::<Vec<_>>().iter().sum::<u64>(), 100);
+    line().arg("b=1").run().exits(0).prints(&["Total packets = 600"]);
     let silent = line().arg("/silent").run().exits(0);
     assert_eq!(silent.out.lines().last(), Some("Using server address : 127.0.0.1"), "{}", silent.tell());
 }
@@ -214,12 +202,8 @@ fn rttcpip_counts_what_is_lost_late_and_damaged_over_udp() {
     let name = "rttcpip_counts_what_is_lost_late_and_damaged_over_udp";
     let words = "server udp 127.0.0.1 0 drop=3 late=8:1500 wrong=12:100";
     let Some(server) = peer(PEER, name, words) else { return };
-    let port = server.port();
-    let done = netcaliper("rttcpip")
-        .arg(format!("p={port}"))
-        .args("i=127.0.0.1 /udp m=40 t=1000 b=1")
-        .run()
-        .exits(1);
+    let words = format!("p={} i=127.0.0.1 /udp m=40 t=1000 b=1", server.port());
+    let done = netcaliper("rttcpip").args(&words).run().exits(1);
     for line in [
         "*** SocketType = UDP ***",
         "Errors = 1",
@@ -235,16 +219,13 @@ fn rttcpip_counts_what_is_lost_late_and_damaged_over_udp() {
 fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     let name = "k_ends_a_server_of_ours_and_says_what_it_cannot";
     let Some(server) = peer(PEER, name, "server tcp 127.0.0.1 0") else { return };
-    let port = server.port();
+    let words = format!("p={} i=127.0.0.1 m=5", server.port());
+    let client = |more: &str| netcaliper("rttcpip").args(&words).args(more).run().exits(1);
     // The servers at the ports asked do not answer this echo: they must not end, and are reported to keep running.
-    let done = netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 k").run().exits(1);
-    assert!(done.err.contains("proprietary") && done.out.is_empty(), "nothing is measured: {}", done.tell());
+    let done = client("k").complains(&["proprietary"]);
+    assert!(done.out.is_empty(), "nothing is measured: {}", done.tell());
     let other = serve("");
-    let at = other.at();
-    let wrong = format!("k={}", at.rsplit(':').next().unwrap());
-    let done =
-        netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5").arg(wrong).run().exits(1);
-    assert!(done.err.contains("proprietary"), "{}", done.tell());
+    client(&format!("k={}", other.port)).complains(&["proprietary"]);
     other.still_serves();
     for (words, why) in
         [("m=5", "i=192.0.2.1"), ("i=127.0.0.1 m=none", "whole number"), ("i=127.0.0.1 z", "not an argument")]
@@ -256,11 +237,8 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
 #[test]
 fn k_ends_a_server_that_is_only_an_echo() {
     let proc = netcaliper("rttcpip").args("server i=127.0.0.1 p=0 k=0").spawn();
-    let number = |line: String, before: &str| {
-        line.split(before).nth(1).unwrap().split_whitespace().next().unwrap().to_owned()
-    };
-    let port = number(proc.hears("echo on "), "127.0.0.1:");
-    let door = number(proc.hears("ended by k="), "ended by k=");
+    let port = behind(&proc.hears("echo on "), "127.0.0.1:");
+    let door = behind(&proc.hears("ended by k="), "ended by k=");
     // All that can be asked there is to end.
     let refused = netcaliper("ping").arg(format!("127.0.0.1:{door}")).args("-n 5").run().exits(1);
     assert!(
@@ -268,48 +246,36 @@ fn k_ends_a_server_that_is_only_an_echo() {
         "{}",
         refused.tell()
     );
-    let client = |words: &str| {
-        netcaliper("rttcpip").arg(format!("p={port}")).args("i=127.0.0.1 m=5 b=1").args(words).run().exits(0)
-    };
-    let without = client("");
-    assert!(without.err.is_empty(), "{}", without.tell());
-    let with = client(&format!("k={door}"));
-    assert!(with.err.is_empty(), "{}", with.tell());
+    for k in [String::new(), format!("k={door}")] {
+        let words = format!("p={port} i=127.0.0.1 m=5 b=1 {k}");
+        let done = netcaliper("rttcpip").args(&words).run().exits(0);
+        assert!(done.err.is_empty(), "{}", done.tell());
+    }
     // 5 messages of 1024 bytes, and none before the end.
-    let done = proc.wait().exits(0);
-    assert!(done.out.contains("*** 1 connections, 5120 bytes echoed ***"), "{}", done.tell());
+    proc.wait().exits(0).prints(&["*** 1 connections, 5120 bytes echoed ***"]);
 }
 
 #[test]
 fn a_server_answers_echo_beside_its_own_protocol() {
-    let proc = netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy echo:0").spawn();
-    let port = proc.port_of("echo");
-    let own =
-        proc.hears("listening on ").split(':').nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let server = serve("-B 127.0.0.1 --legacy echo:0");
+    let (own, port) = (server.port, server.proc.port_of("echo"));
     let at = format!("127.0.0.1:{port}");
     for words in ["-n 50", "-u -n 50"] {
-        let outcome = ping(&at, words).outcome();
-        assert_eq!(
-            (outcome.done.code, count(&outcome, "received")),
-            (Some(0), 50),
-            "{}",
-            outcome.done.tell()
-        );
+        let outcome = ping(&at, words).outcome().exits(0);
+        assert_eq!(count(&outcome, "received"), 50, "{words}: {}", outcome.done.tell());
     }
     let words = format!("i=127.0.0.1 p={port} k={own} m=10 s=64 b=1");
     let client = netcaliper("rttcpip").args(&words).run().exits(0);
     assert!(client.err.is_empty(), "{}", client.tell());
-    let done = proc.wait().exits(0);
     // 50 messages of 64 bytes over each transport.
-    assert!(done.out.contains("echo: 1 connections, 6400 bytes answered"), "{}", done.tell());
+    server.proc.wait().exits(0).prints(&["echo: 1 connections, 6400 bytes answered"]);
 }
 
 #[test]
 fn the_kernels_stamps_leave_this_program_out() {
     let server = serve("");
     for words in ["-u -n 100 --kernel-stamps", "-u -n 100 --kernel-stamps --rate 500 -P 2"] {
-        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
-        assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
+        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome().exits(0);
         let trips = &outcome.local()["pings"];
         if trips["kernel_ns"].is_null() {
             return crate::support::skip(
@@ -336,18 +302,15 @@ fn our_own_protocol_takes_off_what_the_remote_end_spends() {
     for words in
         ["-n 200 --warmup 20", "-u -n 200 -P 3", "-n 100 --busy", "-u -n 100 --busy", "--rate 200 -n 50 -l 8"]
     {
-        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome();
-        assert_eq!(outcome.done.code, Some(0), "{words}: {}", outcome.done.tell());
+        let outcome = netcaliper("ping").arg(server.at()).args(words).outcome().exits(0);
         let trips = &outcome.local()["pings"];
         let (sent, received) = (count(&outcome, "sent"), count(&outcome, "received"));
         assert_eq!((sent, count(&outcome, "lost"), count(&outcome, "damaged")), (received, 0, 0), "{words}");
         // A message of 8 bytes has no room for what the remote end spent.
         assert_eq!(trips["remote_ns"].is_null(), words.contains("-l 8"), "{words}");
         if !trips["remote_ns"].is_null() {
-            assert_eq!(
-                (number(&trips["path_ns"]["count"]), number(&trips["remote_ns"]["count"])),
-                (received, received)
-            );
+            let counts = [&trips["path_ns"]["count"], &trips["remote_ns"]["count"]].map(number);
+            assert_eq!(counts, [received; 2], "{words}");
             assert!(trips["path_ns"]["mean"].as_f64() < trips["rtt_ns"]["mean"].as_f64(), "{words}: {trips}");
         }
     }
@@ -367,14 +330,12 @@ fn a_stall_longer_than_the_timeout_is_in_the_percentiles() {
     let line = netcaliper("ping").arg(server.at()).args("-u --rate 100 -t 7s -i 200ms --samples");
     let line = line.arg(&samples).arg("--save").arg(&run).args("--assert p99<1200ms --json");
     let client = line.spawn();
-    crate::support::eventually("intervals in the journal", || {
-        scratch.so_far("run.jsonl").contains("\"event\":\"interval\"")
-    });
+    scratch.hears_intervals("run.jsonl", 1);
     server.proc.signal("STOP");
     std::thread::sleep(std::time::Duration::from_millis(2_500));
     server.proc.signal("CONT");
-    let outcome = Outcome::of(client.wait());
-    assert_eq!(outcome.done.code, Some(3), "the condition is not met: {}", outcome.tell());
+    // The condition is not met.
+    let outcome = Outcome::of(client.wait()).exits(3);
     outcome.caveats("late-or-lost");
     let table = Csv::read(&samples);
     let times = table.column("rtt_ns");

@@ -3,7 +3,7 @@
 
 use crate::support::files::Scratch;
 use crate::support::net::{has_ipv6, installed};
-use crate::support::peer::{peer, service};
+use crate::support::peer::{all_stopped, peer, service, services};
 use crate::support::{Line, Outcome, Proc, netcaliper, number, skip};
 use serde_json::Value;
 use std::process::Command;
@@ -18,9 +18,7 @@ fn reflector(test: &str, how: &str) -> Option<(Proc, String)> {
 /// Python reflectors of one process and their addresses.
 fn reflectors(test: &str, hows: &[&str]) -> Option<(Proc, Vec<String>)> {
     let words: Vec<String> = hows.iter().map(|how| format!("127.0.0.1 0 {how}")).collect();
-    let server = peer(PEER, test, &format!("reflector {}", words.join(" / ")))?;
-    let ports = server.port();
-    Some((server, ports.split(' ').map(|port| format!("127.0.0.1:{port}")).collect()))
+    services(PEER, test, "reflector", &words)
 }
 
 /// What Python senders were answered, one after another.
@@ -130,9 +128,7 @@ fn packets_prove_that_their_senders_know_the_key() {
     assert_eq!((number(&facts(&outcome)["rejected"]), number(&facts(&outcome)["tampered"])), (1, 0));
     let outcome = ping(&at[1], "-n 5").arg("--psk-file").arg(&key).outcome();
     assert_eq!((count(&outcome, "received"), count(&outcome, "lost")), (0, 5), "{}", outcome.done.tell());
-    server.signal("INT");
-    let did = server.wait().out;
-    let did: Vec<Value> = did.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+    let did = all_stopped(server);
     assert_eq!(
         [&did[0]["seen"], &did[0]["unproven"], &did[0]["octets"]].map(number),
         [20, 0, 200],

@@ -2,11 +2,15 @@
 """An echo service and an asker of echoes, as RFC 862 and the description of RtTcpip say; Python's standard library only.
 
 echo.py server tcp|udp ADDRESS PORT [drop=N,N] [late=N,N:MS] [wrong=N:BYTE] [short=N] [twice=N] [close=BYTES] [pieces=N]
+    [/ tcp|udp ADDRESS PORT ...]...
     Sends back what comes. Over UDP the number of a datagram is its first 8 bytes, big-endian, and chosen ones are dropped,
     sent back late, with a byte changed, one byte short, or twice. Over TCP the byte at an offset is changed (wrong=OFFSET:0),
     the connection is closed after so many bytes, or answers go out in pieces. Prints what it did when it is interrupted (SIGINT).
-echo.py client tcp|udp ADDRESS PORT COUNT SIZE
-    Sends COUNT messages of SIZE bytes, in odd pieces over TCP, waits for each, and prints how many came back as they were.
+    Between slashes stand the words of further services, which run at once: first all ports are printed in a line, in the end a
+    line for each.
+echo.py client tcp|udp ADDRESS PORT COUNT SIZE [/ tcp|udp ADDRESS PORT COUNT SIZE]...
+    Sends COUNT messages of SIZE bytes, in odd pieces over TCP, waits for each, and prints how many came back as they were: a
+    line for each of these, one after another.
 """
 import heapq
 import json
@@ -17,6 +21,7 @@ import sys
 import threading
 import time
 
+from cases import cases
 from stream import exactly
 
 
@@ -28,20 +33,17 @@ def numbers(text):
     return {int(n) for n in text.split(",")} if text else set()
 
 
-def udp_server(sock, how):
+def udp_server(sock, how, did):
     drop, short, twice = (numbers(how.get(k, "")) for k in ("drop", "short", "twice"))
     late, _, late_ms = how.get("late", "").partition(":")
     late = numbers(late)
     wrong, _, at = how.get("wrong", "").partition(":")
     wrong = numbers(wrong)
-    did = {"seen": 0, "dropped": 0, "late": 0, "wrong": 0, "short": 0, "twice": 0}
+    did.update({"seen": 0, "dropped": 0, "late": 0, "wrong": 0, "short": 0, "twice": 0})
     due = []
     chooser = selectors.DefaultSelector()
     chooser.register(sock, selectors.EVENT_READ, "sock")
-    try:
-        udp_echo(sock, chooser, due, did, (drop, late, late_ms, wrong, at, short, twice))
-    except KeyboardInterrupt:
-        return did
+    udp_echo(sock, chooser, due, did, (drop, late, late_ms, wrong, at, short, twice))
 
 
 def udp_echo(sock, chooser, due, did, plan):
@@ -99,31 +101,22 @@ def tcp_serve(conn, how, did):
         did["ended"] += 1
 
 
-def tcp_server(sock, how):
-    did = {"connections": 0, "bytes": 0, "wrong": 0, "closed": 0, "ended": 0}
-
-    def accept():
-        while True:
-            conn, _ = sock.accept()
-            did["connections"] += 1
-            threading.Thread(target=tcp_serve, args=(conn, how, did), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    try:
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        return did
+def tcp_server(sock, how, did):
+    did.update({"connections": 0, "bytes": 0, "wrong": 0, "closed": 0, "ended": 0})
+    while True:
+        conn, _ = sock.accept()
+        did["connections"] += 1
+        threading.Thread(target=tcp_serve, args=(conn, how, did), daemon=True).start()
 
 
 def client(kind, address, port, count, size):
-    whole = 0
+    whole, told = 0, {}
     udp = kind == "udp"
     sock = socket.socket(type=socket.SOCK_DGRAM if udp else socket.SOCK_STREAM)
     sock.settimeout(20)
     sock.connect((address, port))
     for n in range(count):
-        message = bytes((n * 31 + i * 7) % 256 for i in range(size))
+        message = (bytes((n * 31 + i * 7) % 256 for i in range(256)) * (size // 256 + 1))[:size]
         if udp:
             sock.send(message)
             back = sock.recv(70000)
@@ -135,22 +128,33 @@ def client(kind, address, port, count, size):
         whole += back == message
     if not udp:
         sock.shutdown(socket.SHUT_WR)
-        print(json.dumps({"rest": len(sock.recv(10))}))
-    print(json.dumps({"whole": whole}))
+        told["rest"] = len(sock.recv(10))
+    print(json.dumps({"whole": whole, **told}), flush=True)
 
 
 def main():
-    role, kind, address, port = sys.argv[1:5]
+    role, *rest = sys.argv[1:]
     if role == "client":
-        return client(kind, address, int(port), int(sys.argv[5]), int(sys.argv[6]))
-    sock = socket.socket(type=socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
-    sock.bind((address, int(port)))
-    if kind == "tcp":
-        sock.listen(64)
+        for kind, address, *counts in cases(rest):
+            client(kind, address, *map(int, counts))
+        return
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    print("port", sock.getsockname()[1], flush=True)
-    how = settings(sys.argv[5:])
-    print(json.dumps((udp_server if kind == "udp" else tcp_server)(sock, how)), flush=True)
+    services = []
+    for kind, address, port, *words in cases(rest):
+        sock = socket.socket(type=socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
+        sock.bind((address, int(port)))
+        if kind == "tcp":
+            sock.listen(64)
+        services.append((udp_server if kind == "udp" else tcp_server, (sock, settings(words), {})))
+    try:
+        for serve, parts in services:
+            threading.Thread(target=serve, args=parts, daemon=True).start()
+        print("port", *(sock.getsockname()[1] for _, (sock, _, _) in services), flush=True)
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        for _, (_, _, did) in services:
+            print(json.dumps(did), flush=True)
 
 
 main()

@@ -1,6 +1,7 @@
 //! The independent ends of `tests/it/peers/`: scripts for Python's standard library.
 
 use super::{Line, Proc, skip};
+use serde_json::Value;
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -14,6 +15,29 @@ pub(crate) fn service(script: &str, test: &str, words: &str) -> Option<(Proc, St
     let server = peer(script, test, words)?;
     let at = format!("127.0.0.1:{}", server.port());
     Some((server, at))
+}
+
+/// Services of one process, which costs more to start than most cases: the words of each after `role`, and their addresses.
+pub(crate) fn services(
+    script: &str,
+    test: &str,
+    role: &str,
+    cases: &[String],
+) -> Option<(Proc, Vec<String>)> {
+    let server = peer(script, test, &format!("{role} {}", cases.join(" / ")))?;
+    let ports = server.port();
+    let at: Vec<String> = ports.split(' ').map(|port| format!("127.0.0.1:{port}")).collect();
+    assert_eq!(at.len(), cases.len(), "{ports}");
+    Some((server, at))
+}
+
+/// What such services say when their process is stopped, in their order.
+#[track_caller]
+pub(crate) fn all_stopped(server: Proc) -> Vec<Value> {
+    server.signal("INT");
+    let done = server.wait();
+    let said = done.out.lines().skip(1).map(serde_json::from_str);
+    said.collect::<Result<Vec<Value>, _>>().unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
 }
 
 /// A peer, not run yet.
