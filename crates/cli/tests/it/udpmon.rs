@@ -4,21 +4,23 @@
 use crate::support::files::Scratch;
 use crate::support::lab::{lab, sh};
 use crate::support::net::has_ipv6;
-use crate::support::peer::{peer, service};
-use crate::support::{BIN, Proc, netcaliper, number, skip};
+use crate::support::peer::{all_stopped, peer, service, services};
+use crate::support::{BIN, Done, Proc, netcaliper, number, skip};
 use serde_json::Value;
 
 const PEER: &str = "udpmon.py";
 
-fn responder() -> (Proc, String) {
-    responder_with("")
+/// A server of ours that responds, and its port.
+fn responder(words: &str) -> (Proc, u16) {
+    let proc = netcaliper("serve").args("-B 127.0.0.1 --port 0 --legacy udpmon:0").args(words).spawn();
+    let port = proc.port_of("udpmon");
+    (proc, port)
 }
 
-/// The same, with more options.
-fn responder_with(words: &str) -> (Proc, String) {
-    let words = format!("-B 127.0.0.1 --port 0 --legacy udpmon:0 {words}");
-    let proc = netcaliper("serve").args(&words).spawn();
-    let port = proc.port_of("udpmon").to_string();
+/// A program that waits for datagrams, under its own name, and the port that it says.
+fn listening(program: &str, words: &str) -> (Proc, String) {
+    let proc = netcaliper(program).args(words).spawn();
+    let port = proc.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
     (proc, port)
 }
 
@@ -26,62 +28,48 @@ fn numbers(value: &Value) -> Vec<i64> {
     value.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect()
 }
 
+/// What Python requesters were told that asked at once.
+fn asked(test: &str, words: &[String]) -> Option<Vec<Value>> {
+    let done = peer(PEER, test, &format!("ask {}", words.join(" / ")))?.wait().exits(0);
+    let told: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(told.len() == words.len() && !told.contains(&Value::Null), "{}", done.tell());
+    Some(told)
+}
+
 #[test]
-fn our_responder_counts_what_was_sent() {
-    const NAME: &str = "udpmon::our_responder_counts_what_was_sent";
-    let (_server, port) = responder();
+fn our_responder_counts_for_each_of_many_requesters_what_it_sent() {
+    const NAME: &str = "udpmon::our_responder_counts_for_each_of_many_requesters_what_it_sent";
+    let (_server, port) = responder("");
     // 4 and 8 to 11 never come, 5 comes late, 7 twice.
-    let words =
-        format!("ask 127.0.0.1 {port} 0-3,6,5,7,7,12 records=12 skip=2 respond=3000 start=1 bin=2000000000");
-    let Some(asker) = peer(PEER, NAME, &words) else { return };
-    let told = asker.wait().exits(0).last_json();
+    let every = "0-3,6,5,7,7,12 records=12 skip=2 respond=3000 start=1 bin=2000000000".to_owned();
+    // Lost packets are told one by one, and packets acknowledged.
+    let lost = "0,3,4,7 lost=3 acks=1 size=30".to_owned();
+    let more = (1..=8).map(|n| format!("0-{} records=10 gap=2000", 10 * n));
+    let words = [every, lost].into_iter().chain(more).map(|words| format!("127.0.0.1 {port} {words}"));
+    let Some(all) = asked(NAME, &words.collect::<Vec<_>>()) else { return };
+    let told = &all[0];
     assert_eq!(numbers(&told["head"]), [0x20, 7], "{told}");
     assert_eq!([&told["received"], &told["lost"], &told["order"]].map(number), [9, 5, 2], "{told}");
     let full = |n: usize| told["hists"][n]["full"].to_string();
-    assert_eq!(
-        (full(0), full(1), full(2)),
-        (r#"{"0":8}"#.into(), r#"{"2":1,"4":1}"#.into(), r#"{"0":1,"1":1}"#.into())
-    );
+    assert_eq!([full(0), full(1), full(2)], [r#"{"0":8}"#, r#"{"2":1,"4":1}"#, r#"{"0":1,"1":1}"#], "{told}");
     let rows: Vec<Vec<i64>> = told["records"].as_array().unwrap().iter().map(numbers).collect();
     let there: Vec<usize> =
         rows.iter().enumerate().filter(|(_, row)| row[0] != 0).map(|(n, _)| n + 2).collect();
     assert_eq!(there, [2, 3, 5, 6, 7, 12], "{told}");
-    assert_eq!(numbers(&told["response"])[..3], [3000, 9, 7]);
-    assert_eq!((numbers(&told["end"]), number(&told["card"])), (vec![0x20, 7], 136));
-    let texts = told["texts"].as_array().unwrap();
+    assert_eq!(numbers(&told["response"])[..3], [3000, 9, 7], "{told}");
+    assert_eq!((numbers(&told["end"]), number(&told["card"])), (vec![0x20, 7], 136), "{told}");
     if cfg!(target_os = "linux") {
-        assert!(
-            texts[0].as_str().unwrap().contains("lo:") && texts[3].as_str().unwrap().contains("InDatagrams"),
-            "{told}"
-        );
+        for (text, words) in [(0_usize, "lo:"), (3, "InDatagrams")] {
+            assert!(told["texts"][text].as_str().unwrap().contains(words), "{words}: {told}");
+        }
         assert!(number(&told["cpus"]) >= 2, "all CPUs, and each: {told}");
     }
-}
-
-#[test]
-fn lost_packets_are_told_one_by_one_and_packets_acknowledged() {
-    const NAME: &str = "udpmon::lost_packets_are_told_one_by_one_and_packets_acknowledged";
-    let (_server, port) = responder();
-    let words = format!("ask 127.0.0.1 {port} 0,3,4,7 lost=3 acks=1 size=30");
-    let Some(asker) = peer(PEER, NAME, &words) else { return };
-    let told = asker.wait().exits(0).last_json();
+    let told = &all[1];
     let lost: Vec<i64> = told["records"].as_array().unwrap().iter().map(|row| numbers(row)[2]).collect();
     assert_eq!((lost, number(&told["acks"])), (vec![1, 2, 5], 4), "{told}");
-}
-
-#[test]
-fn many_requesters_at_once_have_counts_of_their_own() {
-    const NAME: &str = "udpmon::many_requesters_at_once_have_counts_of_their_own";
-    let (_server, port) = responder();
-    let askers: Vec<(i64, Proc)> = (1..=8)
-        .filter_map(|n| {
-            Some((n, peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-{} records=10 gap=2000", 10 * n))?))
-        })
-        .collect();
-    for (n, asker) in askers {
-        let told = asker.wait().exits(0).last_json();
-        let told = [&told["received"], &told["lost"], &told["order"]].map(|n| n.as_i64().unwrap());
-        assert_eq!(told, [10 * n + 1, 0, 0]);
+    for (n, told) in (1..).zip(&all[2..]) {
+        let counts = [&told["received"], &told["lost"], &told["order"]].map(number);
+        assert_eq!(counts, [10 * n + 1, 0, 0], "0-{}: {told}", 10 * n);
     }
 }
 
@@ -93,8 +81,8 @@ fn our_requester_tells_what_became_of_its_packets() {
     let Some((server, at)) = service(PEER, NAME, words) else { return };
     let outcome = netcaliper("train")
         .args(&format!("{at} --protocol udpmon -n 20 -l 200 --wait 100us,300us --repeat 2 --every 200ms"))
-        .outcome();
-    assert_eq!(outcome.done.code, Some(0), "{}", outcome.done.tell());
+        .outcome()
+        .exits(0);
     let settings = outcome.point()["trains"]["report"]["settings"].as_array().unwrap();
     assert_eq!(settings.len(), 2);
     for setting in settings {
@@ -133,13 +121,35 @@ fn column(text: &str, title: &str) -> String {
     line.split(';').nth(place).unwrap().trim().to_owned()
 }
 
+/// What a program prints, whose run, saved, is printed again, from its journal and from its outcome.
+fn printed_again(program: &str, words: &str) -> Done {
+    let scratch = Scratch::new();
+    let file = scratch.file("run.jsonl");
+    let done = netcaliper(program).args(words).arg("--save").arg(&file).run().exits(0);
+    let again = netcaliper("report").arg(&file).args(&format!("--as {program}")).run().exits(0);
+    assert_eq!(again.out, done.out, "{program} {words}");
+    let told = netcaliper("report").arg(&file).run().exits(0);
+    assert!(!told.out.contains("No trains"), "{}", told.tell());
+    if program == "udpmon_bw_mon" {
+        // The responder has said what came: nothing is left to be confirmed.
+        let unconfirmed = ["NOT CONFIRMED", "unconfirmed"].iter().any(|words| told.out.contains(*words));
+        assert!(!unconfirmed, "{}", told.tell());
+        told.prints(&["Tests (receiver's count)"]);
+    }
+    let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0);
+    let json = scratch.with("run.json", &outcome.out);
+    let again = netcaliper("report").arg(&json).args(&format!("--as {program}")).run().exits(0);
+    assert_eq!(again.out, done.out, "of its outcome: {program} {words}");
+    done
+}
+
 #[test]
-fn the_programs_print_what_the_peer_found() {
-    const NAME: &str = "udpmon::the_programs_print_what_the_peer_found";
-    let Some(server) = peer(PEER, NAME, "respond 127.0.0.1 0 drop=5 twice=7") else { return };
-    let port = server.port();
-    let words = format!("-d 127.0.0.1 -u {port} -p 500 -l 20 -w 200 -x -G 3:4");
-    let done = netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
+fn the_programs_print_what_the_peer_found_and_print_it_again() {
+    const NAME: &str = "udpmon::the_programs_print_what_the_peer_found_and_print_it_again";
+    let hows = ["127.0.0.1 0 drop=5 twice=7".to_owned(), "127.0.0.1 0 drop=5 twice=7".to_owned()];
+    let Some((server, at)) = services(PEER, NAME, "respond", &hows) else { return };
+    let words = |n: usize, words: &str| format!("-d {} {words}", at[n].replace(':', " -u "));
+    let done = netcaliper("udpmon_bw_mon").args(&words(0, "-p 500 -l 20 -w 200 -x -G 3:4")).run().exits(0);
     for (title, expected) in [
         ("pkt len", "500"),
         ("num_sent", "20"),
@@ -157,35 +167,39 @@ fn the_programs_print_what_the_peer_found() {
     let records: Vec<&str> =
         done.out.lines().filter(|line| line.trim_start().starts_with(['4', '5', '6', '7'])).collect();
     assert!(records.iter().any(|line| line.starts_with(" 6; 0; 0; 0; 0;")), "{}", done.tell());
-    let words = format!("-d 127.0.0.1 -u {port} -r 64 -e 264 -i 200 -l 5 -H");
-    let done = netcaliper("udpmon_req").args(&words).run().exits(0);
-    assert!(
-        done.out.contains("\n 64;  64;  5;   ") && done.out.contains("\n 264;  64;  5;   "),
-        "{}",
-        done.tell()
-    );
-    netcaliper("udpmon_send")
-        .args(&format!("-d 127.0.0.1 -u {port} -l 30 -w 50 -p 200"))
-        .run()
-        .exits(0)
-        .prints(&["\n  pkt len; num_sent;", " 200; 30; "]);
-    let did = server.stopped();
-    assert!(
-        number(&did["packets"]) == 50 && number(&did["tests"]) >= 2 && number(&did["ends"]) >= 2,
-        "{did}"
-    );
+    printed_again("udpmon_bw_mon", &words(1, "-p 300 -l 20 -w 100 -e 300 -i 200 -x -H -G 20"));
+    printed_again("udpmon_bw_mon", &words(1, "-p 300 -l 20 -w 100 -L 3 --as-original"));
+    let asked = printed_again("udpmon_req", &words(0, "-r 64 -e 264 -i 200 -l 5 -H"));
+    asked.prints(&["\n 64;  64;  5;   ", "\n 264;  64;  5;   "]);
+    let sent = printed_again("udpmon_send", &words(0, "-l 30 -w 50 -p 200"));
+    sent.prints(&["\n  pkt len; num_sent;", " 200; 30; "]);
+    // Trains are UDPmon's tests: each has a line.
+    let outcome = netcaliper("train")
+        .args(&format!(
+            "{} --protocol udpmon -n 20 -l 200 --wait 100us,300us --repeat 2 --every 200ms",
+            at[1]
+        ))
+        .outcome();
+    let scratch = Scratch::new();
+    let json = scratch.with("trains.json", &outcome.done.out);
+    let told = netcaliper("report").arg(&json).args("--as udpmon_bw_mon").run().exits(0);
+    let lines = told.out.lines().filter(|line| line.starts_with(" 200; 20; 0; ")).count();
+    assert_eq!(lines, 4, "{}", told.tell());
+    // No connection of tcpmon's was tested: nothing of the trains passes for one.
+    let told = netcaliper("report").arg(&json).args("--as tcpmon_mon").run().exits(0);
+    assert!(!told.out.contains("200; 20; 0; "), "{}", told.tell());
+    let did = &all_stopped(server)[0];
+    assert_eq!(number(&did["packets"]), 50, "{did}");
+    assert!(number(&did["tests"]) >= 2 && number(&did["ends"]) >= 2, "{did}");
 }
 
 #[test]
 fn a_responder_under_its_own_name_and_a_receiver_count() {
     const NAME: &str = "udpmon::a_responder_under_its_own_name_and_a_receiver_count";
-    let at = |proc: &Proc| proc.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
-    let resp = netcaliper("udpmon_resp").args("-u 0").spawn();
-    let port = at(&resp);
+    let (_resp, port) = listening("udpmon_resp", "-u 0");
     let Some(asker) = peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
     assert_eq!(number(&asker.wait().exits(0).last_json()["received"]), 100);
-    let recv = netcaliper("udpmon_recv").args("-u 0 -H -G 3 -T 1").spawn();
-    let port = at(&recv);
+    let (recv, port) = listening("udpmon_recv", "-u 0 -H -G 3 -T 1");
     netcaliper("udpmon_send").args(&format!("-d 127.0.0.1 -u {port} -l 200 -w 100 -p 300")).run().exits(0);
     // A line a second tells what came since the line before.
     let sum = |title: &str| {
@@ -198,12 +212,7 @@ fn a_responder_under_its_own_name_and_a_receiver_count() {
     crate::support::eventually("all packets are counted", || sum("num_recv") == 200);
     assert_eq!(sum("Bytes Recv"), 60_000, "{}", recv.out());
     recv.signal("INT");
-    let done = recv.wait().exits(0);
-    assert!(
-        done.out.contains("Hist        0 Time between frames 0.1us") && done.out.contains("\n 3; "),
-        "{}",
-        done.tell()
-    );
+    recv.wait().exits(0).prints(&["Hist        0 Time between frames 0.1us", "\n 3; "]);
 }
 
 #[test]
@@ -211,14 +220,12 @@ fn a_receiver_tells_each_senders_packets_and_what_its_host_did() {
     const NAME: &str = "udpmon::a_receiver_tells_each_senders_packets_and_what_its_host_did";
     let scratch = Scratch::new();
     let file = scratch.file("run.jsonl");
-    let recv = netcaliper("udpmon_recv").args("-u 0 -L 10 -H -I lo --save").arg(&file).spawn();
-    let port = recv.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
+    let words = format!("-u 0 -L 10 -H -I lo --save {}", file.display());
+    let (recv, port) = listening("udpmon_recv", &words);
     // One sender loses 3 and 4 of seven packets, the other nothing of five; neither begins with a word.
-    for (frames, left) in [("0-2,5-8", 7), ("0-4", 5)] {
-        let words = format!("send 127.0.0.1 {port} {frames} size=200");
-        let Some(sender) = peer(PEER, NAME, &words) else { return };
-        assert_eq!(number(&sender.wait().exits(0).last_json()["sent"]), left);
-    }
+    let words = ["0-2,5-8", "0-4"].map(|frames| format!("127.0.0.1 {port} {frames} size=200"));
+    let Some(senders) = peer(PEER, NAME, &format!("send {}", words.join(" / "))) else { return };
+    assert_eq!(senders.wait().exits(0).out, "{\"sent\": 7}\n{\"sent\": 5}\n");
     // Both senders have ended, so all is in the sockets.
     recv.signal("INT");
     let done = recv.wait().exits(0);
@@ -240,12 +247,7 @@ fn a_receiver_tells_each_senders_packets_and_what_its_host_did() {
     for title in [" <L CPU>", " L if", " L snmp", " L NIC"] {
         assert!(!cfg!(target_os = "linux") || words.contains(&title), "{title}: {}", done.tell());
     }
-    assert!(done.out.contains("Frames lost           : 2 \t delta: 2\n"), "{}", done.tell());
-    assert!(
-        done.out.contains("lost event;") && done.out.contains("; 3; ") && done.out.contains("; 4; "),
-        "{}",
-        done.tell()
-    );
+    let done = done.prints(&["Frames lost           : 2 \t delta: 2\n", "lost event;", "; 3; ", "; 4; "]);
     let again = netcaliper("report").arg(&file).args("--as udpmon_recv").run().exits(0);
     assert_eq!(again.out, done.out, "a saved run is printed again");
 }
@@ -260,21 +262,30 @@ fn type_of_service_is_on_the_wire() {
     if has_ipv6() {
         hosts.push("::1");
     }
-    for host in hosts {
-        // -P 5 -T 4 is 0xa8, as the original puts it together.
-        for (words, octet) in [("-Q b8", 0xb8), ("-P 5 -T 4", 0xa8), ("", 0)] {
-            let Some(server) = peer(PEER, NAME, &format!("respond {host} 0")) else { return };
-            let port = server.port();
-            let words = format!("-d {host} -u {port} -l 20 -w 50 {words}");
-            netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
-            assert_eq!(numbers(&server.stopped()["tos"]), [octet], "{host} {words}");
-        }
-        let v6 = if host == "::1" { "-6" } else { "" };
-        let resp = netcaliper("udpmon_resp").args(&format!("-u 0 -Q 28 {v6}")).spawn();
-        let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
-        let Some(asker) = peer(PEER, NAME, &format!("ask {host} {port} 0-3")) else { return };
+    // -P 5 -T 4 is 0xa8, as the original puts it together.
+    let options = [("-Q b8", 0xb8), ("-P 5 -T 4", 0xa8), ("", 0)];
+    let cases: Vec<_> = hosts.iter().flat_map(|host| options.map(|option| (*host, option))).collect();
+    let hows: Vec<String> = cases.iter().map(|(host, _)| format!("{host} 0")).collect();
+    let Some((server, at)) = services(PEER, NAME, "respond", &hows) else { return };
+    for ((host, (words, _)), at) in cases.iter().zip(&at) {
+        let port = at.rsplit(':').next().unwrap();
+        let words = format!("-d {host} -u {port} -l 20 -w 50 {words}");
+        netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
+    }
+    for ((host, (words, octet)), did) in cases.into_iter().zip(all_stopped(server)) {
+        assert_eq!(numbers(&did["tos"]), [octet], "{host} {words}");
+    }
+    let (mut responders, mut words) = (Vec::new(), Vec::new());
+    for host in &hosts {
+        let v6 = if *host == "::1" { "-6" } else { "" };
+        let (resp, port) = listening("udpmon_resp", &format!("-u 0 -Q 28 {v6}"));
+        responders.push(resp);
+        words.push(format!("{host} {port} 0-3"));
+    }
+    let Some(all) = asked(NAME, &words) else { return };
+    for (host, told) in hosts.iter().zip(all) {
         // A new peer is answered from a socket of its own, which has it, too.
-        assert_eq!(numbers(&asker.wait().exits(0).last_json()["tos"]), [0x28], "{host}");
+        assert_eq!(numbers(&told["tos"]), [0x28], "{host}");
     }
 }
 
@@ -290,8 +301,7 @@ fn a_drivers_counters_are_told() {
     if !cfg!(target_os = "linux") {
         return skip(NAME, "drivers are asked on Linux only");
     }
-    let resp = netcaliper("udpmon_resp").args("-u 0 -I lo").spawn();
-    let port = resp.hears("The UDP port is").split_whitespace().nth(4).unwrap().to_owned();
+    let (_resp, port) = listening("udpmon_resp", "-u 0 -I lo");
     let Some(asker) = peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
     let told = asker.wait().exits(0).last_json();
     let counts = numbers(&told["card_counts"]);
@@ -306,74 +316,21 @@ fn a_drivers_counters_are_told() {
     assert_eq!(told["card_name"], "lo");
     let mon = format!("-d 127.0.0.1 -u {port} -l 100 -x");
     let done = netcaliper("udpmon_bw_mon").args(&mon).run().exits(0);
-    assert!(
-        done.out.contains(" R NIC; lo; ") && done.out.contains("; - ; - ; - ; - ; - ; - ; - ;"),
-        "{}",
-        done.tell()
-    );
-}
-
-#[test]
-fn a_saved_run_is_printed_again() {
-    const NAME: &str = "udpmon::a_saved_run_is_printed_again";
-    let Some((server, at)) = service(PEER, NAME, "respond 127.0.0.1 0 drop=5 twice=7") else { return };
-    let port = server.port();
-    let scratch = Scratch::new();
-    for (program, words) in [
-        ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -e 300 -i 200 -x -H -G 20"),
-        ("udpmon_bw_mon", "-p 300 -l 20 -w 100 -L 3 --as-original"),
-        ("udpmon_req", "-r 64 -e 264 -i 200 -l 5 -H"),
-        ("udpmon_send", "-l 30 -w 50 -p 200"),
-    ] {
-        let file = scratch.file("run.jsonl");
-        let words = format!("-d 127.0.0.1 -u {port} {words} --save");
-        let done = netcaliper(program).args(&words).arg(&file).run().exits(0);
-        let again = netcaliper("report").arg(&file).args(&format!("--as {program}")).run().exits(0);
-        assert_eq!(again.out, done.out, "{program} {words}");
-        let told = netcaliper("report").arg(&file).run().exits(0);
-        assert!(!told.out.contains("No trains"), "{}", told.tell());
-        if program == "udpmon_bw_mon" {
-            // The responder has said what came: nothing is left to be confirmed.
-            assert!(told.out.contains("Tests (receiver's count)"), "{}", told.tell());
-            assert!(
-                !told.out.contains("NOT CONFIRMED") && !told.out.contains("unconfirmed"),
-                "{}",
-                told.tell()
-            );
-        }
-        let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0);
-        let json = scratch.file("run.json");
-        std::fs::write(&json, &outcome.out).unwrap();
-        let again = netcaliper("report").arg(&json).args(&format!("--as {program}")).run().exits(0);
-        assert_eq!(again.out, done.out, "of its outcome: {program} {words}");
-    }
-    // Trains are UDPmon's tests: each has a line.
-    let outcome = netcaliper("train")
-        .args(&format!("{at} --protocol udpmon -n 20 -l 200 --wait 100us,300us --repeat 2 --every 200ms"))
-        .outcome();
-    let json = scratch.file("trains.json");
-    std::fs::write(&json, &outcome.done.out).unwrap();
-    let told = netcaliper("report").arg(&json).args("--as udpmon_bw_mon").run().exits(0);
-    let lines = told.out.lines().filter(|line| line.starts_with(" 200; 20; 0; ")).count();
-    assert_eq!(lines, 4, "{}", told.tell());
-    // No connection of tcpmon's was tested: nothing of the trains passes for one.
-    let told = netcaliper("report").arg(&json).args("--as tcpmon_mon").run().exits(0);
-    assert!(!told.out.contains("200; 20; 0; "), "{}", told.tell());
+    done.prints(&[" R NIC; lo; ", "; - ; - ; - ; - ; - ; - ; - ;"]);
 }
 
 #[test]
 fn a_server_keeps_what_requesters_tested() {
     let scratch = Scratch::new();
     let file = scratch.file("served.jsonl");
-    let (server, port) = responder_with(&format!("--save {}", file.display()));
+    let (server, port) = responder(&format!("--save {}", file.display()));
     for size in [300, 700] {
         let words = format!("-d 127.0.0.1 -u {port} -p {size} -l 20 -w 100");
         netcaliper("udpmon_bw_mon").args(&words).run().exits(0);
     }
     server.signal("INT");
     server.wait();
-    let kept = netcaliper("report").arg(&file).args("--json").run().exits(0);
-    let outcome: Value = serde_json::from_str(&kept.out).unwrap();
+    let outcome = netcaliper("report").arg(&file).args("--json").run().exits(0).json();
     let tests = outcome["points"][0]["extras"].as_array().unwrap();
     let told = |extra: &Value| {
         let counts = &extra["value"]["counts"];
@@ -384,17 +341,13 @@ fn a_server_keeps_what_requesters_tested() {
         [(Some(20), Some(6_000)), (Some(20), Some(14_000))]
     );
     let printed = netcaliper("report").arg(&file).args("--as udpmon_bw_mon").run().exits(0);
-    assert_eq!(
-        printed.out.lines().filter(|line| line.contains("; 20; 0; ")).count(),
-        2,
-        "{}",
-        printed.tell()
-    );
+    let tests = printed.out.lines().filter(|line| line.contains("; 20; 0; ")).count();
+    assert_eq!(tests, 2, "{}", printed.tell());
 }
 
 #[test]
 fn a_stream_without_a_word_is_accounted_for_from_its_first_packet() {
-    let (server, port) = responder();
+    let (server, port) = responder("");
     for n in [50, 1] {
         let words = format!("-d 127.0.0.1 -u {port} -p 500 -l {n} -w 10");
         netcaliper("udpmon_send").args(&words).run().exits(0);
@@ -402,8 +355,7 @@ fn a_stream_without_a_word_is_accounted_for_from_its_first_packet() {
     // The last of them is accounted for a moment after it came.
     std::thread::sleep(std::time::Duration::from_secs(1));
     server.signal("INT");
-    let done = server.wait();
-    assert!(done.out.contains("udpmon: 2 connections, 25500 bytes received"), "{}", done.tell());
+    server.wait().prints(&["udpmon: 2 connections, 25500 bytes received"]);
 }
 
 #[test]

@@ -2,21 +2,28 @@
 """UDPmon's two ends, from the description of its messages (protocol version 7); Python's standard library only.
 
 udpmon.py ask ADDRESS PORT FRAMES [records=N] [lost=N] [skip=N] [bin=N] [size=N] [acks=1] [gap=US] [respond=BYTES] [start=1]
+    [/ ADDRESS PORT FRAMES ...]...
     Takes the responder for a test, sends packets with the numbers FRAMES (0-9,5,12: in this order), and prints as JSON what
-    the responder says: counts, histograms, records, texts of its host, CPU shares, a response.
-udpmon.py send ADDRESS PORT FRAMES [size=N] [gap=US]
-    Sends packets with these numbers and nothing else, as udpmon_send does.
+    the responder says: counts, histograms, records, texts of its host, CPU shares, a response. Between slashes stand the words of
+    further requesters, which ask at once and print a line each.
+udpmon.py send ADDRESS PORT FRAMES [size=N] [gap=US] [/ ADDRESS PORT FRAMES ...]...
+    Sends packets with these numbers and nothing else, as udpmon_send does; further senders follow one after another.
 udpmon.py respond ADDRESS PORT [drop=N,N] [late=N,N] [twice=N,N] [mute=COMMAND:TIMES] [busy=TIMES] [version=N]
+    [/ ADDRESS PORT ...]...
     A responder for one requester at a time. Packets with chosen numbers are taken for lost, for come behind the next one, or
     for come twice. Requests of a command (hexadecimal) are not heard so many times; ZEROSTATS is answered with INUSE so many
-    times. Prints what it did when it is interrupted (SIGINT).
+    times. Prints what it did when it is interrupted (SIGINT). Between slashes stand the words of further responders, which run at
+    once: first all ports are printed in a line, in the end a line for each.
 """
 import json
 import signal
 import socket
 import struct
 import sys
+import threading
 import time
+
+from cases import cases
 
 PARAM, HISTOGRAM, NET, CPUS, CARD = 208, 8064, 26888, 12384, 136
 
@@ -44,16 +51,26 @@ def fields(command, version=7, **at):
     return bytes(message)
 
 
+def tos_of(sock):
+    """IPV6_RECVTCLASS and IPV6_TCLASS, IP_RECVTOS and IP_TOS of Linux, with their level."""
+    return (41, 66, 67) if sock.family == socket.AF_INET6 else (0, 13, 1)
+
+
+def udp(address):
+    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+    if sys.platform == "linux":
+        level, wants, _ = tos_of(sock)
+        sock.setsockopt(level, wants, 1)
+    return sock
+
+
 class Asker:
     def __init__(self, address, port):
-        family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        self.sock = socket.socket(family, socket.SOCK_DGRAM)
+        self.sock = udp(address)
         self.sock.settimeout(20)
         self.sock.connect((address, port))
         self.tos = set()
-        self.level, wants, self.tells = (41, 66, 67) if family == socket.AF_INET6 else (0, 13, 1)  # as in respond()
-        if sys.platform == "linux":
-            self.sock.setsockopt(self.level, wants, 1)
+        self.level, _, self.tells = tos_of(self.sock)
 
     def ask(self, message):
         self.sock.send(message)
@@ -134,15 +151,40 @@ def ask(address, port, frames, how):
     end = asker.ask(fields(0x22))
     told["end"] = struct.unpack_from("<ii", end)
     told["tos"] = sorted(asker.tos)
-    print(json.dumps(told))
+    return told
 
 
-def respond(sock, how):
+def ask_at_once(requesters):
+    """Prints what each of them was told, in their order."""
+    told = [None] * len(requesters)
+
+    def one(n, address, port, frames, *words):
+        told[n] = ask(address, int(port), numbers(frames), settings(words))
+
+    threads = [threading.Thread(target=one, args=(n, *words)) for n, words in enumerate(requesters)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for line in told:
+        print(json.dumps(line))
+
+
+def send(address, port, frames, *words):
+    how, sock, sent = settings(words), udp(address), 0
+    for frame in numbers(frames):
+        packet = struct.pack("<iiqq", 4, 0x07060504, frame, frame * 100).ljust(int(how.get("size", 100)), b"\x5a")
+        sent += sock.sendto(packet, (address, int(port))) > 0
+        time.sleep(int(how.get("gap", 0)) / 1e6)
+    print(json.dumps({"sent": sent}))
+
+
+def respond(sock, how, did):
     drop, late, twice = (set(numbers(how.get(k, ""))) for k in ("drop", "late", "twice"))
     deaf, _, times = how.get("mute", "0:0").partition(":")
     deaf, times, busy = int(deaf, 16), int(times), int(how.get("busy", 0))
     version = int(how.get("version", 7))
-    did = {"tests": 0, "packets": 0, "asks": 0, "ends": 0, "setup": None, "order": [], "zero_version": None, "tos": []}
+    did.update({"tests": 0, "packets": 0, "asks": 0, "ends": 0, "setup": None, "order": [], "zero_version": None, "tos": []})
     state = {}
 
     def reset(setup):
@@ -190,86 +232,86 @@ def respond(sock, how):
     reset({"length": 0, "log_lost": 0, "skip": 0})
     state["zero"] = 0
     last_length = PARAM
-    try:
-        v6 = sock.family == socket.AF_INET6
-        level, wants, tells = (41, 66, 67) if v6 else (0, 13, 1)  # IPV6_RECVTCLASS and IPV6_TCLASS, IP_RECVTOS and IP_TOS of Linux
-        if sys.platform == "linux":
-            sock.setsockopt(level, wants, 1)
-        while True:
-            message, marks, _, peer = sock.recvmsg(70000, 64)
-            tos = [data for at, kind, data in marks if at == level and kind == tells]
-            did["tos"] = sorted({*did["tos"], *(data[0] if len(data) == 1 else struct.unpack_from("<i", data)[0] for data in tos)})
-            now = time.monotonic_ns() // 100
-            (command,) = struct.unpack_from("<i", message)
-            if command == deaf and times > 0:
-                times -= 1
-                continue
-            if command == 4:
-                _, frame, sent = struct.unpack_from("<iqq", message.ljust(24, b"\0"), 4)
-                did["packets"] += 1
-                if len(did["order"]) < 50:
-                    did["order"].append(frame)
-                if frame in late and state["held"] is None:
-                    state["held"] = (frame, sent)
-                elif frame not in drop:
-                    for _ in range(2 if frame in twice else 1):
-                        count(frame, sent, now)
-                    if state["held"]:
-                        count(*state["held"], now + 1)
-                        state["held"] = None
-                continue
-            if command == 8:
-                did["asks"] += 1
-                length = struct.unpack_from("<i", message, 32)[0]
-                back = bytearray(message.ljust(length, b"\0")[:length])
-                struct.pack_into("<ii", back, 0, 9, version)
-                struct.pack_into("<q", back, 24, (now - state["zero"]) // 10)
-            elif command in (1, 0x80):
-                back = bytearray(message)
-                struct.pack_into("<ii", back, 0, 0x21 if command == 1 and busy > 0 else 0x20, version)
-                if command == 1:
-                    did["zero_version"] = struct.unpack_from("<i", message, 4)[0]
-                    state["zero"] = now
-                    busy, taken = busy - 1, busy <= 0
-                    did["tests"] += taken
-                names = ("length", "acks", "low", "bin", "index", "log_lost", "skip")
-                setup = dict(zip(names, struct.unpack_from("<7i", message, 32)))
-                did["setup"] = [setup[name] for name in ("length", "acks", "low", "bin", "log_lost", "skip")]
-                reset(setup)
-            elif command == 2:
-                back = bytearray(b"\x29\xc9\xb7\x36" * 52)
-                span = state["end"] - (state["first"] or 0)
-                struct.pack_into("<iiiq", back, 60, state["count"], state["lost"], state["order"], span)
-            elif command == 0x22:
-                did["ends"] += 1
-                # As long as the answer before, as the original's.
-                back = bytearray(message.ljust(last_length, b"\0")[:last_length])
-                struct.pack_into("<ii", back, 0, 0x20, version)
-            else:
-                back = block(command, message)
-            last_length = max(8, len(back))
-            sock.sendto(back, peer)
-    except KeyboardInterrupt:
-        return did
+    level, _, tells = tos_of(sock)
+    while True:
+        message, marks, _, peer = sock.recvmsg(70000, 64)
+        tos = [data for at, kind, data in marks if at == level and kind == tells]
+        did["tos"] = sorted({*did["tos"], *(data[0] if len(data) == 1 else struct.unpack_from("<i", data)[0] for data in tos)})
+        now = time.monotonic_ns() // 100
+        (command,) = struct.unpack_from("<i", message)
+        if command == deaf and times > 0:
+            times -= 1
+            continue
+        if command == 4:
+            _, frame, sent = struct.unpack_from("<iqq", message.ljust(24, b"\0"), 4)
+            did["packets"] += 1
+            if len(did["order"]) < 50:
+                did["order"].append(frame)
+            if frame in late and state["held"] is None:
+                state["held"] = (frame, sent)
+            elif frame not in drop:
+                for _ in range(2 if frame in twice else 1):
+                    count(frame, sent, now)
+                if state["held"]:
+                    count(*state["held"], now + 1)
+                    state["held"] = None
+            continue
+        if command == 8:
+            did["asks"] += 1
+            length = struct.unpack_from("<i", message, 32)[0]
+            back = bytearray(message.ljust(length, b"\0")[:length])
+            struct.pack_into("<ii", back, 0, 9, version)
+            struct.pack_into("<q", back, 24, (now - state["zero"]) // 10)
+        elif command in (1, 0x80):
+            back = bytearray(message)
+            struct.pack_into("<ii", back, 0, 0x21 if command == 1 and busy > 0 else 0x20, version)
+            if command == 1:
+                did["zero_version"] = struct.unpack_from("<i", message, 4)[0]
+                state["zero"] = now
+                busy, taken = busy - 1, busy <= 0
+                did["tests"] += taken
+            names = ("length", "acks", "low", "bin", "index", "log_lost", "skip")
+            setup = dict(zip(names, struct.unpack_from("<7i", message, 32)))
+            did["setup"] = [setup[name] for name in ("length", "acks", "low", "bin", "log_lost", "skip")]
+            reset(setup)
+        elif command == 2:
+            back = bytearray(b"\x29\xc9\xb7\x36" * 52)
+            span = state["end"] - (state["first"] or 0)
+            struct.pack_into("<iiiq", back, 60, state["count"], state["lost"], state["order"], span)
+        elif command == 0x22:
+            did["ends"] += 1
+            # As long as the answer before, as the original's.
+            back = bytearray(message.ljust(last_length, b"\0")[:last_length])
+            struct.pack_into("<ii", back, 0, 0x20, version)
+        else:
+            back = block(command, message)
+        last_length = max(8, len(back))
+        sock.sendto(back, peer)
 
 
 def main():
-    role, address, port = sys.argv[1:4]
+    role, *rest = sys.argv[1:]
     if role == "ask":
-        return ask(address, int(port), numbers(sys.argv[4]), settings(sys.argv[5:]))
-    sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+        return ask_at_once(cases(rest))
     if role == "send":
-        how = settings(sys.argv[5:])
-        sent = 0
-        for frame in numbers(sys.argv[4]):
-            packet = struct.pack("<iiqq", 4, 0x07060504, frame, frame * 100).ljust(int(how.get("size", 100)), b"\x5a")
-            sent += sock.sendto(packet, (address, int(port))) > 0
-            time.sleep(int(how.get("gap", 0)) / 1e6)
-        return print(json.dumps({"sent": sent}))
-    sock.bind((address, int(port)))
+        for words in cases(rest):
+            send(*words)
+        return
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    print("port", sock.getsockname()[1], flush=True)
-    print(json.dumps(respond(sock, settings(sys.argv[4:]))), flush=True)
+    responders = []
+    for address, port, *words in cases(rest):
+        sock = udp(address)
+        sock.bind((address, int(port)))
+        responders.append((sock, settings(words), {}))
+    try:
+        for one in responders:
+            threading.Thread(target=respond, args=one, daemon=True).start()
+        print("port", *(sock.getsockname()[1] for sock, _, _ in responders), flush=True)
+        while True:
+            signal.pause()
+    except KeyboardInterrupt:
+        for _, _, did in responders:
+            print(json.dumps(did), flush=True)
 
 
 main()
