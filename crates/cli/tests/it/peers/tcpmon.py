@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """tcpmon's two ends, from the description of its messages (version 2.2.1); Python's standard library only.
 
-tcpmon.py ask ADDRESS PORT SIZES [hold=1]
+tcpmon.py ask ADDRESS PORT SIZES...
     Sends messages of these lengths (1000,144x3: the second three times) over one connection, asks for everything, and prints as
-    JSON what was answered. With hold it waits for a line on its input between the last message and the questions.
+    JSON what was answered. There are as many connections, at once, as there are SIZES, and a line for each, in their order.
 tcpmon.py respond ADDRESS PORT [miscount=BYTES]
     A responder for any number of connections, which counts so many bytes too few. Prints as JSON what came on each, in the order in
     which they ended, when it is interrupted (SIGINT).
@@ -31,7 +31,7 @@ def message(command, frame, length, answer, index=0):
     return bytes(head) + b"\x5a" * (length - PARAM)
 
 
-def ask(address, port, sizes, how):
+def ask(address, port, sizes):
     sock = socket.create_connection((address, port), 20)
     lengths = []
     for part in sizes.split(","):
@@ -39,9 +39,6 @@ def ask(address, port, sizes, how):
         lengths += [int(size)] * int(times or 1)
     for frame, length in enumerate(lengths):
         sock.sendall(message(4, frame, length, 0))
-    if "hold" in how:
-        print("held", flush=True)
-        sys.stdin.readline()
     query = lambda command, answer, index=0: (sock.sendall(message(command, 0, PARAM, answer, index)), exactly(sock, answer))[1]
     stats = query(2, PARAM)
     received, nbytes, span = struct.unpack_from("<iqq", stats, 60)
@@ -49,12 +46,27 @@ def ask(address, port, sizes, how):
     cards = [query(0x45, CARD, index) for index in (0, 1)]
     cpus = query(0x44, CPUS)
     text = lambda at: net[at : at + 4000].split(b"\0")[0].decode()
-    print(json.dumps({
+    return {
         "received": received, "bytes": nbytes, "span": span, "net": len(net), "dev": text(0), "snmp": text(4000),
         "cards": [card[96:128].split(b"\0")[0].decode() for card in cards],
         "counts": [struct.unpack_from("<i", card, 128)[0] for card in cards],
         "cpus": struct.unpack_from("<i", cpus, 88)[0], "cpu_bytes": len(cpus),
-    }))
+    }
+
+
+def ask_at_once(address, port, all_sizes):
+    told = [None] * len(all_sizes)
+
+    def one(n):
+        told[n] = ask(address, port, all_sizes[n])
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(len(told))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for line in told:
+        print(json.dumps(line))
 
 
 def serve(sock, did, how):
@@ -111,7 +123,7 @@ def respond(address, port, how):
 def main():
     role, address, port = sys.argv[1:4]
     if role == "ask":
-        return ask(address, int(port), sys.argv[4], dict(word.split("=", 1) for word in sys.argv[5:]))
+        return ask_at_once(address, int(port), sys.argv[4:])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     respond(address, int(port), dict(word.split("=", 1) for word in sys.argv[4:]))
 
