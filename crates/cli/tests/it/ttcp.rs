@@ -1,7 +1,7 @@
 //! ttcp with the real binary, against an independent peer (`peers/ttcp.py`) and against nuttcp where it is there.
 
 use crate::support::peer::{peer, python};
-use crate::support::{Done, Proc, netcaliper, serve, skip};
+use crate::support::{BIN, Done, Outcome, Proc, netcaliper, serve, skip};
 use serde_json::Value;
 use std::process::Command;
 
@@ -19,11 +19,7 @@ fn receiver(words: &str) -> (Proc, String) {
 fn result(done: &Done) -> (String, u64, f64, f64, String) {
     let line = done.out.lines().find(|l| l.ends_with(" +++")).unwrap_or_else(|| panic!("{}", done.tell()));
     let words: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(
-        (words[2], words[3], words[5], words[6], words[7]),
-        ("bytes", "in", "real", "seconds", "="),
-        "{line}"
-    );
+    assert_eq!([2, 3, 5, 6, 7].map(|n| words[n]), ["bytes", "in", "real", "seconds", "="], "{line}");
     let number = |n: usize| words[n].parse::<f64>().unwrap();
     (words[0].to_owned(), words[1].parse().unwrap(), number(4), number(8), words[9].to_owned())
 }
@@ -46,11 +42,7 @@ fn teldat_s_words_send_to_a_classic_receiver_byte_by_byte() {
     };
     let want = 333_000.0 * 8.0 / seconds / factor;
     assert!((rate - want).abs() <= want * 0.6e-6 / seconds + 0.001, "{rate} {want}");
-    assert!(
-        done.out.contains("# Completed... 100% #") && done.out.contains("ttcp-tx: 333 I/O calls, "),
-        "{}",
-        done.tell()
-    );
+    let done = done.prints(&["# Completed... 100% #", "ttcp-tx: 333 I/O calls, "]);
     assert!(done.out.ends_with("ttcp done.\n\n--- TTCP finished ---\n\n"), "{}", done.tell());
 }
 
@@ -63,8 +55,7 @@ fn a_classic_sender_is_counted_in_full_blocks() {
     let (name, bytes, ..) = result(&done);
     assert_eq!((name.as_str(), bytes), ("ttcp-rx:", 700_000));
     // 700,000 / 512 = 1367.2
-    assert!(done.out.contains("ttcp-rx: 1368 I/O calls, "), "{}", done.tell());
-    assert!(done.out.contains("ttcp-rx: accept from 127.0.0.1\n"), "{}", done.tell());
+    done.prints(&["ttcp-rx: 1368 I/O calls, ", "ttcp-rx: accept from 127.0.0.1\n"]);
 }
 
 #[test]
@@ -73,20 +64,18 @@ fn the_classic_letters_have_the_classic_report() {
     let done = netcaliper("ttcp").args(&format!("-t -s -n100 -l 4096 -p{port} -fm 127.0.0.1")).run().exits(0);
     let (name, bytes, _, _, unit) = result(&done);
     assert_eq!((name.as_str(), bytes, unit.as_str()), ("ttcp-t:", 409_600, "Mbit/sec"));
-    assert!(done.err.contains("ttcp-t: connect"), "{}", done.tell());
+    done.complains(&["ttcp-t: connect"]);
     let done = ours.wait().exits(0);
     let (name, bytes, ..) = result(&done);
     assert_eq!((name.as_str(), bytes), ("ttcp-r:", 409_600));
-    assert!(done.out.contains("maxrss ") && done.out.contains("# tcp #"), "{}", done.tell());
-    assert!(done.err.contains("ttcp-r: accept from 127.0.0.1"), "{}", done.tell());
+    done.prints(&["maxrss ", "# tcp #"]).complains(&["ttcp-r: accept from 127.0.0.1"]);
 }
 
 #[test]
 fn a_timed_transmission_ends_and_random_data_is_the_same_for_a_seed() {
     let (ours, port) = receiver("rx port 0");
-    let done =
-        netcaliper("ttcp").args(&format!("tx 127.0.0.1 port {port} time 1 random iRNG 7 rlimit 8000")).run();
-    let done = done.exits(0);
+    let words = format!("tx 127.0.0.1 port {port} time 1 random iRNG 7 rlimit 8000");
+    let done = netcaliper("ttcp").args(&words).run().exits(0);
     let (_, sent, seconds, ..) = result(&done);
     let got = result(&ours.wait().exits(0)).1;
     assert_eq!((sent, sent % 8192), (got, 0));
@@ -101,19 +90,15 @@ fn never_faster(sent: u64, seconds: f64) {
 #[test]
 fn what_hangs_the_original_ends() {
     // No transmitter connects.
-    let done = netcaliper("ttcp").args("rx port 0 timeout 300").run();
-    let done = done.exits(1);
-    assert!(done.out.contains("ttcp done."), "{}", done.tell());
-    assert!(done.err.contains("no transmitter came within 300 ms"), "{}", done.tell());
+    let done = netcaliper("ttcp").args("rx port 0 timeout 300").run().exits(1);
+    done.prints(&["ttcp done."]).complains(&["no transmitter came within 300 ms"]);
     // A client connects and sends nothing.
     let (ours, port) = receiver("rx port 0 timeout 300");
     let silent = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    let done = ours.wait().exits(1);
-    assert!(done.err.contains("nothing came any more after 0 bytes"), "{}", done.tell());
+    ours.wait().exits(1).complains(&["nothing came any more after 0 bytes"]);
     drop(silent);
     // No receiver.
-    let done = netcaliper("ttcp").args("tx 127.0.0.1 port 1").run().exits(1);
-    assert!(done.err.contains("Connection refused"), "{}", done.tell());
+    netcaliper("ttcp").args("tx 127.0.0.1 port 1").run().exits(1).complains(&["Connection refused"]);
 }
 
 #[test]
@@ -128,44 +113,39 @@ fn datagrams_have_the_markers_of_either_kind() {
         assert_eq!(heard["bytes"].as_u64(), Some(30_000), "{heard}");
         let kinds = heard["kinds"].as_array().unwrap();
         if behind > 0 {
-            assert_eq!(
-                (kinds.len(), heard["behind"].as_array().unwrap().len()),
-                (starts + 1, behind),
-                "{heard}"
-            );
+            let markers_behind = heard["behind"].as_array().unwrap().len();
+            assert_eq!((kinds.len(), markers_behind), (starts + 1, behind), "{heard}");
         } else {
             assert_eq!((kinds.len(), heard["told"].as_u64()), (starts, Some(50)), "{heard}");
         }
         let (name, bytes, ..) = result(&done);
         assert_eq!((name.as_str(), bytes), ("ttcp-t:", 30_000));
-        assert!(
-            done.out.contains(&format!("ttcp-t: {} I/O calls", 50 + starts + behind.max(3) + 1)),
-            "{}",
-            done.tell()
-        );
+        done.prints(&[&format!("ttcp-t: {} I/O calls", 50 + starts + behind.max(3) + 1)]);
     }
 }
 
 #[test]
 fn datagrams_of_either_kind_are_received() {
     // epi_ttcp's sender with two buffers left out, the classic one, one whose start is lost, one whose ends are.
-    for (how, bytes, calls) in [
+    let cases = [
         ("send epi {} 600 50 skip7 skip9", 48 * 600, 48 + 4 + 1),
         ("send udp {} 600 50", 30_000, 52),
         ("send udp {} 600 50 headless", 30_000, 51),
         ("send udp {} 600 50 mute", 30_000, 51),
-    ] {
-        let (ours, port) = receiver("rx -u port 0 timeout 5000");
-        let Some(remote) = peer(PEER, "ttcp", &how.replace("{}", &port)) else { return };
-        remote.ended();
-        let done = ours.wait().exits(0);
+    ];
+    let ours = cases.map(|_| receiver("rx -u port 0 timeout 5000"));
+    let words: Vec<String> =
+        cases.iter().zip(&ours).map(|((how, ..), (_, port))| how.replace("{}", port)).collect();
+    let Some(remote) = peer(PEER, "ttcp", &words.join(" / ")) else { return };
+    remote.ended();
+    for ((how, bytes, calls), (ours, _)) in cases.into_iter().zip(ours) {
+        let done = ours.wait().exits(0).prints(&[&format!("ttcp-rx: {calls} I/O calls, ")]);
         assert_eq!(result(&done).1, bytes, "{how}: {}", done.tell());
-        assert!(done.out.contains(&format!("ttcp-rx: {calls} I/O calls, ")), "{how}: {}", done.tell());
         assert_eq!(done.err.contains("no end came from"), how.contains("mute"), "{how}: {}", done.tell());
         if how.contains("epi") {
-            assert!(done.out.contains("ttcp-rx: packets 48 data, 4 start, 1 end\n"), "{}", done.tell());
             // 2 of 50.
-            assert!(done.out.contains("ttcp-rx: 4.000% (2/50) packet loss\n"), "{}", done.tell());
+            let lost = "ttcp-rx: 4.000% (2/50) packet loss\n";
+            done.prints(&["ttcp-rx: packets 48 data, 4 start, 1 end\n", lost]);
         }
     }
 }
@@ -179,8 +159,7 @@ fn a_timed_test_over_datagrams_ends_with_its_markers() {
     let ((_, sent, seconds, ..), got) = (result(&done), result(&there).1);
     assert!(there.out.contains("packet loss") && got <= sent && sent % 8192 == 0, "{}", there.tell());
     never_faster(sent, seconds);
-    let done = netcaliper("ttcp").args("tx 127.0.0.1 -u port 1").run().exits(1);
-    assert!(done.err.contains("refused"), "{}", done.tell());
+    netcaliper("ttcp").args("tx 127.0.0.1 -u port 1").run().exits(1).complains(&["refused"]);
 }
 
 /// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
@@ -189,11 +168,7 @@ fn on_terminal(test: &str, script: &[&str], words: &str) -> Option<(String, Valu
         skip(test, "python3 is not there");
         return None;
     };
-    command
-        .arg(TERMINAL)
-        .args(script)
-        .args(["--", crate::support::BIN, "ttcp"])
-        .args(words.split_whitespace());
+    command.arg(TERMINAL).args(script).args(["--", BIN, "ttcp"]).args(words.split_whitespace());
     let done = Proc::spawn(command).wait().exits(0);
     let (shown, last) = done.out.trim_end().rsplit_once('\n').unwrap();
     Some((shown.to_owned(), serde_json::from_str(last).unwrap()))
@@ -236,7 +211,7 @@ fn a_bare_command_asks_for_what_is_missing() {
     assert!(shown.contains("ttcp-tx: 20000 bytes in ") && shown.contains(&"#".repeat(20)), "{shown}");
     assert_eq!(remote.ended()["bytes"], 20_000);
     // No terminal for the questions: the usage.
-    assert!(netcaliper("ttcp").run().exits(2).out.contains("ask for the options"));
+    netcaliper("ttcp").run().exits(2).prints(&["ask for the options"]);
 }
 
 #[test]
@@ -251,10 +226,9 @@ fn bad_words_are_named() {
         ("send it", "neither tx, nor rx"),
         ("tx h frate q", "takes b, k, m or g"),
     ] {
-        let done = netcaliper("ttcp").args(words).run().exits(2);
-        assert!(done.err.contains(why), "{words}: {}", done.tell());
+        netcaliper("ttcp").args(words).run().exits(2).complains(&[why]);
     }
-    assert!(netcaliper("ttcp").args("-h").run().exits(2).out.contains("nsrcb"));
+    netcaliper("ttcp").args("-h").run().exits(2).prints(&["nsrcb"]);
     // As on Teldat's console, where neither is an error.
     for (words, list) in [
         ("?", "tx  client\nrx  server\n<cr>  ask for epittcp options\n"),
@@ -268,28 +242,26 @@ fn bad_words_are_named() {
 fn the_native_verb_and_the_server_speak_it_too() {
     let Some(remote) = peer(PEER, "ttcp", "receive tcp 0 262144") else { return };
     let port = remote.port();
-    let words = format!("--protocol ttcp -p {port} --transfer 8Mi -J");
-    let outcome = netcaliper("tcp").arg("127.0.0.1").args(&words).run().exits(0);
-    let json: Value = serde_json::from_str(&outcome.out).unwrap();
-    assert_eq!(json["points"][0]["local"]["traffic"]["tx_bytes"], 8 << 20);
+    let words = format!("127.0.0.1 --protocol ttcp -p {port} --transfer 8Mi -J");
+    let outcome = Outcome::of(netcaliper("tcp").args(&words).run()).exits(0);
+    assert_eq!(outcome.local()["traffic"]["tx_bytes"], 8 << 20);
     let heard = remote.ended();
     assert_eq!((heard["bytes"].as_u64(), heard["same"].as_bool()), (Some(8 << 20), Some(true)));
     let Some(remote) = peer(PEER, "ttcp", "receive udp 0") else { return };
-    let words = format!("--protocol ttcp -p {} -t 1s -b 1M -l 500", remote.port());
-    let told = netcaliper("delay").arg("127.0.0.1").args(&words).run().exits(0);
+    let words = format!("127.0.0.1 --protocol ttcp -p {} -t 1s -b 1M -l 500", remote.port());
+    let told = netcaliper("delay").args(&words).run().exits(0);
     // A megabit a second for a second.
     let got = remote.ended()["bytes"].as_u64().unwrap();
     assert!(got > 0 && got <= 126_000, "{got}");
     assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
     let server = serve("--legacy ttcp:0");
     let port = server.proc.port_of("ttcp");
-    let Some(remote) = peer(PEER, "ttcp", &format!("send tcp {port} 1000 77")) else { return };
-    remote.ended();
-    server.proc.hears("ttcp: 77000 bytes from ");
-    // The same port hears datagrams.
-    let Some(remote) = peer(PEER, "ttcp", &format!("send udp {port} 1000 20")) else { return };
-    remote.ended();
-    server.proc.hears("ttcp: 20000 bytes from ");
+    // The same port hears datagrams, once the test before is over.
+    for (how, length, told) in [("tcp", "1000 77", "77000"), ("udp", "1000 20", "20000")] {
+        let Some(remote) = peer(PEER, "ttcp", &format!("send {how} {port} {length}")) else { return };
+        remote.ended();
+        server.proc.hears(&format!("ttcp: {told} bytes from "));
+    }
 }
 
 #[test]

@@ -3,12 +3,15 @@
 
 receive tcp|udp PORT              takes one test, prints one line of JSON
 send tcp|udp|epi PORT LENGTH N    sends one, prints one line of JSON
-Port 0 lets the system choose; the receiver says `port N` first. How: words such as `mute` (no end markers).
+Port 0 lets the system choose; the receiver says `port N` first. How: words such as `mute` (no end markers). Between slashes stand
+further tests, one after another.
 """
 import json
 import socket
 import sys
 import time
+
+from cases import cases
 
 PRINTABLE = bytes(range(0x20, 0x7F))
 
@@ -109,17 +112,18 @@ def send_udp(port, length, count, how):
     return {"bytes": length * count}
 
 
-def main():
-    role, kind, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+def test(role, kind, port, *words):
+    port = int(port)
     if role == "receive":
         done = receive_tcp(port) if kind == "tcp" else receive_udp(port)
         if "data" in done:
-            length = int(sys.argv[4])
+            length = int(words[0])
             done["same"] = bytes(done.pop("data")) == pattern(length) * (done["bytes"] // length)
     else:
-        length, count, how = int(sys.argv[4]), int(sys.argv[5]), sys.argv[6:]
-        done = send_tcp(port, length, count) if kind == "tcp" else send_udp(port, length, count, how + [kind])
+        length, count, how = int(words[0]), int(words[1]), [*words[2:], kind]
+        done = send_tcp(port, length, count) if kind == "tcp" else send_udp(port, length, count, how)
     print(json.dumps(done), flush=True)
 
 
-main()
+for one in cases(sys.argv[1:]):
+    test(*one)
