@@ -1,8 +1,10 @@
 //! ntttcp with the real binary, both roles, against an independent peer (`peers/ntttcp.py`) that behaves as the original does:
 //! it goes only when a data connection ends after its own timer.
 
+use crate::support::files::Scratch;
+use crate::support::net::free_row;
 use crate::support::peer::peer;
-use crate::support::{Done, Proc, netcaliper};
+use crate::support::{Done, Line, Proc, eventually, netcaliper};
 use serde_json::{Value, json};
 
 const PEER: &str = "ntttcp.py";
@@ -17,19 +19,25 @@ fn told(done: &Done, name: &str) -> String {
     line.rsplit_once(':').unwrap().1.to_owned()
 }
 
-/// Our receiver on free ports in a row, and the first of them.
-fn receiver(words: &str) -> (Proc, u16) {
+/// A program that says these words when it listens, and the first of its ports, which are in a row, with others `aside`.
+fn listening(aside: u16, says: &str, line: impl Fn(u16) -> Line) -> (Proc, u16) {
     for _ in 0..50 {
-        let port = crate::support::net::free_row(16, 0);
-        let proc = netcaliper("ntttcp").args(&format!("-r127.0.0.1 -p {port} {words}")).spawn();
+        let port = free_row(16, aside);
+        let proc = line(port).spawn();
         // Either the ports are had, or one of them is taken and it ends.
-        let listens = || proc.out().contains("threads created");
-        crate::support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
+        let listens = || proc.out().contains(says) || proc.err().contains(says);
+        eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
         if listens() {
             return (proc, port);
         }
     }
     panic!("there are no free ports")
+}
+
+/// Our receiver on free ports in a row, and the first of them.
+fn receiver(words: &str) -> (Proc, u16) {
+    let line = |port: u16| netcaliper("ntttcp").args(&format!("-r127.0.0.1 -p {port} {words}"));
+    listening(0, "threads created", line)
 }
 
 #[test]
@@ -40,19 +48,14 @@ fn a_sender_agrees_with_a_receiver_and_lets_it_go() {
         let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -l 2 -b 16K -B 4M {words}");
         let done = netcaliper("ntttcp").args(&words).run().exits(0);
         let heard = remote.ended();
-        assert_eq!(
-            (&heard["filler"], &heard["ended"]),
-            (&json!(true), &json!(true)),
-            "{heard}: {}",
-            done.tell()
-        );
+        assert!(heard["filler"] == true && heard["ended"] == true, "{heard}: {}", done.tell());
         let said = heard["heard"].as_array().unwrap();
         assert_eq!((&said[0], &said[2]), (&json!(0x58), &json!(0x52)), "{heard}");
         // With a warm-up we measure less than was agreed on, and say so.
         assert_eq!(said.len(), if words.contains("-W") { 4 } else { 3 }, "{heard}");
         assert_eq!(told(&done, "INFO: test duration"), "1.00 seconds");
-        assert!(done.out.contains("8 connections tested"), "{}", done.tell());
         assert!(told(&done, "total bytes").parse::<u64>().unwrap() > 0);
+        done.prints(&["8 connections tested"]);
     }
 }
 
@@ -73,44 +76,52 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
     ] {
         let Some(remote) = peer(PEER, "ntttcp", &format!("receive 1 1 {how}")) else { return };
         let port: u16 = remote.port().parse().unwrap();
-        let done =
-            netcaliper("ntttcp").args(&format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1")).run().exits(24);
-        for line in why {
-            assert!(done.out.contains(&format!(" ERR : {line}\n")), "{line}: {}", done.tell());
-        }
+        let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1");
+        let done = netcaliper("ntttcp").args(&words).run().exits(24);
+        done.prints(&[&format!(" ERR : {}\n", why[0]), &format!(" ERR : {}\n", why[1])]);
         remote.ended();
     }
 }
 
+/// What each of these receivers printed, and what the sender said that went to it, with these words behind its port.
+fn received(receivers: Vec<(Proc, u16)>, role: &str, words: &[&str]) -> Option<Vec<(Done, Value)>> {
+    let cases = receivers.iter().zip(words).map(|((_, port), words)| format!("{role} {port} {words}"));
+    let senders = peer(PEER, "ntttcp", &cases.collect::<Vec<_>>().join(" / "))?.wait().exits(0);
+    let said = senders.out.lines().map(|line| serde_json::from_str(line).unwrap());
+    let said: Vec<Value> = said.collect();
+    assert_eq!(said.len(), receivers.len(), "{}", senders.tell());
+    Some(receivers.into_iter().map(|(ours, _)| ours.wait().exits(0)).zip(said).collect())
+}
+
 #[test]
-fn a_receiver_counts_what_a_sender_sends_in_the_time_agreed_on() {
-    let (ours, port) = receiver("-P 2 -t 1");
-    let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 2 2 1 1")) else { return };
-    let sent = remote.ended();
+fn a_receiver_counts_what_a_sender_sends() {
+    let cases = [
+        ("-P 2 -t 1", "2 2 1 1"),
+        // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
+        ("-P 1 -t 1", "1 1 0.3 82"),
+        // Without a conversation it ends when all have gone.
+        ("-P 2 -N -t 60", "2 2 0.5 0 nosync"),
+        ("-P 2 -t 1 -u", "2 2 0.5 1 udp"),
+        ("-P 2 -t 60 -u -N", "2 2 0.5 1 udp nosync"),
+    ];
+    let receivers = cases.iter().map(|(words, _)| receiver(words)).collect();
+    let Some(all) = received(receivers, "send", &cases.map(|(_, words)| words)) else { return };
+    let bytes = |n: usize| -> (u64, u64) {
+        let (done, sent) = &all[n];
+        (told(done, "total bytes").parse().unwrap(), sent["bytes"].as_u64().unwrap())
+    };
+    let (done, sent) = &all[0];
     // Not started, the longer one of 1 and 1, run.
     assert_eq!(sent["heard"], json!([11, 1, 0x52]));
-    let done = ours.wait().exits(0);
-    assert_eq!(told(&done, "INFO: test duration"), "1.00 seconds");
-    let got: u64 = told(&done, "total bytes").parse().unwrap();
-    assert!(got > 0 && got <= sent["bytes"].as_u64().unwrap(), "{got} {sent}");
-}
-
-#[test]
-fn a_length_that_is_a_letter_is_a_length() {
-    let (ours, port) = receiver("-P 1 -t 1");
-    let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 1 1 0.3 82")) else { return };
-    // 82 is 'R', on which the original starts at once; then 'E', because 0.3 s is less.
-    assert_eq!(remote.ended()["heard"], json!([11, 82, 0x52, 13]));
-    ours.wait().exits(0);
-}
-
-#[test]
-fn without_a_conversation_it_ends_when_all_have_gone() {
-    let (ours, port) = receiver("-P 2 -N -t 60");
-    let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 2 2 0.5 0 nosync")) else { return };
-    let sent = remote.ended();
-    let done = ours.wait().exits(0);
-    assert_eq!(told(&done, "total bytes"), sent["bytes"].to_string());
+    assert_eq!(told(done, "INFO: test duration"), "1.00 seconds");
+    assert!(bytes(0).0 > 0 && bytes(0).0 <= bytes(0).1, "{:?} {sent}", bytes(0));
+    assert_eq!(all[1].1["heard"], json!([11, 82, 0x52, 13]));
+    assert_eq!(bytes(2).0, bytes(2).1);
+    for n in [3, 4] {
+        let ((got, sent), (words, _)) = (bytes(n), cases[n]);
+        // Some may be dropped on a busy host; none is counted twice.
+        assert!(got <= sent && got > 0, "{words}: {sent} {got} {}", all[n].0.tell());
+    }
 }
 
 #[test]
@@ -125,24 +136,8 @@ fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
     let got = heard["bytes"].as_u64().unwrap();
     // A megabyte a second for a second; each of eight may send one datagram more. What came behind its timer counts nowhere.
     assert!(sent <= 1_008_000 && got > 0, "{sent} {got}");
-    assert!(
-        !done.out.contains("retrans segs") && done.out.contains("8 connections tested"),
-        "{}",
-        done.tell()
-    );
-}
-
-#[test]
-fn datagrams_are_counted_with_and_without_a_conversation() {
-    for (how, words) in [("udp", "-P 2 -t 1 -u"), ("udp nosync", "-P 2 -t 60 -u -N")] {
-        let (ours, port) = receiver(words);
-        let Some(remote) = peer(PEER, "ntttcp", &format!("send {port} 2 2 0.5 1 {how}")) else { return };
-        let sent = remote.ended()["bytes"].as_u64().unwrap();
-        let done = ours.wait().exits(0);
-        let got: u64 = told(&done, "total bytes").parse().unwrap();
-        // Some may be dropped on a busy host; none is counted twice.
-        assert!(got <= sent && got > 0, "{how}: {sent} {got} {}", done.tell());
-    }
+    assert!(!done.out.contains("retrans segs"), "{}", done.tell());
+    done.prints(&["8 connections tested"]);
 }
 
 #[test]
@@ -163,19 +158,19 @@ fn windows_ends_are_ready_when_all_have_said_so() {
 
 #[test]
 fn a_sender_of_windows_is_read_to_its_end() {
-    for how in ["", "token"] {
-        let no = if how.is_empty() { "-ns" } else { "-v" };
-        let (ours, port) = windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100"));
-        let Some(remote) = peer(PEER, "ntttcp", &format!("winsend {port} 2 100 4096 {how}")) else { return };
-        let sent = remote.ended();
-        assert_eq!(sent["bytes"], json!(2 * 409_600));
-        windows_table(&ours.wait().exits(0), 2, 2 * 409_600, 4_096);
+    let receivers =
+        ["-ns", "-v"].map(|no| windows_receiver(&format!("-r -m 2,*,127.0.0.1 {no} -l 4k -n 100")));
+    let words = ["2 100 4096", "2 100 4096 token"];
+    let Some(all) = received(receivers.into(), "winsend", &words) else { return };
+    for ((done, sent), words) in all.into_iter().zip(words) {
+        assert_eq!(sent["bytes"], json!(2 * 409_600), "{words}");
+        windows_table(&done, 2, 2 * 409_600, 4_096);
     }
 }
 
 #[test]
 fn windows_file_says_what_was_asked_for_and_replaces_the_tables() {
-    let scratch = crate::support::files::Scratch::new();
+    let scratch = Scratch::new();
     let file = scratch.file("w.xml");
     let (ours, port) = windows_receiver("-r -m 2,*,127.0.0.1 -v -t 1");
     let words = format!("-s -m 2,*,127.0.0.1 -v -t 1 -thr 1000 -p {port} -xml {}", file.display());
@@ -202,7 +197,7 @@ fn a_receiver_of_windows_that_goes_is_no_failure() {
         let below = |title: &str| lines[lines.iter().position(|line| line.contains(title)).unwrap() + 2];
         assert_eq!(below("Bytes(MEG)").split_whitespace().nth(1), Some("2.000"), "{}", done.tell());
         assert_eq!(below("Retransmits Errors").split_whitespace().nth(3), Some("0"), "{}", done.tell());
-        assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
+        done.complains(&["the receiver closed all data connections"]);
     }
     // After fewer bytes than are sent, as 5.40's does with -n.
     let Some(remote) = peer(PEER, "ntttcp", "winreceive 3 early") else { return };
@@ -211,7 +206,7 @@ fn a_receiver_of_windows_that_goes_is_no_failure() {
     let done = netcaliper("ntttcp").args(&words).run().exits(0);
     remote.ended();
     assert!(!done.out.contains("ERROR"), "{}", done.tell());
-    assert!(done.err.contains("the receiver closed all data connections"), "{}", done.tell());
+    done.complains(&["the receiver closed all data connections"]);
 }
 
 #[test]
@@ -250,16 +245,8 @@ fn a_receiver_that_is_killed_is_told_with_the_time_of_the_figures() {
 
 /// Our receiver in Windows' spelling, on free ports whose neighbours a thousand above are free, too.
 fn windows_receiver(words: &str) -> (Proc, u16) {
-    for _ in 0..50 {
-        let port = crate::support::net::free_row(16, 1_000);
-        let proc = netcaliper("ntttcp").args(words).args(&format!("-p {port}")).spawn();
-        let listens = || proc.out().contains("Copyright Version");
-        crate::support::eventually("it listens, or cannot", || listens() || proc.err().contains("in use"));
-        if listens() {
-            return (proc, port);
-        }
-    }
-    panic!("there are no free ports")
+    let line = |port: u16| netcaliper("ntttcp").args(&format!("{words} -p {port}"));
+    listening(1_000, "Copyright Version", line)
 }
 
 /// What Windows' tables must say of so many threads and bytes.
@@ -271,12 +258,8 @@ fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
         lines[at + 2].split_whitespace().collect::<Vec<_>>()
     };
     let at = lines.iter().position(|line| line.starts_with("Thread  Time(s)")).unwrap();
-    assert_eq!(
-        lines[at + 2..].iter().take_while(|line| !line.is_empty()).count(),
-        threads,
-        "{}",
-        done.tell()
-    );
+    let rows = lines[at + 2..].iter().take_while(|line| !line.is_empty()).count();
+    assert_eq!(rows, threads, "{}", done.tell());
     let totals = below("Bytes(MEG)");
     assert_eq!(totals[0], format!("{:.6}", bytes as f64 / 1_048_576.0), "{}", done.tell());
     let (seconds, rate): (f64, f64) = (totals[1].parse().unwrap(), totals[3].parse().unwrap());
@@ -290,64 +273,61 @@ fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
 
 #[test]
 fn a_server_takes_one_test_after_the_other() {
-    for _ in 0..50 {
-        let port = crate::support::net::free_row(16, 1000);
-        let server = netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}")).spawn();
-        let said = || server.out() + &server.err();
-        let listens = || said().contains("answering ntttcp on ");
-        crate::support::eventually("it listens, or cannot", || listens() || server.err().contains("in use"));
-        if !listens() {
-            continue;
-        }
-        // An unsynchronised sender has a test of its own; none of its connections counts in the next one.
-        let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -t 1 -B 20M -N");
-        let sent = netcaliper("ntttcp").args(&words).run().exits(0);
-        let sent: u64 = told(&sent, "INFO: total bytes").parse().unwrap();
-        let line = server.hears("ntttcp: 4 connections, ");
-        let got = line.split(" connections, ").nth(1).and_then(|rest| rest.split_once(' '));
-        let got: u64 = got.and_then(|(bytes, _)| bytes.parse().ok()).unwrap_or_else(|| panic!("{line}"));
-        // Buffers in progress at the end of the time are completed.
-        assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
-        // So has one of Windows, with its synchronisation.
-        if let Some(remote) = peer(PEER, "ntttcp", &format!("winsend {port} 2 100 4096 token")) {
-            assert_eq!(remote.ended()["bytes"], json!(2 * 409_600));
-            server.hears("ntttcp: 2 connections, 819200 bytes");
-        }
-        for n in 1..=2 {
-            // After a test the port is closed for an instant.
-            let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 20M");
-            crate::support::eventually("a test comes about", || {
-                netcaliper("ntttcp").args(&words).run().code == Some(0)
-            });
-            let told = || said().lines().filter(|line| line.contains("ntttcp: 16 connections, ")).count();
-            crate::support::eventually("it is told", || told() >= n);
-        }
-        server.signal("INT");
-        let done = server.wait().exits(0);
-        assert!(!done.out.contains("no data moved"), "{}", done.tell());
-        return;
+    let line = |port: u16| netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}"));
+    let (server, port) = listening(1_000, "answering ntttcp on ", line);
+    // An unsynchronised sender has a test of its own; none of its connections counts in the next one.
+    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -t 1 -B 20M -N");
+    let sent = netcaliper("ntttcp").args(&words).run().exits(0);
+    let sent: u64 = told(&sent, "INFO: total bytes").parse().unwrap();
+    let line = server.hears("ntttcp: 4 connections, ");
+    let got = line.split(" connections, ").nth(1).and_then(|rest| rest.split_once(' '));
+    let got: u64 = got.and_then(|(bytes, _)| bytes.parse().ok()).unwrap_or_else(|| panic!("{line}"));
+    // Buffers in progress at the end of the time are completed.
+    assert!((sent..=sent + 4 * 131_072).contains(&got), "{sent} {line}");
+    // So has one of Windows, with its synchronisation.
+    if let Some(remote) = peer(PEER, "ntttcp", &format!("winsend {port} 2 100 4096 token")) {
+        assert_eq!(remote.ended()["bytes"], json!(2 * 409_600));
+        server.hears("ntttcp: 2 connections, 819200 bytes");
     }
-    panic!("there are no free ports")
+    for n in 1..=2 {
+        // After a test the port is closed for an instant.
+        let words = format!("-s127.0.0.1 -p {port} -P 16 -n 1 -t 1 -B 20M");
+        eventually("a test comes about", || netcaliper("ntttcp").args(&words).run().code == Some(0));
+        let said = || server.out() + &server.err();
+        let told = || said().lines().filter(|line| line.contains("ntttcp: 16 connections, ")).count();
+        eventually("it is told", || told() >= n);
+    }
+    server.signal("INT");
+    let done = server.wait().exits(0);
+    assert!(!done.out.contains("no data moved"), "{}", done.tell());
 }
 
 #[test]
-fn both_ends_of_ours_agree() {
+fn both_ends_of_ours_agree_and_the_result_files_are_written() {
+    let scratch = Scratch::new();
+    let path = |name: &str| scratch.file(name).display().to_string();
     let (ours, port) = receiver("-P 2 -t 1 -V --show-tcp-retrans");
-    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 20M -V");
-    let here = netcaliper("ntttcp").args(&words).run().exits(0);
-    let there = ours.wait().exits(0);
-    assert_eq!(
-        (told(&here, "INFO: test duration"), told(&there, "INFO: test duration")),
-        ("1.00 seconds".into(), "1.00 seconds".into())
-    );
-    for done in [&here, &there] {
-        assert!(
-            done.out.contains("Thread\tTime(s)\tThroughput") && done.out.contains("cycles/byte"),
-            "{}",
-            done.tell()
-        );
+    let (x, j, log) = (path("r.xml"), path("r.json"), path("r.log"));
+    let words = format!("-s127.0.0.1 -p {port} -P 2 -n 1 -t 1 -B 20M -V -x{x} -j {j} -O{log}");
+    let here = netcaliper("ntttcp").args(&words).run().exits(0).prints(&["tcpi rtt"]);
+    let there = ours.wait().exits(0).prints(&["slowStart_retrans/sec"]);
+    let duration = [&here, &there].map(|done| told(done, "INFO: test duration"));
+    assert_eq!(duration, ["1.00 seconds", "1.00 seconds"]);
+    let bytes: f64 = told(&here, "INFO: total bytes").parse().unwrap();
+    for done in [here, there] {
+        done.prints(&["Thread\tTime(s)\tThroughput", "cycles/byte"]);
     }
-    assert!(there.out.contains("slowStart_retrans/sec"), "{}", there.tell());
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&j).unwrap()).unwrap();
+    assert_eq!(json["ntttcps"]["totalBytes"]["value"], format!("{:.6}", bytes / 1e6));
+    let xml = std::fs::read_to_string(&x).unwrap();
+    assert!(xml.contains(&format!("<total_bytes metric=\"MB\">{:.6}</total_bytes>", bytes / 1e6)), "{xml}");
+    for file in [&x, &j] {
+        let outcome = netcaliper("report").arg(file).outcome().exits(0);
+        assert_eq!(outcome.json["begin"]["version"], "ntttcp 5.33-linux");
+        assert_eq!(outcome.local()["traffic"]["tx_bytes"], bytes);
+    }
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");
 }
 
 /// The console's lines without time stamps and with a dot for each variable number. Lines whose position varies are left out.
@@ -380,10 +360,10 @@ fn the_console_has_the_originals_lines() {
     let here = netcaliper("ntttcp").args(&words).run().exits(0);
     let there = ours.wait().exits(0);
     // warmcool_send.console and warmcool_recv.console of ntttcp 1.4.3; the receiver there had a warm-up and a cool-down, too.
-    assert!(
-        here.out.contains(" INFO: Warning! '-B' is specified and the network bandwidth may be limited\n")
-    );
-    assert!(here.out.contains("\nbandwidth limit (bits/sec):\t 100000000\n"), "{}", here.tell());
+    let here = here.prints(&[
+        " INFO: Warning! '-B' is specified and the network bandwidth may be limited\n",
+        "\nbandwidth limit (bits/sec):\t 100000000\n",
+    ]);
     assert_eq!(
         shape(&here.out, "DBG : user limits", "receiver exited"),
         [
@@ -442,39 +422,14 @@ fn the_console_has_the_originals_lines() {
 }
 
 #[test]
-fn the_result_files_are_written() {
-    let scratch = crate::support::files::Scratch::new();
-    let path = |name: &str| scratch.file(name).display().to_string();
-    let (ours, port) = receiver("-P 1 -t 1");
-    let (x, j, log) = (path("r.xml"), path("r.json"), path("r.log"));
-    let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -t 1 -B 20M -V -x{x} -j {j} -O{log}");
-    let done = netcaliper("ntttcp").args(&words).run().exits(0);
-    ours.wait().exits(0);
-    let bytes: f64 = told(&done, "INFO: total bytes").parse().unwrap();
-    let json: Value = serde_json::from_str(&std::fs::read_to_string(&j).unwrap()).unwrap();
-    assert_eq!(json["ntttcps"]["totalBytes"]["value"], format!("{:.6}", bytes / 1e6));
-    let xml = std::fs::read_to_string(&x).unwrap();
-    assert!(xml.contains(&format!("<total_bytes metric=\"MB\">{:.6}</total_bytes>", bytes / 1e6)), "{xml}");
-    for file in [&x, &j] {
-        let outcome = netcaliper("report").arg(file).outcome().exits(0);
-        assert_eq!(outcome.json["begin"]["version"], "ntttcp 5.33-linux");
-        assert_eq!(outcome.local()["traffic"]["tx_bytes"], bytes);
-    }
-    let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");
-    assert!(done.out.contains("tcpi rtt"), "{}", done.tell());
-}
-
-#[test]
 fn bad_words_are_named() {
     for (words, why) in
         [("-s", "needs the receiver's address"), ("-r -Z", "not an option"), ("-r -P 0", "1 to 512")]
     {
-        let done = netcaliper("ntttcp").args(words).run().exits(23);
-        assert!(done.err.contains(why), "{words}: {}", done.tell());
+        netcaliper("ntttcp").args(words).run().exits(23).complains(&[why]);
     }
     // Windows' has a code of its own.
     netcaliper("ntttcp").args("-s -ns").run().exits(9).complains(&["needs its mapping"]);
-    assert!(netcaliper("ntttcp").arg("-h").run().exits(23).out.contains("no synchronisation"));
+    netcaliper("ntttcp").arg("-h").run().exits(23).prints(&["no synchronisation"]);
     netcaliper("ntttcp").args("-s127.0.0.1 -p 2 -P 1 -t 1").run().exits(24);
 }

@@ -7,7 +7,8 @@ receiveudp PORTS SECONDS                             the same over UDP; goes as 
 winsend PORT PORTS BUFFERS LENGTH [token]            as Windows NTttcp: one connection per port, perhaps its tokens
 winreceive PORTS [token] [early]                     says `port N` first; reads each port's connection to its end, or
                                                      resets it after 100,000 bytes, as 5.40 may, which counts its reads
-Each prints one line of JSON: the words of the conversation, the bytes that were moved.
+Each prints one line of JSON: the words of the conversation, the bytes that were moved. Between slashes stand further tests, one after
+another.
 """
 import json
 import random
@@ -16,6 +17,8 @@ import socket
 import struct
 import sys
 import time
+
+from cases import cases
 
 
 def word(link):
@@ -261,8 +264,7 @@ def winreceive(ports, token, early=False):
     return {"bytes": got, "filler": filler, "tokens": tokens}
 
 
-def main():
-    role, words = sys.argv[1], sys.argv[2:]
+def test(role, *words):
     if role == "send":
         port, ports, connections, seconds, cycle = int(words[0]), int(words[1]), int(words[2]), float(words[3]), int(words[4])
         done = send(port, ports, connections, seconds, cycle, "nosync" not in words, "udp" in words)
@@ -277,4 +279,5 @@ def main():
     print(json.dumps(done), flush=True)
 
 
-main()
+for one in cases(sys.argv[1:]):
+    test(*one)
