@@ -4,8 +4,7 @@
 
 use crate::support::files::Scratch;
 use crate::support::peer::peer;
-use crate::support::{Done, Server, eventually, netcaliper, skip};
-use serde_json::Value;
+use crate::support::{Done, Server, eventually, netcaliper, number, skip};
 use std::process::Command;
 
 const PEER: &str = "bwdelaytester.py";
@@ -104,14 +103,8 @@ fn the_originals_arithmetic_can_be_had() {
     let test = "the_originals_arithmetic_can_be_had";
     let Some(done) = heard(test, "--as-original", "100 100 500 ") else { return };
     let lines = lines(&done.out);
-    assert_eq!(
-        lines[0][..4],
-        [1_000, 10, 0, 0],
-        "the first line comes with the first packet: {}",
-        done.tell()
-    );
-    // The first smallest delay is 0, because nothing is below it.
-    assert_eq!(lines[0][4], 0, "{}", done.tell());
+    // The first line comes with the first packet; the first smallest delay is 0, because nothing is below it.
+    assert_eq!(lines[0][..5], [1_000, 10, 0, 0, 0], "{}", done.tell());
 }
 
 #[test]
@@ -119,22 +112,22 @@ fn a_client_sends_what_the_original_reads() {
     let test = "a_client_sends_what_the_original_reads";
     let Some(receiver) = peer(PEER, test, "receive 127.0.0.1 0") else { return };
     let port = receiver.port();
-    let client =
-        netcaliper("bwdelaytester").args("-c 127.0.0.1 -p 160 -b 1").args(&format!("--port {port}")).spawn();
+    let words = format!("-c 127.0.0.1 -p 160 -b 1 --port {port}");
+    let client = netcaliper("bwdelaytester").args(&words).spawn();
     receiver.hears("seen 100");
     client.signal("INT");
     let done = client.wait().exits(1).complains(&["## Printing sweep data:", "packets left"]);
     let left: u64 =
         done.err.split(' ').nth(1).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{}", done.tell()));
     receiver.signal("INT");
-    let got: Value = serde_json::from_str(receiver.wait().exits(0).out.lines().last().unwrap()).unwrap();
-    let numbers: Vec<u64> = got["numbers"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
-    assert_eq!(numbers, (0..left).collect::<Vec<_>>());
+    let got = receiver.ended();
+    let column = |name: &str| got[name].as_array().unwrap().iter().map(number).collect::<Vec<u64>>();
+    assert_eq!(column("numbers"), (0..left).collect::<Vec<_>>());
     assert!(left >= 100);
     assert_eq!((got["sizes"].to_string(), got["ahead"].as_u64()), ("[160]".to_owned(), Some(0)));
     assert_eq!(got["fillers"].as_array().unwrap().len(), 1, "the same filler in every datagram");
     assert!(got["fillers"][0].as_str().unwrap().starts_with("0000010002000300"));
-    let stamps: Vec<u64> = got["stamps"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).collect();
+    let stamps = column("stamps");
     assert!(stamps.is_sorted() && stamps[0] > 1_700_000_000_000_000);
 }
 
@@ -142,29 +135,30 @@ fn a_client_sends_what_the_original_reads() {
 fn ours_to_ours_under_serve_and_delay() {
     let server = crate::support::serve("--legacy bwdelaytester:0");
     let port = server.proc.port_of("bwdelaytester");
-    netcaliper("delay")
-        .args(&format!("127.0.0.1:{port} --protocol bwdelaytester -l 500 --pps 400 -t 1s"))
-        .run()
-        .exits(0)
-        .prints(&["sent"]);
-    let done = server.end();
+    let words = format!("127.0.0.1:{port} --protocol bwdelaytester -l 500 --pps 400 -t 500ms");
+    netcaliper("delay").args(&words).run().exits(0).prints(&["sent"]);
     // Two sockets on one port would share a sender's datagrams between them.
-    assert!(done.out.contains("datagrams from 1 sender"), "{}", done.tell());
+    server.end().prints(&["datagrams from 1 sender"]);
 }
 
 #[test]
-fn a_saved_run_is_printed_again() {
-    let test = "a_saved_run_is_printed_again";
+fn what_was_printed_can_be_read_back_and_what_was_saved_printed_again() {
+    let test = "what_was_printed_can_be_read_back_and_what_was_saved_printed_again";
     let folder = Scratch::new();
     let file = folder.file("run.jsonl");
     let words = format!("--save {}", file.display());
-    let Some(_done) = heard(test, &words, "400 100 500 drop=50,51") else { return };
-    for as_json in [false, true] {
-        if as_json {
-            // A server is ended by a signal, so its run is one that was interrupted.
-            let outcome = netcaliper("report").arg(&file).args("--json").run().exits(130);
-            std::fs::write(&file, outcome.out).unwrap();
-        }
+    let Some(done) = heard(test, &words, "400 100 500 drop=50,51") else { return };
+    let packets = |name: &str, text: &str| {
+        let outcome = netcaliper("report").arg(folder.with(name, text)).outcome().exits(0);
+        outcome.remote()[0]["packets"].clone()
+    };
+    let (out, err) = (packets("stdout.txt", &done.out), packets("stderr.txt", &done.err));
+    assert_eq!([&out["counts"]["received"], &out["counts"]["lost"]].map(number), [398, 2], "{out}");
+    assert_eq!(number(&err["delay_ns"]["count"]), 398, "{err}");
+
+    // A server is ended by a signal, so its run is one that was interrupted.
+    let outcome = netcaliper("report").arg(&file).args("--json").run().exits(130);
+    for file in [file, folder.with("run.json", &outcome.out)] {
         let again = netcaliper("report").arg(&file).args("--as bwdelaytester").run().exits(0);
         let lines = lines(&again.out);
         // Rates are by the true length of each tenth of a second: the sum is near that of all packets.
@@ -174,33 +168,14 @@ fn a_saved_run_is_printed_again() {
 }
 
 #[test]
-fn what_was_printed_can_be_read_back() {
-    let Some(done) = heard("what_was_printed_can_be_read_back", "", "400 100 500 drop=50,51") else { return };
-    let folder = Scratch::new();
-    let (out, err) = (folder.with("stdout.txt", &done.out), folder.with("stderr.txt", &done.err));
-    let packets = |file| {
-        let outcome = netcaliper("report").arg(file).outcome().exits(0);
-        outcome.remote()[0]["packets"].clone()
-    };
-    let (lines, histogram) = (packets(&out), packets(&err));
-    let counts = &lines["counts"];
-    assert_eq!((&counts["received"], &counts["lost"]), (&398.into(), &2.into()), "{lines}");
-    assert_eq!(histogram["delay_ns"]["count"], 398, "{histogram}");
-}
-
-#[test]
 fn command_lines_that_cannot_be_get_the_usage_and_exit_code_of_the_original() {
     for (words, why) in [
         ("-c 127.0.0.1 -p 8 -b 1", "Unsupported packet size"),
         ("-c 127.0.0.1 -p 100", "Supply either delay or target bandwidth"),
         ("-h", "invalid option -- 'h'"),
     ] {
-        netcaliper("bwdelaytester")
-            .args(words)
-            .run()
-            .exits(1)
-            .complains(&[why])
-            .prints(&["client: bwdelaytester -c"]);
+        let done = netcaliper("bwdelaytester").args(words).run().exits(1);
+        done.complains(&[why]).prints(&["client: bwdelaytester -c"]);
     }
 }
 
@@ -230,17 +205,14 @@ fn gnuplot_draws_what_is_printed() {
     let Some(done) = heard(test, "-s", "3000 100 600 drop=7,1000,2000") else { return };
     let folder = Scratch::new();
     let (histogram, sweep) = done.err.split_once("## Printing sweep data:\n").unwrap();
-    std::fs::write(folder.file("data.dat"), &done.out).unwrap();
-    std::fs::write(
-        folder.file("latencydata.txt"),
-        histogram.split_once("## Printing latency").unwrap().1.split_once('\n').unwrap().1,
-    )
-    .unwrap();
-    std::fs::write(folder.file("bwdelaydat.txt"), sweep).unwrap();
+    let latency = histogram.split_once("## Printing latency").unwrap().1.split_once('\n').unwrap().1;
+    folder.with("data.dat", &done.out);
+    folder.with("latencydata.txt", latency);
+    folder.with("bwdelaydat.txt", sweep);
     let rows = table(&done.err, "## Printing sweep data:");
     assert_eq!(rows.len(), 1, "{}", done.tell());
     assert_eq!((rows[0].len(), rows[0][0]), (6, "10"), "up to 10 Mbit/s: {}", done.tell());
-    std::fs::write(folder.file("plot.gnuplot"), PLOT).unwrap();
+    folder.with("plot.gnuplot", PLOT);
     let drawn = Command::new("gnuplot").arg("plot.gnuplot").current_dir(folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&drawn.stderr).into_owned();
     assert!(
