@@ -1,9 +1,9 @@
 //! Import of other programs' files, export, and what is made from the command line's definitions.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::{Line, netcaliper, skip};
+use crate::support::{BIN, Line, Proc, netcaliper, skip};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,22 +48,13 @@ fn other_programs_runs_are_kept_compared_and_exported() {
     let table = scratch.file("figures.csv");
     at(netcaliper("export")).arg("-o").arg(&table).run().exits(0);
     let csv = Csv::read(&table);
-    let (id, figure) = (
-        csv.header.iter().position(|c| c == "id").unwrap(),
-        csv.header.iter().position(|c| c == "figure").unwrap(),
-    );
-    assert!(csv.rows.iter().any(|r| r[id] == "3" && r[figure] == "rtt.p99"));
-    assert_eq!(
-        (csv.rows[0][id].as_str(), csv.rows.last().unwrap()[id].as_str()),
-        ("1", "5"),
-        "the oldest first"
-    );
+    let (ids, figures) = (csv.column("id"), csv.column("figure"));
+    assert!(ids.iter().zip(figures).any(|(id, figure)| *id == "3" && figure == "rtt.p99"));
+    assert_eq!((ids[0], ids[ids.len() - 1]), ("1", "5"), "the oldest first");
     let lines = at(netcaliper("export")).args("--format jsonl 1 last").run().exits(0).out;
     let runs: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(
-        runs.iter().map(|r| r["begin"]["protocol"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["iperf3", "ntttcp"]
-    );
+    let protocols: Vec<&str> = runs.iter().map(|r| r["begin"]["protocol"].as_str().unwrap()).collect();
+    assert_eq!(protocols, ["iperf3", "ntttcp"]);
     at(netcaliper("export")).arg("77").run().exits(1).says_one_sentence().complains(&["no run 77"]);
 
     let nonsense = scratch.with("nonsense.txt", "nothing of the kind");
@@ -82,21 +73,14 @@ fn irtts_own_file_is_read() {
     let mut command = Command::new("irtt");
     // It chooses a port itself, and says which.
     command.args(["server", "-b", "127.0.0.1:0"]);
-    let server = crate::support::Proc::spawn(command);
+    let server = Proc::spawn(command);
     let line = server.hears("starting IPv4 listener on ");
     let at = line.rsplit(' ').next().unwrap().to_owned();
-    let client = Command::new("irtt")
-        .args(["client", "-i", "10ms", "-d", "200ms", "-q", "-o"])
-        .arg(&file)
-        .arg(&at)
-        .status();
-    assert!(client.unwrap().success());
-    netcaliper("report")
-        .arg(&file)
-        .args("--json")
-        .run()
-        .exits(0)
-        .prints(&["\"protocol\": \"irtt\"", "rtt_ns"]);
+    let mut client = Command::new("irtt");
+    client.args(["client", "-i", "10ms", "-d", "200ms", "-q", "-o"]).arg(&file).arg(&at);
+    assert!(client.status().unwrap().success());
+    let report = netcaliper("report").arg(&file).args("--json").run().exits(0);
+    report.prints(&["\"protocol\": \"irtt\"", "rtt_ns"]);
 }
 
 /// Reads figures with DuckDB: its types, then the rows as CSV.
@@ -193,36 +177,40 @@ fn units_are_sound_and_hardened() {
     ] {
         let scratch = Scratch::new();
         // The program it starts must be there to be checked.
-        let text = std::fs::read_to_string(folder.join(unit))
-            .unwrap()
-            .replace("/usr/bin/netcaliper", crate::support::BIN);
-        let file = scratch.with(instance, &text);
+        let text = std::fs::read_to_string(folder.join(unit)).unwrap();
+        let file = scratch.with(instance, &text.replace("/usr/bin/netcaliper", BIN));
         let Ok(told) = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&file).output()
         else {
             return skip(NAME, "there is no systemd-analyze (package systemd)");
         };
         let said = String::from_utf8_lossy(&told.stderr);
         assert!(told.status.success() && !said.contains(instance), "{said}");
-        let told = Command::new("systemd-analyze")
-            .args(["security", "--offline=yes", "--threshold=20"])
-            .arg(&file)
-            .output()
-            .unwrap();
+        let mut command = Command::new("systemd-analyze");
+        let told = command.args(["security", "--offline=yes", "--threshold=20"]).arg(&file).output().unwrap();
         // 20 is an exposure of 2.0 of 10; a service without a line of hardening has 9.6.
         assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stdout));
     }
 }
 
-/// The system calls of a group of systemd's, and of the groups in it.
-fn calls_of(group: &str) -> BTreeSet<String> {
-    let told = Command::new("systemd-analyze").args(["syscall-filter", group]).output().unwrap();
-    assert!(told.status.success(), "{group}");
+/// The lines of each group of system calls that systemd knows: calls, other groups, comments.
+fn groups() -> BTreeMap<String, Vec<String>> {
+    let told = Command::new("systemd-analyze").args(["--no-pager", "syscall-filter"]).output().unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let text = String::from_utf8(told.stdout).unwrap();
+    let of = |group: &str| -> (String, Vec<String>) {
+        let mut lines = group.lines().map(|line| line.trim().to_owned());
+        (lines.next().unwrap_or_default(), lines.collect())
+    };
+    text.split("\n\n").map(of).collect()
+}
+
+/// The system calls of a group, and of the groups in it.
+fn calls_of(group: &str, groups: &BTreeMap<String, Vec<String>>) -> BTreeSet<String> {
     let mut calls = BTreeSet::new();
-    for word in String::from_utf8(told.stdout).unwrap().lines().skip(1).map(str::trim) {
-        match word {
-            "" => {}
+    for word in groups.get(group).unwrap_or_else(|| panic!("no group {group}")) {
+        match word.as_str() {
             comment if comment.starts_with('#') => {}
-            inner if inner.starts_with('@') => calls.append(&mut calls_of(inner)),
+            inner if inner.starts_with('@') => calls.append(&mut calls_of(inner, groups)),
             call => drop(calls.insert(call.to_owned())),
         }
     }
@@ -231,12 +219,14 @@ fn calls_of(group: &str) -> BTreeSet<String> {
 
 /// What a unit lets a service call, from its lines in their order.
 fn allowed(unit: &str) -> BTreeSet<String> {
+    let groups = groups();
     // systemd always lets these through.
-    let mut allowed = calls_of("@default");
+    let mut allowed = calls_of("@default", &groups);
     for line in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
         let (taken, words) = line.strip_prefix('~').map_or((false, line), |words| (true, words));
         for word in words.split_whitespace() {
-            let calls = if word.starts_with('@') { calls_of(word) } else { [word.to_owned()].into() };
+            let is_group = word.starts_with('@');
+            let calls = if is_group { calls_of(word, &groups) } else { [word.to_owned()].into() };
             match taken {
                 true => allowed.retain(|call| !calls.contains(call)),
                 false => allowed.extend(calls),
@@ -263,13 +253,13 @@ fn a_server_calls_nothing_that_its_unit_forbids() {
     let scratch = Scratch::new();
     let seen = scratch.file("calls");
     let mut command = Command::new("strace");
-    command.args(["-f", "-qq", "-e", "signal=none", "-o"]).arg(&seen).arg(crate::support::BIN);
+    command.args(["-f", "-qq", "-e", "signal=none", "-o"]).arg(&seen).arg(BIN);
     command.args(["serve", "--quiet", "-B", "127.0.0.1", "--port", "0"]);
     if cfg!(feature = "http") {
         command.args(["--metrics", "127.0.0.1:0"]);
     }
     command.env("NETCALIPER_STORE", "off");
-    let server = crate::support::Proc::spawn(command);
+    let server = Proc::spawn(command);
     let line = server.hears("listening on ");
     let at = line.split(' ').nth(2).unwrap().to_owned();
     for (verb, how) in [("tcp", "-t 300ms -P 2 -b 1M"), ("delay", "-t 300ms -b 200k"), ("ping", "-n 20")] {
