@@ -3,7 +3,7 @@
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::{Namespace, free_port};
-use crate::support::{BIN, Done, Line, Proc, eventually, netcaliper, skip};
+use crate::support::{BIN, Done, Line, Proc, eventually, netcaliper, serve, skip, tcp};
 use std::path::Path;
 
 /// `netcaliper ctstraffic` in a folder.
@@ -173,24 +173,21 @@ fn patterns_and_buffers() {
 }
 
 /// "-connections:100 -iterations:10 will iterate 10 times over 100 connections for a total of 1000 connections, at which
-/// point ctsTraffic will gracefully exit."
+/// point ctsTraffic will gracefully exit." "-serverExitLimit:10": the first ten are served, further ones are not accepted.
 #[test]
-fn a_thousand_connections() {
-    let pair = Pair::serve("-listen:* -consoleverbosity:1 -transfer:64 -serverexitlimit:1000");
-    let done =
-        pair.call("-target:localhost -consoleverbosity:1 -transfer:64 -connections:100 -iterations:10");
-    assert_eq!(summary(&done.exits(0).out), [1000, 0, 0, 1000 * FRAMING, 64_000]);
-    assert_eq!(summary(&pair.over().0.exits(0).out), [1000, 0, 0, 64_000, 1000 * FRAMING]);
-}
-
-/// "-serverExitLimit:10": the first ten are served, further ones are not accepted.
-#[test]
-fn a_server_that_ends_after_ten() {
-    let pair = Pair::serve("-listen:* -consoleverbosity:1 -transfer:64 -serverExitLimit:10");
-    let done = pair.call("-target:localhost -consoleverbosity:1 -transfer:64 -connections:5 -iterations:2");
-    assert_eq!(summary(&done.exits(0).out)[0], 10);
-    let (server, _) = pair.over();
-    assert_eq!(summary(&server.exits(0).prints(&["before exit : 10 [0xa]"]).out)[0], 10);
+fn both_ends_end_after_their_connections() {
+    for (limit, total, words) in [
+        ("-serverexitlimit:1000", 1000, "-connections:100 -iterations:10"),
+        ("-serverExitLimit:10", 10, "-connections:5 -iterations:2"),
+    ] {
+        let pair = Pair::serve(&format!("-listen:* -consoleverbosity:1 -transfer:64 {limit}"));
+        let done = pair.call(&format!("-target:localhost -consoleverbosity:1 -transfer:64 {words}")).exits(0);
+        assert_eq!(summary(&done.out), [total, 0, 0, total * FRAMING, total * 64], "{words}");
+        let exit = format!("before exit : {total} [{total:#x}]");
+        let (server, _) = pair.over();
+        let server = server.exits(0).prints(&[&exit]);
+        assert_eq!(summary(&server.out), [total, 0, 0, total * 64, total * FRAMING], "{words}");
+    }
 }
 
 /// "-timeLimit … the number of milliseconds to run before exiting", and "-statusUpdate:500".
@@ -213,47 +210,40 @@ fn a_time_limit() {
     assert_eq!(server.code, Some(8), "{}", server.tell());
 }
 
-/// "-consoleverbosity … setting 0 turns off all output"; 1 shows status lines, 3 connections.
+/// "-consoleverbosity … setting 0 turns off all output"; 1 shows status lines, 3 connections. "Any other extension would be written as a
+/// line of text", all three in one file, with the wall clock; and files as the original encodes them.
 #[test]
-fn verbosities() {
-    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:6");
-    let run = |verbosity: u8| {
-        let words = format!(
-            "-target:localhost -transfer:1000 -connections:2 -iterations:1 -consoleverbosity:{verbosity}"
-        );
-        pair.call(&words).exits(0)
+fn verbosities_and_logs() {
+    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:8");
+    let run = |words: &str| {
+        pair.call(&format!("-target:localhost -transfer:1000 -connections:2 -iterations:1 {words}")).exits(0)
     };
-    let nothing = run(0);
+    let nothing =
+        run("-consoleverbosity:0 -connectionfilename:c.csv -tcpinfofilename:t.csv -logencoding:utf16");
     assert_eq!((nothing.out.as_str(), nothing.err.as_str()), ("", ""));
-    let status = run(1);
+    for (name, columns) in [("c.csv", 10), ("t.csv", 20)] {
+        let bytes = std::fs::read(pair.folder.file(name)).unwrap();
+        assert_eq!(bytes[..4], [0xff, 0xfe, b'T', 0], "{name}");
+        let units: Vec<u16> = bytes[2..].chunks(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
+        let text = String::from_utf16(&units).unwrap();
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.lines().all(|l| l.split(',').count() == columns), "{text}");
+        netcaliper("report").arg(pair.folder.file(name)).run().exits(0).prints(&["ctsTraffic", "2 rows"]);
+    }
+    let status = run("-consoleverbosity:1");
     assert!(status.out.contains("Legend:") && !status.out.contains("TCP connection"), "{}", status.out);
-    let connections = run(3);
+    let connections = run("-consoleverbosity:3");
     assert!(!connections.out.contains("Legend:"), "{}", connections.out);
-    let lines: Vec<&str> = connections.out.lines().filter(|l| l.starts_with('[')).collect();
-    assert_eq!(
-        lines.iter().filter(|l| l.contains("] TCP connection established [")).count(),
-        2,
-        "{lines:#?}"
-    );
-    let good: Vec<&&str> = lines.iter().filter(|l| l.contains("] TCP connection succeeded : [")).collect();
-    assert_eq!(good.len(), 2, "{lines:#?}");
-    assert!(
-        good.iter().all(|l| l.contains("]: SendBytes[1000]  SendBps[") && l.ends_with(" ms]")),
-        "{good:#?}"
-    );
-    let server = pair.over().0.exits(0);
-    assert_eq!((server.out.as_str(), server.err.as_str()), ("", ""));
-}
+    let of = |what: &str| -> Vec<&str> {
+        connections.out.lines().filter(|l| l.starts_with('[') && l.contains(what)).collect()
+    };
+    assert_eq!(of("] TCP connection established [").len(), 2, "{}", connections.out);
+    let good = of("] TCP connection succeeded : [");
+    assert_eq!(good.len(), 2, "{}", connections.out);
+    let is_whole = |line: &&str| line.contains("]: SendBytes[1000]  SendBps[") && line.ends_with(" ms]");
+    assert!(good.iter().all(is_whole), "{good:#?}");
 
-/// "Any other extension would be written as a line of text", all three in one file, with the wall clock.
-#[test]
-fn text_logs() {
-    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:2");
-    pair.call(
-        "-target:localhost -transfer:1000 -connections:2 -iterations:1 -consoleverbosity:1 -statusfilename:log.txt \
-         -connectionfilename:log.txt -errorfilename:log.txt",
-    )
-    .exits(0);
+    run("-consoleverbosity:1 -statusfilename:log.txt -connectionfilename:log.txt -errorfilename:log.txt");
     let text = std::fs::read_to_string(pair.folder.file("log.txt")).unwrap();
     for part in [
         "\tProtocol: TCP\r\n",
@@ -267,25 +257,9 @@ fn text_logs() {
     }
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "every line ends in CR LF");
     assert_eq!(text.matches("Started at").count(), 1);
-}
-
-#[test]
-fn files_as_the_original_encodes_them() {
-    let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:2");
-    pair.call(
-        "-target:localhost -transfer:1000 -connections:2 -iterations:1 -consoleverbosity:0 -connectionfilename:c.csv \
-         -tcpinfofilename:t.csv -logencoding:utf16",
-    )
-    .exits(0);
-    for (name, columns) in [("c.csv", 10), ("t.csv", 20)] {
-        let bytes = std::fs::read(pair.folder.file(name)).unwrap();
-        assert_eq!(bytes[..4], [0xff, 0xfe, b'T', 0]);
-        let units: Vec<u16> = bytes[2..].chunks(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
-        let text = String::from_utf16(&units).unwrap();
-        assert_eq!(text.lines().count(), 3, "{text}");
-        assert!(text.lines().all(|l| l.split(',').count() == columns), "{text}");
-        netcaliper("report").arg(pair.folder.file(name)).run().exits(0).prints(&["ctsTraffic", "2 rows"]);
-    }
+    let (server, _) = pair.over();
+    let server = server.exits(0);
+    assert_eq!((server.out.as_str(), server.err.as_str()), ("", ""));
 }
 
 /// "Looking for connection establishment issues": TIME_WAIT uses the ports up, and `-shutdown:rude` avoids it.
@@ -315,11 +289,8 @@ fn ephemeral_ports_run_out_unless_the_end_is_rude() {
     let results = Csv::read(&folder.file("c.csv"));
     let failed: Vec<&str> = results.column("Result").into_iter().filter(|r| *r != "Succeeded").collect();
     assert_eq!(failed.len() as u64, network);
-    assert!(
-        failed.iter().all(|r| r.starts_with("10049: ")),
-        "no local address is left: {:?}",
-        failed.first()
-    );
+    let no_address = failed.iter().all(|r| r.starts_with("10049: "));
+    assert!(no_address, "no local address is left: {:?}", failed.first());
 }
 
 /// The guide's pairs between two hosts, on the default port.
@@ -427,12 +398,9 @@ fn a_stream_with_its_three_files() {
     assert_eq!(connection.column("Completed"), ["120"]);
     assert_eq!(connection.column("Result"), ["Succeeded"]);
     assert_eq!(connection.column("ConnectionId")[0].len(), 36);
-    netcaliper("report")
-        .arg(pair.folder.file("jitter.csv"))
-        .run()
-        .exits(0)
-        .prints(&["120 whole frames, 0 dropped", "jitter from frame to frame"]);
     let page = pair.folder.file("jitter.html");
+    let report = netcaliper("report").arg(pair.folder.file("jitter.csv"));
+    report.run().exits(0).prints(&["120 whole frames, 0 dropped", "jitter from frame to frame"]);
     netcaliper("report").arg(pair.folder.file("jitter.csv")).arg("--html").arg(&page).run().exits(0);
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("id=\"plot-jitter\"") && page.contains("id=\"plot-frame-flight\""));
@@ -506,8 +474,8 @@ fn a_stream_leaves_the_fence_only_when_allowed() {
         ((), done)
     });
     assert!(done.out.contains("Total Successful Frames : 60 (100.000000)"), "{}", done.out);
-    let words = format!("-listen:* {stream} -allow:everybody");
-    cts(folder.path(), &words).run().exits(13).complains(&["'everybody' is not a network"]);
+    let everybody = cts(folder.path(), &format!("-listen:* {stream} -allow:everybody")).run();
+    everybody.exits(13).complains(&["'everybody' is not a network"]);
 }
 
 /// Names, exit codes, help.
@@ -525,9 +493,8 @@ fn names_and_exit_codes() {
     called("-Help:Tcp").exits(13).prints(&["-Pattern:<push|pull|pushpull|duplex>"]);
     called("-?").exits(13).prints(&["netcaliper ctstraffic"]);
     called("-Target:127.0.0.1 -Nonsense:1").exits(13).complains(&["-Nonsense:1"]);
-    called("-Target:127.0.0.1 -StatusFilename:no/such/folder.csv")
-        .exits(13)
-        .complains(&["no/such/folder.csv"]);
+    let no_folder = called("-Target:127.0.0.1 -StatusFilename:no/such/folder.csv");
+    no_folder.exits(13).complains(&["no/such/folder.csv"]);
     // One exit code per failure, as far as eight bits go.
     let port = free_port();
     let refused = |n: u32| {
@@ -542,11 +509,9 @@ fn names_and_exit_codes() {
     ));
     let warnings: Vec<&str> = idle.err.lines().filter(|l| l.contains("warning")).collect();
     assert_eq!(warnings.len(), 1, "{}", idle.err);
-    assert!(
-        warnings[0].contains("-IO:RioIocp") && warnings[0].contains("-ThreadPool:runslong"),
-        "{}",
-        warnings[0]
-    );
+    for option in ["-IO:RioIocp", "-ThreadPool:runslong"] {
+        assert!(warnings[0].contains(option), "{option}: {}", warnings[0]);
+    }
 }
 
 /// Ctrl-C: a line that says so, no more status lines nor results, but the summary.
@@ -559,12 +524,8 @@ fn ctrl_c() {
     client.signal("INT");
     let done = client.wait().exits(0);
     let (before, after) = done.out.split_once("Ctrl-C: shutting down").expect("it says so");
-    assert!(
-        status_lines(before).len() >= 2
-            && status_lines(after).is_empty()
-            && !after.contains("TCP connection"),
-        "{after}"
-    );
+    assert!(status_lines(before).len() >= 2, "{before}");
+    assert!(status_lines(after).is_empty() && !after.contains("TCP connection"), "{after}");
     assert_eq!(summary(after)[..3], [0, 0, 0]);
     pair.server.hears_often("TCP connection failed with the error 10054", 8);
     pair.server.signal("INT");
@@ -577,7 +538,7 @@ fn files_survive_a_crash() {
     let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000");
     let client = pair
         .client(
-            "-target:localhost -transfer:1000 -connections:1 -shutdown:rude -consoleverbosity:1 -statusupdate:100 \
+            "-target:localhost -transfer:1000 -connections:1 -shutdown:rude -consoleverbosity:1 -statusupdate:50 \
              -statusfilename:s.csv -connectionfilename:c.csv",
         )
         .spawn();
@@ -632,14 +593,11 @@ fn an_unequal_frame_rate_is_told() {
 /// A run that the native command line saved, as ctsTraffic would have told it.
 #[test]
 fn a_saved_run_has_this_face_too() {
-    let server = crate::support::serve("");
+    let server = serve("");
     let folder = Scratch::new();
     let saved = folder.file("run.jsonl");
-    crate::support::tcp(server.at())
-        .args("-P 2 --iterations 1 --transfer 100001 --save")
-        .arg(&saved)
-        .run()
-        .exits(0);
+    let line = tcp(server.at()).args("-P 2 --iterations 1 --transfer 100001 --save");
+    line.arg(&saved).run().exits(0);
     let report = netcaliper("report").args("--as ctstraffic").arg(&saved).run().exits(0);
     let told = report.prints(&["\tProtocol: TCP\n", "] TCP connection succeeded : [", "SendBytes[100001]"]);
     assert_eq!(summary(&told.out), [2, 0, 0, 0, 200_002]);
