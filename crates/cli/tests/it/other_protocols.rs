@@ -1,7 +1,7 @@
 //! A peer of another protocol, at either end, gets one sentence, soon; and other clients are not affected.
 
 use crate::support::files::Scratch;
-use crate::support::{Done, Proc, Server, iperf3, net, netcaliper, serve, skip, tcp};
+use crate::support::{BIN, Proc, Server, at_once, iperf3, net, netcaliper, serve, skip, tcp};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
@@ -36,7 +36,7 @@ fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
 // ---- at the server --------------------------------------------------------------------------------------------------
 
 #[test]
-fn a_browser_is_answered_in_http() {
+fn other_clients_are_answered_in_their_own_words() {
     let server = serve("");
     for request in [
         "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64)\r\n\r\n",
@@ -44,30 +44,23 @@ fn a_browser_is_answered_in_http() {
         "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
     ] {
         let said = String::from_utf8(answer(&server, request.as_bytes())).unwrap();
-        assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("netcaliper"), "{said}");
+        assert!(said.starts_with("HTTP/1.1 400 ") && said.contains("netcaliper"), "{request}: {said}");
     }
     server.proc.hears("spoke HTTP to this port");
-    server.still_serves();
-}
-
-#[test]
-fn a_person_with_telnet_is_told_what_this_is() {
-    let server = serve("");
+    // A person with telnet.
     for words in ["hello?\r\n", "help\n", "a", "QUIT\r\n"] {
         let said = String::from_utf8(answer(&server, words.as_bytes())).unwrap();
         assert!(said.contains("netcaliper"), "{words:?}: {said}");
     }
-    server.still_serves();
-}
-
-#[test]
-fn a_tls_client_gets_an_alert() {
-    let server = serve("");
     let mut hello = vec![0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
     hello.resize(517, 0x5a);
     let said = answer(&server, &hello);
     assert_eq!(&said[..3], [0x15, 3, 3], "a TLS alert: {said:?}");
     server.proc.hears("spoke TLS to this port");
+    // Another wire version is answered with ours.
+    let said = answer(&server, &preamble(77, 1));
+    assert_eq!(said.len(), 80, "a preamble: {said:?}");
+    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x03\x04");
     server.still_serves();
 }
 
@@ -203,14 +196,6 @@ fn abuse_of_the_conversation_ends_only_itself() {
 }
 
 #[test]
-fn another_wire_version_is_answered_with_ours() {
-    let server = serve("");
-    let said = answer(&server, &preamble(77, 1));
-    assert_eq!(said.len(), 80, "a preamble: {said:?}");
-    assert_eq!(said[..11], *b"\x8eNETCAL\n\x00\x03\x04");
-}
-
-#[test]
 fn the_udp_port_answers_hellos_and_nothing_else() {
     let server = serve("");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -256,39 +241,28 @@ fn listener(banner: &'static [u8], reply: &'static [u8], hangs_up: bool) -> u16 
 /// A client that meets it says `words`, once, and fails.
 #[track_caller]
 fn meets(port: u16, words: &[&str]) {
-    let done = tcp(format!("127.0.0.1:{port}")).args("-P 2 -n 1M --json").spawn().wait_within(SOON).exits(1);
-    fails_saying(&done, words);
-    let done = tcp(format!("127.0.0.1:{port}")).args("-P 2 -n 1M").spawn().wait_within(SOON).exits(1);
+    let client = |more: &str| {
+        tcp(format!("127.0.0.1:{port}")).args("-P 2 -n 1M").args(more).spawn().wait_within(SOON).exits(1)
+    };
+    let json = client("--json").json();
+    assert_eq!(json["status"], "failed", "{json}");
+    let done = client("");
     let all = done.out.clone() + &done.err;
     for word in words {
+        assert!(json["reason"].as_str().is_some_and(|r| r.contains(word)), "'{word}': {}", json["reason"]);
         assert!(all.contains(word), "'{word}': {}", done.tell());
     }
     assert!(all.contains(&port.to_string()), "it says who: {}", done.tell());
 }
 
-#[track_caller]
-fn fails_saying(done: &Done, words: &[&str]) {
-    let json: serde_json::Value =
-        serde_json::from_str(&done.out).unwrap_or_else(|e| panic!("{e}: {}", done.tell()));
-    assert_eq!(json["status"], "failed", "{}", done.tell());
-    for word in words {
-        assert!(json["reason"].as_str().is_some_and(|r| r.contains(word)), "'{word}': {}", json["reason"]);
-    }
-}
-
 #[test]
 fn other_servers_are_called_by_their_name() {
-    meets(
-        listener(b"", b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", true),
-        &["not a netcaliper server", "HTTP"],
-    );
-    meets(listener(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b"", false), &["not a netcaliper server", "SSH"]);
-    meets(
-        listener(b"220 mail.example ESMTP ready\r\n", b"", false),
-        &["not a netcaliper server", "a text protocol"],
-    );
-    meets(listener(b"", b"\x15\x03\x01\x00\x02\x02\x46", true), &["not a netcaliper server", "TLS"]);
-    meets(listener(b"", b"\x7f\x01\x02\x03", false), &["not a netcaliper server"]);
+    let other = "not a netcaliper server";
+    meets(listener(b"", b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n", true), &[other, "HTTP"]);
+    meets(listener(b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n", b"", false), &[other, "SSH"]);
+    meets(listener(b"220 mail.example ESMTP ready\r\n", b"", false), &[other, "a text protocol"]);
+    meets(listener(b"", b"\x15\x03\x01\x00\x02\x02\x46", true), &[other, "TLS"]);
+    meets(listener(b"", b"\x7f\x01\x02\x03", false), &[other]);
 }
 
 /// A line that passes for ours.
@@ -372,36 +346,32 @@ fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
         assert!(!text.contains(['\u{1b}', '\u{7}', '\u{9b}', '\u{202e}']), "{text}");
         assert!(!text.lines().any(|line| line.starts_with(FORGED)), "{text}");
     };
-    for (verb, how) in [
+    let cases = [
         ("stop", "refuses"),
         ("tcp", "refuses"),
         ("tcp", "queues"),
         ("tcp", "accepts"),
         ("ping", "accepts"),
         ("stop", "accepts"),
-    ] {
+    ];
+    at_once(&cases, |(verb, how)| {
         let line = netcaliper(verb).arg(format!("127.0.0.1:{}", rogue(how)));
         let line = if verb == "stop" { line } else { line.args("-t 1s --verbose") };
         let done = line.spawn().wait_within(SOON);
         tame(&done.out);
         tame(&done.err);
-        assert!(
-            (done.out.clone() + &done.err).contains("title"),
-            "{how}: it was told something: {}",
-            done.tell()
-        );
-    }
+        let was_told = done.out.contains("title") || done.err.contains("title");
+        assert!(was_told, "{verb}, {how}: it was told something: {}", done.tell());
+    });
     if !net::installed("script") {
-        return skip(
-            "other_protocols::what_a_server_says_does_not…",
-            "the program `script` is not installed",
-        );
+        const NAME: &str = "other_protocols::what_a_server_says_does_not…";
+        return skip(NAME, "the program `script` is not installed");
     }
-    for (verb, how) in [("stop", "refuses"), ("tcp", "refuses"), ("tcp", "accepts")] {
-        let (bin, port) = (crate::support::BIN, rogue(how));
+    at_once(&[("stop", "refuses"), ("tcp", "refuses"), ("tcp", "accepts")], |(verb, how)| {
+        let port = rogue(how);
         let time = if verb == "stop" { "" } else { "-t 1s --verbose" };
         let run = format!(
-            "stty cols 80 rows 24; NO_COLOR=1 NETCALIPER_STORE=off {bin} {verb} 127.0.0.1:{port} {time}"
+            "stty cols 80 rows 24; NO_COLOR=1 NETCALIPER_STORE=off {BIN} {verb} 127.0.0.1:{port} {time}"
         );
         let mut command = Command::new("script");
         command.args(["-qec", &run, "/dev/null"]);
@@ -412,7 +382,7 @@ fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "'{line}' goes on at the left edge: {text}");
         }
-    }
+    });
 }
 
 /// The same in what is read by programs: a document that is printed, or a file that a terminal shows, has no such characters, and
@@ -435,17 +405,15 @@ fn what_a_server_says_does_not_speak_through_documents() {
             _ => vec![],
         }
     }
-    for (verb, how) in [("tcp", "refuses"), ("tcp", "queues"), ("tcp", "accepts"), ("ping", "accepts")] {
+    let cases = [("tcp", "refuses"), ("tcp", "queues"), ("tcp", "accepts"), ("ping", "accepts")];
+    at_once(&cases, |(verb, how)| {
         let scratch = Scratch::new();
         let (journal, page) = (scratch.file("run.jsonl"), scratch.file("run.html"));
         let line = netcaliper(verb).arg(format!("127.0.0.1:{}", rogue(how))).args("-t 1s --json --html");
         let done = line.arg(&page).arg("--save").arg(&journal).spawn().wait_within(SOON);
         let kept = std::fs::read_to_string(&journal).unwrap();
-        assert!(
-            kept.contains("title") && done.out.contains("title"),
-            "{how}: it was told something: {}",
-            done.tell()
-        );
+        let was_told = kept.contains("title") && done.out.contains("title");
+        assert!(was_told, "{verb}, {how}: it was told something: {}", done.tell());
         for text in [&done.out, &kept, &std::fs::read_to_string(&page).unwrap()] {
             assert!(!commands(text), "{verb}, {how}: {text}");
         }
@@ -454,7 +422,7 @@ fn what_a_server_says_does_not_speak_through_documents() {
             let bad: Vec<&str> = texts(&value).into_iter().filter(|text| commands(text)).collect();
             assert_eq!(bad, Vec::<&str>::new(), "{verb}, {how}");
         }
-    }
+    });
 }
 
 #[test]
@@ -484,15 +452,11 @@ fn a_real_iperf3_server_is_recognised() {
 fn one_good_server_of_two_is_enough() {
     let server = serve("");
     let dead = net::free_port();
-    let line =
-        tcp(server.at()).arg(format!("127.0.0.1:{dead}")).args("-P 2 --iterations 1 --transfer 100001");
+    let words = format!("127.0.0.1:{dead} -P 2 --iterations 1 --transfer 100001");
+    let line = tcp(server.at()).args(&words);
     let outcome = line.outcome().exits(0).status("complete");
     let notices = outcome.json["notices"].to_string();
     assert!(notices.contains("left out") && notices.contains(&dead.to_string()), "{notices}");
-    assert_eq!(
-        outcome.local()["completed"],
-        2,
-        "all connections go to the remaining server: {}",
-        outcome.tell()
-    );
+    let completed = &outcome.local()["completed"];
+    assert_eq!(*completed, 2, "all connections go to the remaining server: {}", outcome.tell());
 }
