@@ -202,7 +202,7 @@ fn gnuplot_draws_what_is_printed() {
         return skip(test, "gnuplot is not there");
     }
     // A rate is shown when it was met in more than ten tenths of a second.
-    let Some(done) = heard(test, "-s", "3000 100 600 drop=7,1000,2000") else { return };
+    let Some(done) = heard(test, "-s", "900 100 2000 drop=7,300,600") else { return };
     let folder = Scratch::new();
     let (histogram, sweep) = done.err.split_once("## Printing sweep data:\n").unwrap();
     let latency = histogram.split_once("## Printing latency").unwrap().1.split_once('\n').unwrap().1;
