@@ -15,13 +15,12 @@ echo.py client tcp|udp ADDRESS PORT COUNT SIZE [/ tcp|udp ADDRESS PORT COUNT SIZ
 import heapq
 import json
 import selectors
-import signal
 import socket
 import sys
 import threading
 import time
 
-from cases import cases
+from cases import cases, serve
 from stream import exactly
 
 
@@ -138,23 +137,14 @@ def main():
         for kind, address, *counts in cases(rest):
             client(kind, address, *map(int, counts))
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     services = []
     for kind, address, port, *words in cases(rest):
         sock = socket.socket(type=socket.SOCK_DGRAM if kind == "udp" else socket.SOCK_STREAM)
         sock.bind((address, int(port)))
         if kind == "tcp":
             sock.listen(64)
-        services.append((udp_server if kind == "udp" else tcp_server, (sock, settings(words), {})))
-    try:
-        for serve, parts in services:
-            threading.Thread(target=serve, args=parts, daemon=True).start()
-        print("port", *(sock.getsockname()[1] for _, (sock, _, _) in services), flush=True)
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        for _, (_, _, did) in services:
-            print(json.dumps(did), flush=True)
+        services.append((udp_server if kind == "udp" else tcp_server, sock, settings(words)))
+    serve(services)
 
 
 main()

@@ -20,14 +20,12 @@ stamp.py sender ADDRESS PORT COUNT OCTETS [key=FILE] [ssid=N] [tlv=HEX] [dscp=N]
 import hashlib
 import hmac
 import json
-import signal
 import socket
 import struct
 import sys
-import threading
 import time
 
-from cases import cases
+from cases import cases, serve
 
 EPOCH = 2208988800
 # Linux; Python does not name it.
@@ -245,7 +243,6 @@ def main(role, *rest):
             answers = sender(udp(address), (address, int(port)), int(count), int(octets), settings(words))
             print(json.dumps(answers), flush=True)
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     reflectors = []
     for address, port, *words in cases(rest):
         sock = udp(address)
@@ -254,16 +251,8 @@ def main(role, *rest):
         else:
             sock.setsockopt(socket.IPPROTO_IP, IP_RECVTTL, 1)
         sock.bind((address, int(port)))
-        reflectors.append((sock, settings(words), {}))
-    try:
-        for one in reflectors:
-            threading.Thread(target=reflector, args=one, daemon=True).start()
-        print("port", *(sock.getsockname()[1] for sock, _, _ in reflectors), flush=True)
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        for _, _, did in reflectors:
-            print(json.dumps(did), flush=True)
+        reflectors.append((reflector, sock, settings(words)))
+    serve(reflectors)
 
 
 main(*sys.argv[1:])

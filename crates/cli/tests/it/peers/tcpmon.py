@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 
+from cases import at_once
 from stream import exactly
 
 PARAM, NET, CPUS, CARD = 144, 26888, 12384, 136
@@ -52,21 +53,6 @@ def ask(address, port, sizes):
         "counts": [struct.unpack_from("<i", card, 128)[0] for card in cards],
         "cpus": struct.unpack_from("<i", cpus, 88)[0], "cpu_bytes": len(cpus),
     }
-
-
-def ask_at_once(address, port, all_sizes):
-    told = [None] * len(all_sizes)
-
-    def one(n):
-        told[n] = ask(address, port, all_sizes[n])
-
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(len(told))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for line in told:
-        print(json.dumps(line))
 
 
 def serve(sock, did, how):
@@ -123,7 +109,7 @@ def respond(address, port, how):
 def main():
     role, address, port = sys.argv[1:4]
     if role == "ask":
-        return ask_at_once(address, int(port), sys.argv[4:])
+        return at_once(ask, [(address, int(port), sizes) for sizes in sys.argv[4:]])
     signal.signal(signal.SIGINT, signal.default_int_handler)
     respond(address, int(port), dict(word.split("=", 1) for word in sys.argv[4:]))
 

@@ -16,14 +16,12 @@ udpmon.py respond ADDRESS PORT [drop=N,N] [late=N,N] [twice=N,N] [mute=COMMAND:T
     once: first all ports are printed in a line, in the end a line for each.
 """
 import json
-import signal
 import socket
 import struct
 import sys
-import threading
 import time
 
-from cases import cases
+from cases import at_once, cases, serve
 
 PARAM, HISTOGRAM, NET, CPUS, CARD = 208, 8064, 26888, 12384, 136
 
@@ -108,8 +106,8 @@ def text(got, at):
     return got[at : at + 4000].split(b"\0")[0].decode()
 
 
-def ask(address, port, frames, how):
-    asker = Asker(address, port)
+def ask(address, port, frames, *words):
+    asker, how = Asker(address, int(port)), settings(words)
     size, gap = int(how.get("size", 100)), int(how.get("gap", 0)) / 1e6
     records, lost = int(how.get("records", 0)), int(how.get("lost", 0))
     wanted = 32 * records or 24 * lost
@@ -120,7 +118,7 @@ def ask(address, port, frames, how):
     if "start" in how:
         assert asker.ask(fields(0x80, **setup))[:8] == struct.pack("<ii", 0x20, 7)
     acks = 0
-    for frame in frames:
+    for frame in numbers(frames):
         tenths = (time.monotonic_ns() - zero) // 100
         packet = (struct.pack("<iiqq", 4, 0x07060504, frame, tenths) + b"\x5a" * size)[:size]
         if "acks" in how:
@@ -152,22 +150,6 @@ def ask(address, port, frames, how):
     told["end"] = struct.unpack_from("<ii", end)
     told["tos"] = sorted(asker.tos)
     return told
-
-
-def ask_at_once(requesters):
-    """Prints what each of them was told, in their order."""
-    told = [None] * len(requesters)
-
-    def one(n, address, port, frames, *words):
-        told[n] = ask(address, int(port), numbers(frames), settings(words))
-
-    threads = [threading.Thread(target=one, args=(n, *words)) for n, words in enumerate(requesters)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for line in told:
-        print(json.dumps(line))
 
 
 def send(address, port, frames, *words):
@@ -292,26 +274,17 @@ def respond(sock, how, did):
 def main():
     role, *rest = sys.argv[1:]
     if role == "ask":
-        return ask_at_once(cases(rest))
+        return at_once(ask, cases(rest))
     if role == "send":
         for words in cases(rest):
             send(*words)
         return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     responders = []
     for address, port, *words in cases(rest):
         sock = udp(address)
         sock.bind((address, int(port)))
-        responders.append((sock, settings(words), {}))
-    try:
-        for one in responders:
-            threading.Thread(target=respond, args=one, daemon=True).start()
-        print("port", *(sock.getsockname()[1] for sock, _, _ in responders), flush=True)
-        while True:
-            signal.pause()
-    except KeyboardInterrupt:
-        for _, _, did in responders:
-            print(json.dumps(did), flush=True)
+        responders.append((respond, sock, settings(words)))
+    serve(responders)
 
 
 main()
