@@ -78,6 +78,24 @@ fn summary(out: &str) -> [u64; 5] {
     ]
 }
 
+/// Both ends ended well and say of so many connections that each moved so much up and down.
+#[track_caller]
+fn agree(case: &str, client: Done, server: Done, connections: u64, (up, down): (u64, u64)) {
+    let (to_client, to_server) = (connections * (down + FRAMING), connections * up);
+    for (done, received, sent) in [(client, to_client, to_server), (server, to_server, to_client)] {
+        let done = done.exits(0);
+        assert_eq!(summary(&done.out), [connections, 0, 0, received, sent], "{case}: {}", done.tell());
+    }
+}
+
+/// Our server in a namespace, which listens.
+#[track_caller]
+fn server_within(space: &Namespace, folder: &Scratch, words: &str) -> Proc {
+    let server = space.within(cts(folder.path(), words)).spawn();
+    server.hears("Accepting connections on addresses");
+    server
+}
+
 /// Status lines: those with seven numbers.
 fn status_lines(out: &str) -> Vec<Vec<f64>> {
     let numbers =
@@ -150,25 +168,19 @@ fn good_put_with_status_and_connection_files() {
 /// "One should append -pattern:pull to both", "-pattern:duplex", "-buffer:1048576", "-buffer:[1024,1048576]", and pushpull.
 #[test]
 fn patterns_and_buffers() {
-    // Options of both ends, transfer, bytes up and down by the patterns' definition.
-    for (options, transfer, up, down) in [
-        ("-pattern:pull", 1_000_001, 0, 1_000_001),
-        ("-pattern:duplex", 1_000_001, 500_001, 500_001),
-        ("-pattern:duplex -buffer:1048576", 3_000_000, 1_500_000, 1_500_000),
-        ("-pattern:duplex -buffer:[1024,1048576]", 3_000_000, 1_500_000, 1_500_000),
-        ("-pattern:pushpull", 2_500_000, 1_048_576 + 402_848, 1_048_576),
-        ("-pattern:push -verify:connection", 1_000_001, 1_000_001, 0),
+    // Options of both ends, bytes up and down by the patterns' definition.
+    for (options, moved) in [
+        ("-transfer:1000001 -pattern:pull", (0, 1_000_001)),
+        ("-transfer:1000001 -pattern:duplex", (500_001, 500_001)),
+        ("-transfer:3000000 -pattern:duplex -buffer:1048576", (1_500_000, 1_500_000)),
+        ("-transfer:3000000 -pattern:duplex -buffer:[1024,1048576]", (1_500_000, 1_500_000)),
+        ("-transfer:2500000 -pattern:pushpull", (1_048_576 + 402_848, 1_048_576)),
+        ("-transfer:1000001 -pattern:push -verify:connection", (1_000_001, 0)),
     ] {
-        let pair = Pair::serve(&format!(
-            "-listen:* -consoleverbosity:1 {options} -transfer:{transfer} -serverexitlimit:8"
-        ));
-        let done = pair.call(&format!(
-            "-target:localhost -consoleverbosity:1 {options} -transfer:{transfer} -iterations:1"
-        ));
-        let told = done.tell();
-        assert_eq!(summary(&done.exits(0).out), [8, 0, 0, 8 * (down + FRAMING), 8 * up], "{options}: {told}");
-        let (server, _) = pair.over();
-        assert_eq!(summary(&server.exits(0).out), [8, 0, 0, 8 * up, 8 * (down + FRAMING)], "{options}");
+        let pair = Pair::serve(&format!("-listen:* -consoleverbosity:1 {options} -serverexitlimit:8"));
+        let words = format!("-target:localhost -consoleverbosity:1 {options} -iterations:1");
+        let done = pair.call(&words).exits(0);
+        agree(options, done, pair.over().0, 8, moved);
     }
 }
 
@@ -182,11 +194,8 @@ fn both_ends_end_after_their_connections() {
     ] {
         let pair = Pair::serve(&format!("-listen:* -consoleverbosity:1 -transfer:64 {limit}"));
         let done = pair.call(&format!("-target:localhost -consoleverbosity:1 -transfer:64 {words}")).exits(0);
-        assert_eq!(summary(&done.out), [total, 0, 0, total * FRAMING, total * 64], "{words}");
-        let exit = format!("before exit : {total} [{total:#x}]");
-        let (server, _) = pair.over();
-        let server = server.exits(0).prints(&[&exit]);
-        assert_eq!(summary(&server.out), [total, 0, 0, total * 64, total * FRAMING], "{words}");
+        let server = pair.over().0.prints(&[&format!("before exit : {total} [{total:#x}]")]);
+        agree(words, done, server, total, (64, 0));
     }
 }
 
@@ -274,8 +283,7 @@ fn ephemeral_ports_run_out_unless_the_end_is_rude() {
         return skip(TEST, "the range of local ports cannot be set here");
     }
     let folder = Scratch::new();
-    let server = space.within(cts(folder.path(), "-listen:* -consoleverbosity:1 -transfer:64")).spawn();
-    server.hears("Accepting connections on addresses");
+    let _server = server_within(&space, &folder, "-listen:* -consoleverbosity:1 -transfer:64");
     let words = "-target:127.0.0.1 -consoleverbosity:1 -transfer:64 -connections:100 -iterations:5 -connectionfilename:c.csv";
     let line = |more: &str| cts(folder.path(), &format!("{words} {more}"));
     let rude = space.within(line("-shutdown:rude")).run().exits(0);
@@ -300,20 +308,28 @@ fn between_two_namespaces() {
     let Some((local, remote)) = Namespace::pair(TEST) else { return };
     let folder = Scratch::new();
     // Options of both ends, of the client, connections, bytes up and down by the patterns' definition.
-    for (both, client, connections, up, down) in [
-        ("-transfer:1048576 -pattern:duplex -buffer:[1024,1048576]", "-iterations:1", 8, 1 << 19, 1 << 19),
-        ("-transfer:64", "-connections:100 -iterations:10 -shutdown:rude", 1000, 64, 0),
+    let pair = |both: &str, client: &str, connections: u64| {
+        let words = format!("-listen:* {both} -serverexitlimit:{connections}");
+        let server = server_within(&remote, &folder, &words);
+        let words = format!("-target:10.77.0.2 {both} {client}");
+        (local.within(cts(folder.path(), &words)).run().exits(0), server.wait())
+    };
+    for (both, client, connections, moved) in [
+        ("-transfer:1048576 -pattern:duplex -buffer:[1024,1048576]", "-iterations:1", 8, (1 << 19, 1 << 19)),
+        ("-transfer:64", "-connections:100 -iterations:10 -shutdown:rude", 1000, (64, 0)),
     ] {
-        let words = format!("-listen:* -consoleverbosity:1 {both} -serverexitlimit:{connections}");
-        let server = remote.within(cts(folder.path(), &words)).spawn();
-        server.hears("Accepting connections on addresses");
-        let words = format!("-target:10.77.0.2 -consoleverbosity:1 {both} {client}");
-        let done = local.within(cts(folder.path(), &words)).run().exits(0);
-        let want = [connections, 0, 0, connections * (down + FRAMING), connections * up];
-        assert_eq!(summary(&done.out), want, "{both} {client}");
-        let server = server.wait().exits(0);
-        let want = [connections, 0, 0, connections * up, connections * (down + FRAMING)];
-        assert_eq!(summary(&server.out), want, "{both} {client}");
+        let (done, server) = pair(&format!("-consoleverbosity:1 {both}"), client, connections);
+        agree(&format!("{both} {client}"), done, server, connections, moved);
+    }
+    for (stream, connections) in [(STREAM, 1), (TENTH, 10)] {
+        let ((), done) = lossless(|| {
+            let client = format!("-connections:{connections} -iterations:1");
+            let (done, server) = pair(stream, &client, connections);
+            server.exits(0);
+            ((), done)
+        });
+        let frames = format!("{} (100.000000)", connections * 120);
+        assert_eq!(told(&done.out, "Total Successful Frames"), frames, "{}", done.out);
     }
 }
 
@@ -423,26 +439,6 @@ fn ten_streams() {
     pair.over().0.exits(0).prints(&["SuccessfulConnections [10]"]);
 }
 
-#[test]
-fn a_stream_between_two_namespaces() {
-    const TEST: &str = "a_stream_between_two_namespaces";
-    let Some((local, remote)) = Namespace::pair(TEST) else { return };
-    let folder = Scratch::new();
-    for (stream, connections) in [(STREAM, 1), (TENTH, 10)] {
-        let ((), done) = lossless(|| {
-            let words = format!("-listen:* {stream} -serverexitlimit:{connections}");
-            let server = remote.within(cts(folder.path(), &words)).spawn();
-            server.hears("Accepting connections on addresses");
-            let words = format!("-target:10.77.0.2 {stream} -connections:{connections} -iterations:1");
-            let done = local.within(cts(folder.path(), &words)).run().exits(0);
-            server.wait().exits(0);
-            ((), done)
-        });
-        let frames = format!("{} (100.000000)", connections * 120);
-        assert_eq!(told(&done.out, "Total Successful Frames"), frames, "{}", done.out);
-    }
-}
-
 /// A START proves no address: streams go to this host and to directly connected networks, unless more is allowed.
 #[test]
 fn a_stream_leaves_the_fence_only_when_allowed() {
@@ -457,23 +453,20 @@ fn a_stream_leaves_the_fence_only_when_allowed() {
         let words = format!("-target:10.77.0.2 -bind:10.99.0.1 {stream} -iterations:1");
         local.within(cts(folder.path(), &words)).run()
     };
-    let server = remote.within(cts(folder.path(), &format!("-listen:* {stream}"))).spawn();
-    server.hears("Accepting connections on addresses");
-    let refused = client().exits(1);
-    assert!(refused.out.contains("SuccessfulConnections [0]"), "{}", refused.tell());
+    let server = server_within(&remote, &folder, &format!("-listen:* {stream}"));
+    client().exits(1).prints(&["SuccessfulConnections [0]"]);
     server.hears("10.99.0.1 asked for a stream and gets none");
     server.signal("INT");
     let told = server.wait().exits(0).err;
     assert_eq!(told.matches("asked for a stream").count(), 1, "once: {told}");
     let words = format!("-listen:* {stream} -serverexitlimit:1 -allow:10.99.0.0/24");
     let ((), done) = lossless(|| {
-        let server = remote.within(cts(folder.path(), &words)).spawn();
-        server.hears("Accepting connections on addresses");
+        let server = server_within(&remote, &folder, &words);
         let done = client().exits(0);
         server.wait().exits(0);
         ((), done)
     });
-    assert!(done.out.contains("Total Successful Frames : 60 (100.000000)"), "{}", done.out);
+    done.prints(&["Total Successful Frames : 60 (100.000000)"]);
     let everybody = cts(folder.path(), &format!("-listen:* {stream} -allow:everybody")).run();
     everybody.exits(13).complains(&["'everybody' is not a network"]);
 }
