@@ -212,39 +212,28 @@ fn our_server_finds_what_a_client_does_wrong() {
 #[test]
 fn our_two_ends_with_everything_set() {
     let burst = Some(Burst { count: 2, delay_ns: 20 * MS });
+    let (rate, rate_period_ns) = (Some(16_000_000), Some(10 * MS));
+    let paced = Phase { rate, rate_period_ns, ..phase(Pattern::Pull, 300_000) };
     for (args, server) in [
-        (
-            "--transfer 255 -P 15 --iterations 20 --shutdown rude --pattern duplex",
-            phase(Pattern::Duplex, 255),
-        ),
-        (
-            "--transfer 9999 -P 2 --iterations 2 --burst 2 --burst-delay 20ms -l 1000",
-            phase(Pattern::Push, 9_999),
-        ),
-        (
-            "--transfer 9999 -P 2 --iterations 2 --pattern pull",
-            Phase { burst, ..phase(Pattern::Pull, 9_999) },
-        ),
-        ("--transfer 300000 -P 2 --iterations 2 -l [1,70000] -b 40M", phase(Pattern::Push, 300_000)),
-        ("--transfer 300000 -P 2 --iterations 2 --shutdown random --verify none --pattern pull", {
-            let rate = Some(16_000_000);
-            Phase { rate, rate_period_ns: Some(10 * MS), ..phase(Pattern::Pull, 300_000) }
-        }),
+        ("-P 15 --iterations 20 --shutdown rude --pattern duplex", phase(Pattern::Duplex, 255)),
+        ("-P 2 --iterations 2 --burst 2 --burst-delay 20ms -l 1000", phase(Pattern::Push, 9_999)),
+        ("-P 2 --iterations 2 --pattern pull", Phase { burst, ..phase(Pattern::Pull, 9_999) }),
+        ("-P 2 --iterations 2 -l [1,70000] -b 40M", phase(Pattern::Push, 300_000)),
+        ("-P 2 --iterations 2 --shutdown random --verify none --pattern pull", paced),
     ] {
         let ours = server_of_ours(server.clone(), None);
-        let line = format!("--protocol ctstraffic -p {} {args}", ours.port);
+        let line = format!("--protocol ctstraffic -p {} --transfer {} {args}", ours.port, server.transfer);
         let outcome = tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete");
         let connections = number(&outcome.local()["opened"]);
         let (up, down) = server.pattern.split(server.transfer);
-        assert_eq!(number(&outcome.local()["traffic"]["tx_bytes"]), connections * up, "{args}");
-        assert_eq!(number(&outcome.local()["traffic"]["rx_bytes"]), connections * down, "{args}");
+        let moved = &outcome.local()["traffic"];
+        let moved = [&moved["tx_bytes"], &moved["rx_bytes"]].map(number);
+        assert_eq!(moved, [connections * up, connections * down], "{args}");
         ours.end_after(connections);
         let story = ours.story();
         assert_eq!((story.status, story.local.completed), (Status::Interrupted, connections), "{args}");
-        assert_eq!(
-            (story.local.traffic.tx_bytes, story.local.traffic.rx_bytes),
-            (connections * down, connections * up)
-        );
+        let moved = [story.local.traffic.tx_bytes, story.local.traffic.rx_bytes];
+        assert_eq!(moved, [connections * down, connections * up], "{args}");
     }
 }
 

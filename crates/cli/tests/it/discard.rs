@@ -4,7 +4,7 @@ use crate::support::files::Scratch;
 use crate::support::net::{Namespace, installed};
 use crate::support::{Outcome, Proc, eventually, number, serve, skip, tcp};
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, TcpStream, UdpSocket};
 use std::process::Command;
 use std::time::Duration;
 
@@ -50,15 +50,12 @@ fn the_services_of_inetd_are_measured() {
 #[test]
 fn both_services_beside_the_native_one() {
     let server = serve("-B 127.0.0.1 --legacy discard:0,chargen:0");
-    let at = |name: &str| {
-        let line = server.proc.hears(&format!("{name} "));
-        line.split_whitespace().nth(1).unwrap().to_owned()
-    };
-    let (chargen, discard) = (at("chargen"), at("discard"));
+    let [chargen, discard] =
+        ["chargen", "discard"].map(|name| (Ipv4Addr::LOCALHOST, server.proc.port_of(name)));
     let mut got = vec![0; 20_000];
-    TcpStream::connect(&chargen).unwrap().read_exact(&mut got).unwrap();
+    TcpStream::connect(chargen).unwrap().read_exact(&mut got).unwrap();
     assert!(got == lines(20_000));
-    let mut sink = TcpStream::connect(&discard).unwrap();
+    let mut sink = TcpStream::connect(discard).unwrap();
     sink.write_all(&[7; 10_000]).unwrap();
     drop(sink);
     server.proc.hears("discard: 10000 bytes from ");
@@ -66,24 +63,17 @@ fn both_services_beside_the_native_one() {
     let asker = UdpSocket::bind("127.0.0.1:0").unwrap();
     asker.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     for (sent, most) in [(1, 1), (500, 500), (1_000, 512)] {
-        asker.send_to(&vec![0; sent], &chargen).unwrap();
+        asker.send_to(&vec![0; sent], chargen).unwrap();
         let mut answer = [0; 2_000];
         let n = asker.recv(&mut answer).unwrap();
-        assert!(
-            n == most && answer[..n].iter().all(|c| matches!(c, b' '..=b'~' | b'\r' | b'\n')),
-            "{sent} {n}"
-        );
+        let text = answer[..n].iter().all(|c| matches!(c, b' '..=b'~' | b'\r' | b'\n'));
+        assert!(n == most && text, "{sent} {n}");
     }
-    asker.send_to(&[0; 300], &discard).unwrap();
+    asker.send_to(&[0; 300], discard).unwrap();
     let read = format!(
         "--protocol chargen --reverse --verify data --transfer 300001 --iterations 3 -P 2 -p {}",
-        port(&chargen)
+        chargen.1
     );
     received(&tcp("127.0.0.1").args(&read).outcome(), 6, 6 * 300_001);
-    let done = server.end();
-    assert!(done.out.contains("discard: 1 connections, 10300 bytes received"), "{}", done.tell());
-}
-
-fn port(at: &str) -> &str {
-    at.rsplit(':').next().unwrap()
+    server.end().prints(&["discard: 1 connections, 10300 bytes received"]);
 }
