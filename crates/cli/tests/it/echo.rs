@@ -102,8 +102,8 @@ fn late_lost_and_damaged_datagrams_are_told_apart_to_the_message() {
 fn an_open_loop_over_datagrams_keeps_its_count() {
     let name = "an_open_loop_over_datagrams_keeps_its_count";
     let Some((server, at)) = service(PEER, name, "server udp 127.0.0.1 0 drop=7") else { return };
-    let outcome = ping(&at, "-u --rate 200 --poisson -n 60 -l 100 --send-chunk 100 --timeout 5s").outcome();
-    let outcome = outcome.exits(0);
+    let words = "-u --rate 200 --poisson -n 60 -l 100 --send-chunk 100 --timeout 5s";
+    let outcome = ping(&at, words).outcome().exits(0);
     assert_eq!(["sent", "received", "lost"].map(|of| count(&outcome, of)), [60, 59, 1]);
     let trips = &outcome.local()["pings"];
     assert_eq!([&trips["rtt_ns"]["count"], &trips["intended_ns"]["count"]].map(number), [59, 59]);

@@ -87,8 +87,7 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
 fn received(receivers: Vec<(Proc, u16)>, role: &str, words: &[&str]) -> Option<Vec<(Done, Value)>> {
     let cases = receivers.iter().zip(words).map(|((_, port), words)| format!("{role} {port} {words}"));
     let senders = peer(PEER, "ntttcp", &cases.collect::<Vec<_>>().join(" / "))?.wait().exits(0);
-    let said = senders.out.lines().map(|line| serde_json::from_str(line).unwrap());
-    let said: Vec<Value> = said.collect();
+    let said: Vec<Value> = senders.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(said.len(), receivers.len(), "{}", senders.tell());
     Some(receivers.into_iter().map(|(ours, _)| ours.wait().exits(0)).zip(said).collect())
 }
