@@ -147,7 +147,7 @@ const HELLO: &str =
     r#"{"type":"hello","version":"9","nonce":"000102030405060708090a0b0c0d0e0f","later":{"deep":[1]}}"#;
 
 #[test]
-fn a_proposal_that_cannot_be_is_refused_with_the_reason() {
+fn what_cannot_be_in_a_conversation_ends_only_that() {
     let server = serve("");
     for (phase, reason) in [
         (r#"{"connections":0}"#, "connections must be 1 to 1000000"),
@@ -166,11 +166,6 @@ fn a_proposal_that_cannot_be_is_refused_with_the_reason() {
         assert!(said.contains("refused") && said.contains(reason), "{phase}: {said}");
     }
     server.still_serves();
-}
-
-#[test]
-fn abuse_of_the_conversation_ends_only_itself() {
-    let server = serve("");
     let deep = format!(r#"{{"type":"ping","n":1,"x":{}1{}}}"#, "[".repeat(5000), "]".repeat(5000));
     for abuse in [
         [0xff; 100].to_vec(),
