@@ -3,25 +3,13 @@
 
 use crate::support::files::Scratch;
 use crate::support::ours::{Ours, server_of_ours};
+use crate::support::peer::{peer, services};
 use crate::support::{Proc, number, tcp, text};
 use model::{Burst, Failure, Pattern, Phase, Range, Status};
 use serde_json::Value;
 
+const PEER: &str = "ctstraffic.py";
 const MS: u64 = 1_000_000;
-
-/// The peer in a role, with the port and the settings of each case, or `None` (and a skip on record) where there is no Python.
-fn peer(test: &str, role: &str, cases: &[String]) -> Option<Proc> {
-    crate::support::peer::peer("ctstraffic.py", test, &format!("{role} 127.0.0.1 {}", cases.join(" / ")))
-}
-
-/// A Python server, and its port for each of these settings.
-fn peer_server<'a>(test: &str, settings: impl Iterator<Item = &'a String>) -> Option<(Proc, Vec<String>)> {
-    let cases: Vec<String> = settings.map(|set| format!("0 {set}")).collect();
-    let server = peer(test, "server", &cases)?;
-    let ports: Vec<String> = server.port().split(' ').map(str::to_owned).collect();
-    assert_eq!(ports.len(), cases.len(), "{ports:?}");
-    Some((server, ports))
-}
 
 /// What a peer said of the connections of each case.
 fn lines(peer: Proc, cases: usize) -> Vec<Vec<Value>> {
@@ -59,25 +47,27 @@ const PATTERNS: [(&str, Pattern, u64, u64); 4] = [
 #[test]
 fn our_client_against_a_foreign_server() {
     let test = "our_client_against_a_foreign_server";
-    let mut cases = Vec::new();
+    let (mut cases, mut sets) = (Vec::new(), Vec::new());
     for (name, _, up, down) in PATTERNS {
         for (shutdown, more) in [("graceful", ""), ("rude", "buffer=1001"), ("graceful", "fault=pieces")] {
-            let set = format!("pattern={name} transfer=300001 push=50000 pull=30000 connections=6 {more}");
-            cases.push((name, up, down, shutdown, set));
+            sets.push(format!(
+                "127.0.0.1 0 pattern={name} transfer=300001 push=50000 pull=30000 connections=6 {more}"
+            ));
+            cases.push((name, up, down, shutdown, more));
         }
     }
-    let Some((server, ports)) = peer_server(test, cases.iter().map(|(.., set)| set)) else { return };
+    let Some((server, at)) = services(PEER, test, "server", &sets) else { return };
     let mut outcomes = Vec::new();
-    for ((name, _, _, shutdown, _), port) in cases.iter().zip(ports) {
+    for ((name, _, _, shutdown, _), at) in cases.iter().zip(at) {
         let line = format!(
-            "--protocol ctstraffic -p {port} --pattern {name} --push-bytes 50000 --pull-bytes 30000 \
+            "--protocol ctstraffic --pattern {name} --push-bytes 50000 --pull-bytes 30000 \
              --transfer 300001 -P 3 --iterations 2 -l 65536 --shutdown {shutdown}"
         );
-        outcomes.push(tcp("127.0.0.1").args(&line).outcome().exits(0).status("complete"));
+        outcomes.push(tcp(at).args(&line).outcome().exits(0).status("complete"));
     }
     let said = lines(server, cases.len());
-    for (((_, up, down, shutdown, set), outcome), theirs) in cases.into_iter().zip(outcomes).zip(said) {
-        let case = format!("{set} {shutdown}");
+    for (((name, up, down, shutdown, more), outcome), theirs) in cases.into_iter().zip(outcomes).zip(said) {
+        let case = format!("{name} {shutdown} {more}");
         assert_eq!(theirs.len(), 6, "{case}");
         for connection in outcome.connections() {
             assert_eq!(connection["result"], "completed", "{case}");
@@ -132,9 +122,9 @@ fn clients<'a>(
     servers: &[Ours],
     settings: impl Iterator<Item = &'a String>,
 ) -> Option<Vec<Vec<Value>>> {
-    let cases: Vec<String> =
-        servers.iter().zip(settings).map(|(ours, set)| format!("{} {set}", ours.port)).collect();
-    let client = peer(test, "client", &cases);
+    let case = |(ours, set): (&Ours, &String)| format!("127.0.0.1 {} {set}", ours.port);
+    let cases: Vec<String> = servers.iter().zip(settings).map(case).collect();
+    let client = peer(PEER, test, &format!("client {}", cases.join(" / ")));
     if client.is_none() {
         for ours in servers {
             ours.interrupt.ask();
@@ -164,11 +154,11 @@ fn our_client_finds_what_a_server_does_wrong() {
         ("push transfer=150000", "push --transfer 100000", "stalled", "its transfer may be larger", true),
         ("pull", "push --transfer 100", "too_few", "its pattern another", true),
     ];
-    let settings = cases.map(|(theirs, ..)| format!("transfer=100000 pattern={theirs}"));
-    let Some((server, ports)) = peer_server(test, settings.iter()) else { return };
-    for ((theirs, args, why, words, _), port) in cases.into_iter().zip(ports) {
-        let line = format!("--protocol ctstraffic -p {port} -P 1 --iterations 1 --stall-timeout 2s");
-        let outcome = tcp("127.0.0.1").args(&line).args(&format!("--pattern {args}")).outcome().exits(1);
+    let sets = cases.map(|(theirs, ..)| format!("127.0.0.1 0 transfer=100000 pattern={theirs}"));
+    let Some((server, at)) = services(PEER, test, "server", &sets) else { return };
+    for ((theirs, args, why, words, _), at) in cases.into_iter().zip(at) {
+        let line = format!("--protocol ctstraffic -P 1 --iterations 1 --stall-timeout 2s --pattern {args}");
+        let outcome = tcp(at).args(&line).outcome().exits(1);
         let [one] = outcome.connections() else { panic!("{theirs} {args}: {}", outcome.tell()) };
         let error = one["error"].as_str().unwrap_or_default();
         assert_eq!(one["failure"]["why"].as_str(), Some(why), "{theirs} {args}: {error}");

@@ -3,19 +3,15 @@
 
 use crate::support::net::free_port;
 use crate::support::ours::{Ours, Story, server_of_ours_at};
+use crate::support::peer::{peer, services};
 use crate::support::{Outcome, Proc, netcaliper, number, text};
 use metrics::Frames;
 use model::{Kind, Media, Pattern, Phase, Status};
 use serde_json::Value;
 use std::net::IpAddr;
 
+const PEER: &str = "ctstraffic_udp.py";
 const MS: u64 = 1_000_000;
-
-/// The peer in a role, with the address, the port and the settings of each case, or `None` (and a skip on record) where there is no
-/// Python.
-fn peer(test: &str, role: &str, cases: &[String]) -> Option<Proc> {
-    crate::support::peer::peer("ctstraffic_udp.py", test, &format!("{role} {}", cases.join(" / ")))
-}
 
 /// What a peer said of the stream of each case.
 fn lines(peer: Proc, cases: usize) -> Vec<Value> {
@@ -41,13 +37,10 @@ fn media() -> Media {
 fn watch(test: &str, cases: &[(&str, &str)]) -> Option<Vec<(Outcome, Value)>> {
     let settings: Vec<String> =
         cases.iter().map(|(set, _)| format!("127.0.0.1 0 {SETTINGS} {set}")).collect();
-    let server = peer(test, "server", &settings)?;
-    let ports = server.port();
-    let client = |args: &str, port: &str| {
-        netcaliper("stream").args(&format!("127.0.0.1 {ARGS} -p {port} {args} --json")).spawn()
-    };
-    let clients: Vec<Proc> =
-        cases.iter().zip(ports.split(' ')).map(|((_, args), port)| client(args, port)).collect();
+    let (server, at) = services(PEER, test, "server", &settings)?;
+    let client =
+        |at: &str, args: &str| netcaliper("stream").args(&format!("{at} {ARGS} {args} --json")).spawn();
+    let clients: Vec<Proc> = cases.iter().zip(&at).map(|((_, args), at)| client(at, args)).collect();
     let outcomes: Vec<Outcome> = clients.into_iter().map(|client| Outcome::of(client.wait())).collect();
     Some(outcomes.into_iter().zip(lines(server, cases.len())).collect())
 }
@@ -133,7 +126,7 @@ fn our_server_streams_to_a_foreign_client() {
             servers.push((ours, repeated));
         }
     }
-    let Some(client) = peer(test, "client", &cases) else {
+    let Some(client) = peer(PEER, test, &format!("client {}", cases.join(" / "))) else {
         return servers.iter().for_each(|(ours, _)| ours.interrupt.ask());
     };
     let said = lines(client, cases.len());

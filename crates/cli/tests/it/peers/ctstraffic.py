@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A minimal ctsTraffic peer over TCP, either role, written from a description of the protocol with the standard library only.
 
-Usage: ctstraffic.py server|client ADDRESS PORT key=value... [/ PORT key=value...]...
+Usage: ctstraffic.py server|client ADDRESS PORT key=value... [/ ADDRESS PORT key=value...]...
 
     pattern=push|pull|pushpull|duplex  transfer=N  push=N  pull=N  connections=N (one after another; server: at once)
     buffer=N   bytes per send and receive
@@ -205,9 +205,9 @@ def accept(listener, case, settings):
 
 
 def main():
-    role, address, *rest = sys.argv[1:]
+    role, *rest = sys.argv[1:]
     listeners = []
-    for case, (port, *words) in enumerate(cases(rest)):
+    for case, (address, port, *words) in enumerate(cases(rest)):
         settings = dict(word.split("=", 1) for word in words)
         if role == "client":
             for _ in range(int(settings.get("connections", 1))):
