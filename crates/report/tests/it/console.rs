@@ -27,11 +27,18 @@ fn summary(style: Style, outcome: &Outcome) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Whether `text` holds `lines`, one after the other, exactly.
-fn holds(text: &str, lines: &[&str]) {
-    let wanted = format!("{}\n", lines.join("\n"));
-    let found = text.starts_with(&wanted) || text.contains(&format!("\n{wanted}"));
-    assert!(found, "no\n{wanted}in\n{text}");
+trait Holds {
+    /// Whether the text holds `lines`, one after the other, exactly.
+    fn holds(&self, lines: &[&str]);
+}
+
+impl Holds for str {
+    #[track_caller]
+    fn holds(&self, lines: &[&str]) {
+        let wanted = format!("{}\n", lines.join("\n"));
+        let found = self.starts_with(&wanted) || self.contains(&format!("\n{wanted}"));
+        assert!(found, "no\n{wanted}in\n{self}");
+    }
 }
 
 #[test]
@@ -58,16 +65,13 @@ interrupted: stopped by SIGINT
 #[test]
 fn verbose_adds_the_command_and_every_connection() {
     let text = live(VERBOSE, &single());
-    holds(&text, &["netcaliper 0.1.0, run 00000000-0000-0000-0000-000000000007: netcaliper tcp lab2"]);
-    holds(
-        &text,
-        &[
-            "connection 00000000-0000-0000-0000-000000000001 to 10.0.0.2:7411: completed, 977 KiB sent, 488 KiB \
+    text.holds(&["netcaliper 0.1.0, run 00000000-0000-0000-0000-000000000007: netcaliper tcp lab2"]);
+    text.holds(&[
+        "connection 00000000-0000-0000-0000-000000000001 to 10.0.0.2:7411: completed, 977 KiB sent, 488 KiB \
              received in 2.00 s",
-            "connection 00000000-0000-0000-0000-000000000000 to 10.0.0.2:7411: network error, 0 B sent, 0 B \
+        "connection 00000000-0000-0000-0000-000000000000 to 10.0.0.2:7411: network error, 0 B sent, 0 B \
              received in 0 ns: =connecting: Connection refused",
-        ],
-    );
+    ]);
 }
 
 fn phase(phase: Phase) -> Event {
@@ -181,13 +185,10 @@ fn connect_and_serve_have_their_own_columns() {
         Interval { end_ns: SECOND / 2, opened: 600, in_flight: 3, completed: 597, ..Interval::default() };
     let connect = Phase { kind: Kind::Connect, ..Phase::default() };
     let text = live(PLAIN, &[phase(connect), Event::Interval(Box::new(half.clone()))]);
-    holds(
-        &text,
-        &[
-            "  elapsed  connects/s   conns    done  errors  retrans",
-            "   0.50 s        1200       3     597       0        0",
-        ],
-    );
+    text.holds(&[
+        "  elapsed  connects/s   conns    done  errors  retrans",
+        "   0.50 s        1200       3     597       0        0",
+    ]);
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
     let local = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND };
     let second = Interval { end_ns: SECOND, local, ..half };
@@ -216,97 +217,79 @@ fn the_summary_says_who_counted_what() {
     let text = summary(PLAIN, &built(&single()));
     // To the server: 3.75 GB received in 3 s, 3.753 GB sent. Intervals of 8, 10 and 12 Gbit/s: sd 2, and with
     // Student's t of 4.303 at two degrees of freedom 4.303 x 2 / sqrt(3) = 4.97.
-    holds(
-        &text,
-        &[
-            "Goodput (as the receiver counted it)",
-            "  client to server   10.0 Gbit/s  received: 3.49 GiB, counted by the server",
-            "                     10.0 Gbit/s  sent: 3.50 GiB, counted by the client",
-            "    3 intervals     mean 10.0 Gbit/s ± 4.97 Gbit/s (95 % CI), sd 2.00 Gbit/s, min 8.00 Gbit/s, max 12.0 Gbit/s",
-            "  server to client   1.00 Gbit/s  received: 358 MiB, counted by the client",
-            "                     1.00 Gbit/s  sent: 359 MiB, counted by the server",
-            "    3 intervals     mean 1.00 Gbit/s ± 0 bit/s (95 % CI), sd 0 bit/s, min 1.00 Gbit/s, max 1.00 Gbit/s",
-            "  both directions    11.0 Gbit/s",
-        ],
-    );
-    holds(
-        &text,
-        &[
-            "Connections             opened  completed  stopped  network err  data err  protocol err  peak",
-            "  this end                   6          3        4            1         0             0     4",
-            "  server 10.0.0.2:7411       6          3        4            1         0             0     4",
-            "",
-            "Failures by cause",
-            "        1 x connecting: Connection refused (network error, counted by this end)",
-            "            first: 10.0.0.2:7411: connecting: Connection refused (os error 111)",
-        ],
-    );
-    holds(
-        &text,
-        &[
-            "Run interrupted: 10.0 Gbit/s to server (± 4.97 Gbit/s, 95 %), 1.00 Gbit/s from server (± 0 bit/s, 95 %),",
-            "  1 connection FAILED, stopped by SIGINT",
-        ],
-    );
+    text.holds(&[
+        "Goodput (as the receiver counted it)",
+        "  client to server   10.0 Gbit/s  received: 3.49 GiB, counted by the server",
+        "                     10.0 Gbit/s  sent: 3.50 GiB, counted by the client",
+        "    3 intervals     mean 10.0 Gbit/s ± 4.97 Gbit/s (95 % CI), sd 2.00 Gbit/s, min 8.00 Gbit/s, max 12.0 Gbit/s",
+        "  server to client   1.00 Gbit/s  received: 358 MiB, counted by the client",
+        "                     1.00 Gbit/s  sent: 359 MiB, counted by the server",
+        "    3 intervals     mean 1.00 Gbit/s ± 0 bit/s (95 % CI), sd 0 bit/s, min 1.00 Gbit/s, max 1.00 Gbit/s",
+        "  both directions    11.0 Gbit/s",
+    ]);
+    text.holds(&[
+        "Connections             opened  completed  stopped  network err  data err  protocol err  peak",
+        "  this end                   6          3        4            1         0             0     4",
+        "  server 10.0.0.2:7411       6          3        4            1         0             0     4",
+        "",
+        "Failures by cause",
+        "        1 x connecting: Connection refused (network error, counted by this end)",
+        "            first: 10.0.0.2:7411: connecting: Connection refused (os error 111)",
+    ]);
+    text.holds(&[
+        "Run interrupted: 10.0 Gbit/s to server (± 4.97 Gbit/s, 95 %), 1.00 Gbit/s from server (± 0 bit/s, 95 %),",
+        "  1 connection FAILED, stopped by SIGINT",
+    ]);
 }
 
 #[test]
 fn the_summary_of_the_connections() {
     // 12.5, 25, 31.25 and 50 MB/s are 100, 200, 250 and 400 Mbit/s. 4 GiB in 14 s over 7 connections: 2.45 Gbit/s, 2 s.
     // Jain's index of the rates 1 and 3: 16 / (2 x 10).
-    holds(
-        &summary(PLAIN, &built(&single())),
-        &[
-            "Rates (this end)          min        mean         p50         p90         p99         max  count",
-            "  of a connection  100 Mbit/s  250 Mbit/s  200 Mbit/s  400 Mbit/s  400 Mbit/s  400 Mbit/s      4",
-            "  Jain's fairness index 0.800 (1 is even)",
-            "",
-            "Times (this end)           min     mean      p50      p90      p99    p99.9      max  count",
-            "  to connect            100 µs   250 µs   200 µs   400 µs   400 µs   400 µs   400 µs      4",
-            "  transfer              1.00 s   2.50 s   2.00 s   4.00 s   4.00 s   4.00 s   4.00 s      4",
-            "  paced sends late by  1.00 µs  2.50 µs  2.00 µs  4.00 µs  4.00 µs  4.00 µs  4.00 µs      4",
-            "",
-            "By remote address  connections  failed  sent to it  received from it    mean rate  mean time",
-            "  10.0.0.2                   7       1    3.00 GiB          1.00 GiB  2.45 Gbit/s     2.00 s",
-        ],
-    );
+    summary(PLAIN, &built(&single())).holds(&[
+        "Rates (this end)          min        mean         p50         p90         p99         max  count",
+        "  of a connection  100 Mbit/s  250 Mbit/s  200 Mbit/s  400 Mbit/s  400 Mbit/s  400 Mbit/s      4",
+        "  Jain's fairness index 0.800 (1 is even)",
+        "",
+        "Times (this end)           min     mean      p50      p90      p99    p99.9      max  count",
+        "  to connect            100 µs   250 µs   200 µs   400 µs   400 µs   400 µs   400 µs      4",
+        "  transfer              1.00 s   2.50 s   2.00 s   4.00 s   4.00 s   4.00 s   4.00 s      4",
+        "  paced sends late by  1.00 µs  2.50 µs  2.00 µs  4.00 µs  4.00 µs  4.00 µs  4.00 µs      4",
+        "",
+        "By remote address  connections  failed  sent to it  received from it    mean rate  mean time",
+        "  10.0.0.2                   7       1    3.00 GiB          1.00 GiB  2.45 Gbit/s     2.00 s",
+    ]);
 }
 
 #[test]
 fn the_summary_of_the_hosts() {
     // RTT 2460/10 = 246 µs under load, 101 the smallest: 145/101. 3.5 of 10 s waiting for the window. 2 MB of 4 GB sent twice.
     // CPU 2 s for 3.75 + 0.375 GB and 0.625 GB before they counted: 0.421 s/GB; 6 of 24 s busy; 0.06 of 24 s stolen is 0.25 %.
-    holds(
-        &summary(PLAIN, &built(&single())),
-        &[
-            "TCP                     retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
-            "  this end                       12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
-            "  server 10.0.0.2:7411           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
-            "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
-            "  Buffer delay 143.6 %: what the load adds to the smallest round trip (RFC 6349)",
-            "",
-            "CPU                     process    user  system  whole machine  busiest CPU  stolen",
-            "  this end               2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
-            "  server 10.0.0.2:7411   2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
-            "  CPU seconds per GB (10^9 payload bytes): this end 0.421, the servers 0.421",
-            "",
-            "Settings in effect      congestion  send buffer  receive buffer  nodelay   MSS  TOS  TTL",
-            "  this end                   cubic      416 KiB        8.00 MiB       on  1388  184   64",
-            "  server 10.0.0.2:7411       cubic      416 KiB        8.00 MiB       on  1388  184   64",
-            "",
-            "Verification  this end: every byte compared; server 10.0.0.2:7411: every byte compared",
-            "Placement     this end: 2 workers (cores 0,1) on 8 CPUs; server 10.0.0.2:7411: 1 worker (spread) on 8 CPUs",
-        ],
-    );
-    holds(
-        &summary(VERBOSE, &built(&single())),
-        &[
-            "Host of this end: lab1",
-            "  Linux 6.18, 8 x EPYC, 16.0 GiB, default congestion control cubic, clock synchronised within 2.00 ms",
-            "  eth0 (virtio_net), MTU 1500, 10000 Mbit/s, qdisc fq, offloads tso gro",
-            "  net.core.rmem_max = 212992",
-        ],
-    );
+    summary(PLAIN, &built(&single())).holds(&[
+        "TCP                     retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
+        "  this end                       12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
+        "  server 10.0.0.2:7411           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
+        "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
+        "  Buffer delay 143.6 %: what the load adds to the smallest round trip (RFC 6349)",
+        "",
+        "CPU                     process    user  system  whole machine  busiest CPU  stolen",
+        "  this end               2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
+        "  server 10.0.0.2:7411   2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
+        "  CPU seconds per GB (10^9 payload bytes): this end 0.421, the servers 0.421",
+        "",
+        "Settings in effect      congestion  send buffer  receive buffer  nodelay   MSS  TOS  TTL",
+        "  this end                   cubic      416 KiB        8.00 MiB       on  1388  184   64",
+        "  server 10.0.0.2:7411       cubic      416 KiB        8.00 MiB       on  1388  184   64",
+        "",
+        "Verification  this end: every byte compared; server 10.0.0.2:7411: every byte compared",
+        "Placement     this end: 2 workers (cores 0,1) on 8 CPUs; server 10.0.0.2:7411: 1 worker (spread) on 8 CPUs",
+    ]);
+    summary(VERBOSE, &built(&single())).holds(&[
+        "Host of this end: lab1",
+        "  Linux 6.18, 8 x EPYC, 16.0 GiB, default congestion control cubic, clock synchronised within 2.00 ms",
+        "  eth0 (virtio_net), MTU 1500, 10000 Mbit/s, qdisc fq, offloads tso gro",
+        "  net.core.rmem_max = 212992",
+    ]);
 }
 
 #[test]
@@ -314,14 +297,11 @@ fn ends_without_tcp_have_no_row_of_zeros() {
     let mut outcome = built(&single());
     outcome.points[0].remote[0].tcp = TcpTotals::default();
     let text = summary(PLAIN, &outcome);
-    holds(
-        &text,
-        &[
-            "TCP         retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
-            "  this end           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
-            "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
-        ],
-    );
+    text.holds(&[
+        "TCP         retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
+        "  this end           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
+        "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
+    ]);
     outcome.points[0].local.tcp = TcpTotals::default();
     assert!(!summary(PLAIN, &outcome).contains("\nTCP "));
 }
@@ -344,7 +324,7 @@ fn a_server_that_tells_nothing_of_itself_is_not_told_as_one_of_ours() {
     assert_eq!(said, "server 10.0.0.2:7411\n");
     let mut outcome = built(&single());
     outcome.points[0].sessions = vec![silent];
-    holds(&summary(PLAIN, &outcome), &["Placement     this end: 2 workers (cores 0,1) on 8 CPUs"]);
+    summary(PLAIN, &outcome).holds(&["Placement     this end: 2 workers (cores 0,1) on 8 CPUs"]);
     let mut page = Vec::new();
     report::write_html(&outcome, &mut page).unwrap();
     let page = String::from_utf8(page).unwrap();
@@ -353,13 +333,10 @@ fn a_server_that_tells_nothing_of_itself_is_not_told_as_one_of_ours() {
 
 #[test]
 fn caveats_come_with_their_advice() {
-    holds(
-        &summary(PLAIN, &built(&single())),
-        &[
-            "  caution: other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
-            "    > Use --exclusive, or repeat when the server is idle.",
-        ],
-    );
+    summary(PLAIN, &built(&single())).holds(&[
+        "  caution: other-sessions: Up to 2 other sessions were on a server meanwhile and shared it.",
+        "    > Use --exclusive, or repeat when the server is idle.",
+    ]);
     let sound = Outcome { points: vec![Point::default()], ..Outcome::default() };
     assert!(!summary(PLAIN, &sound).contains("Caveats"));
 }
@@ -392,7 +369,7 @@ fn measured(phases: &[(&str, u32, u64)]) -> Outcome {
 fn repetitions_are_a_mean_and_how_well_it_is_known() {
     // 100 and 300: mean 200, sd 141; Student's t of one degree of freedom is 12.706, so ± 12.706 · 141 / sqrt(2) = 1271.
     let text = summary(PLAIN, &measured(&[("", 1, 100), ("", 2, 300)]));
-    holds(&text, &["  goodput to server     2  200 Mbit/s  1.27 Gbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s"]);
+    text.holds(&["  goodput to server     2  200 Mbit/s  1.27 Gbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s"]);
     assert!(!text.contains("Sweep"), "{text}");
     assert_eq!(
         text.lines().last(),
@@ -430,33 +407,24 @@ fn a_load_tells_how_often_it_was_repeated() {
 fn a_sweep_is_a_table() {
     // 100 and 300: mean 200, sd sqrt(2 x 100^2) = 141.
     let text = summary(PLAIN, &swept());
-    holds(
-        &text,
-        &[
-            "Sweep: as the receivers counted; mean and standard deviation over the runs",
-            "buffer      runs  goodput to server        ± sd         min         max  errors  CPU s/GB",
-            "  1.00 KiB     2         200 Mbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s       1         -",
-            "  64.0 KiB     2         900 Mbit/s     0 bit/s  900 Mbit/s  900 Mbit/s       0         -",
-        ],
-    );
+    text.holds(&[
+        "Sweep: as the receivers counted; mean and standard deviation over the runs",
+        "buffer      runs  goodput to server        ± sd         min         max  errors  CPU s/GB",
+        "  1.00 KiB     2         200 Mbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s       1         -",
+        "  64.0 KiB     2         900 Mbit/s     0 bit/s  900 Mbit/s  900 Mbit/s       0         -",
+    ]);
     assert!(!text.contains("Goodput"), "no details unless asked for: {text}");
-    holds(
-        &text,
-        &[
-            "  caution: too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much",
-        ],
-    );
+    text.holds(&[
+        "  caution: too-short (in 4 of 4 runs): Only 1.00 s in 0 intervals were measured: too little to show how much",
+    ]);
     // The interval of two readings of 100 and 300 reaches beyond 900.
-    holds(
-        &text,
-        &[
-            "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its repetitions",
-            "  tell), no knee within the sweep, 1 connection FAILED",
-        ],
-    );
+    text.holds(&[
+        "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its repetitions",
+        "  tell), no knee within the sweep, 1 connection FAILED",
+    ]);
     let brief = summary(Style { columns: Some(80), ..Style::default() }, &swept());
     let last = "2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its";
-    holds(&brief, &[last, "  repetitions tell), no knee within the sweep, 1 connection FAILED"]);
+    brief.holds(&[last, "  repetitions tell), no knee within the sweep, 1 connection FAILED"]);
     assert!(brief.ends_with("1 connection FAILED\n"), "the last line says what was best: {brief}");
     // 900 and 920 differ by less than 5 %.
     let level = measured(&[("1024", 1, 100), ("65536", 1, 900), ("131072", 1, 920)]);
@@ -465,13 +433,10 @@ fn a_sweep_is_a_table() {
     assert_eq!(verbose.matches("Goodput (as").count(), 4);
     assert!(verbose.contains("server : every byte compared"), "{verbose}");
     assert!(!verbose.contains("this end: every byte compared"), "it received nothing: {verbose}");
-    holds(
-        &verbose,
-        &[
-            "buffer 1.00 KiB, repetition 2: tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte",
-            "  compared",
-        ],
-    );
+    verbose.holds(&[
+        "buffer 1.00 KiB, repetition 2: tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte",
+        "  compared",
+    ]);
 }
 
 #[test]
@@ -481,12 +446,9 @@ fn an_unconfirmed_figure_is_called_so() {
     let reason = Some("the server vanished".to_owned());
     let outcome = Outcome { points: vec![point], status: Status::Partial, reason, ..Outcome::default() };
     let text = summary(PLAIN, &outcome);
-    holds(
-        &text,
-        &[
-            "  client to server   8.00 Mbit/s  sent: 1.00 MiB, counted by the client; NOT CONFIRMED by the server",
-        ],
-    );
+    text.holds(&[
+        "  client to server   8.00 Mbit/s  sent: 1.00 MiB, counted by the client; NOT CONFIRMED by the server",
+    ]);
     assert_eq!(text.lines().last(), Some("Run partial: 8.00 Mbit/s to server, the server vanished"));
 }
 
@@ -503,21 +465,18 @@ fn a_server_speaks_of_its_clients() {
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
     let outcome =
         Outcome { begin, points: vec![Point { up: Some(up), ..Point::default() }], ..Outcome::default() };
-    holds(
-        &summary(PLAIN, &outcome),
-        &[
-            "Goodput (as the receiver counted it)",
-            "  client to server   8.00 Mbit/s  received: 1.00 MiB, counted by this server",
-            "    1 interval      mean 8.00 Mbit/s",
-            "",
-        ],
-    );
+    summary(PLAIN, &outcome).holds(&[
+        "Goodput (as the receiver counted it)",
+        "  client to server   8.00 Mbit/s  received: 1.00 MiB, counted by this server",
+        "    1 interval      mean 8.00 Mbit/s",
+        "",
+    ]);
     let down = Direction { confirmed: false, sent_bps: 8e6, sent_bytes: 1 << 20, ..Direction::default() };
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
     let points = vec![Point { down: Some(down), ..Point::default() }];
     let text = summary(PLAIN, &Outcome { begin, points, ..Outcome::default() });
     let line = "  server to client   8.00 Mbit/s  sent: 1.00 MiB, counted by this server; the receivers' counts are theirs";
-    holds(&text, &[line]);
+    text.holds(&[line]);
 }
 
 #[test]
@@ -539,13 +498,10 @@ fn a_stream_is_about_frames() {
         Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) },
         Event::Interval(Box::new(second)),
     ];
-    holds(
-        &live(PLAIN, &events),
-        &[
-            "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
-            "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
-        ],
-    );
+    live(PLAIN, &events).holds(&[
+        "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
+        "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
+    ]);
     let local = Totals {
         traffic: Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND },
         opened: 2,
@@ -556,22 +512,19 @@ fn a_stream_is_about_frames() {
     let point = Point { phase, local, status: Status::Complete, ..Point::default() };
     let outcome = Outcome { points: vec![point.clone()], status: Status::Complete, ..Outcome::default() };
     let text = summary(PLAIN, &outcome);
-    holds(
-        &text,
-        &[
-            "Frames (as the receiver judged them when they were to be shown)",
-            "  whole              118    98.333 %  every byte had come in time",
-            "  dropped              1     0.833 %  bytes were missing: lost, or too late",
-            "  repeated             1     0.833 %  more bytes came than the frame has",
-            "  of none              2              datagrams of frames that were shown already, or far ahead",
-            "  received: 6.00 MiB in 3.00 s, the time that frames are held included",
-        ],
-    );
-    holds(&text, &["Run complete: 118 of 120 frames whole and in time"]);
+    text.holds(&[
+        "Frames (as the receiver judged them when they were to be shown)",
+        "  whole              118    98.333 %  every byte had come in time",
+        "  dropped              1     0.833 %  bytes were missing: lost, or too late",
+        "  repeated             1     0.833 %  more bytes came than the frame has",
+        "  of none              2              datagrams of frames that were shown already, or far ahead",
+        "  received: 6.00 MiB in 3.00 s, the time that frames are held included",
+    ]);
+    text.holds(&["Run complete: 118 of 120 frames whole and in time"]);
     assert!(!text.contains("TCP") && !text.contains("Goodput"), "{text}");
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
     let text = summary(PLAIN, &Outcome { begin, points: vec![point], ..Outcome::default() });
-    holds(&text, &["Streams sent (what arrives is known to the receivers alone)", "  sent: 0 B in 3.00 s"]);
+    text.holds(&["Streams sent (what arrives is known to the receivers alone)", "  sent: 0 B in 3.00 s"]);
 }
 
 #[test]
@@ -597,22 +550,16 @@ fn connect_is_about_connections() {
     let point = Point { phase, local, intervals: (0..4).map(second).collect(), ..Point::default() };
     let outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
     let text = summary(PLAIN, &outcome);
-    holds(
-        &text,
-        &["Connections established (as the client counted them)", "        5000/s  20000 in 4.00 s"],
-    );
+    text.holds(&["Connections established (as the client counted them)", "        5000/s  20000 in 4.00 s"]);
     let full = format!("    <= 100 µs        100  {}", "#".repeat(50));
     // One in a hundred would be half a mark of fifty: it is still seen.
-    holds(
-        &text,
-        &[
-            "Time to connect, connections up to each bound",
-            &full,
-            "    <= 200 µs          1  #",
-            "    <= 400 µs          0",
-        ],
-    );
-    holds(&text, &["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
+    text.holds(&[
+        "Time to connect, connections up to each bound",
+        &full,
+        "    <= 200 µs          1  #",
+        "    <= 400 µs          0",
+    ]);
+    text.holds(&["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
     assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s (± 3182/s, 95 %)"));
     assert!(!text.contains("Goodput"), "{text}");
 }
