@@ -11,8 +11,7 @@ use std::collections::BTreeMap;
 
 const PLAIN: Style =
     Style { detail: Detail::Full, color: false, verbose: false, linear_ns: None, columns: None };
-const VERBOSE: Style =
-    Style { detail: Detail::Full, color: false, verbose: true, linear_ns: None, columns: None };
+const VERBOSE: Style = Style { verbose: true, ..PLAIN };
 
 fn live(style: Style, events: &[Event]) -> String {
     let mut console = Console::new(style);
@@ -78,12 +77,14 @@ fn phase(phase: Phase) -> Event {
     Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase) }
 }
 
+/// What a phase with one interval prints.
+fn measuring(style: Style, of: Phase, interval: Interval) -> String {
+    live(style, &[phase(of), Event::Interval(Box::new(interval))])
+}
+
 fn interval(end: u64) -> Event {
-    Event::Interval(Box::new(Interval {
-        end_ns: end * SECOND,
-        start_ns: (end - 1) * SECOND,
-        ..Interval::default()
-    }))
+    let (start_ns, end_ns) = ((end - 1) * SECOND, end * SECOND);
+    Event::Interval(Box::new(Interval { start_ns, end_ns, ..Interval::default() }))
 }
 
 /// An interval of 8 s at `rate` bits/s each way, in datagrams of 1400 bytes of which one in ten is lost; round trips of a second.
@@ -132,7 +133,7 @@ fn columns_hold_from_one_bit_a_second_to_400_gigabits() {
                 [Phase::default(), probe(Kind::Delay), probe(Kind::Train), ping.clone(), connect.clone()]
             {
                 let of = Phase { pattern, ..of };
-                let text = live(Style::default(), &[phase(of), Event::Interval(Box::new(at_rate(rate)))]);
+                let text = measuring(Style::default(), of, at_rate(rate));
                 let lines: Vec<&str> = text.lines().collect();
                 let [header, values] = lines[lines.len() - 2..] else { panic!("{text}") };
                 let wide = |line: &str| line.chars().count();
@@ -143,8 +144,7 @@ fn columns_hold_from_one_bit_a_second_to_400_gigabits() {
             }
         }
     }
-    let tcp =
-        |rate| live(Style::default(), &[phase(Phase::default()), Event::Interval(Box::new(at_rate(rate)))]);
+    let tcp = |rate| measuring(Style::default(), Phase::default(), at_rate(rate));
     assert!(tcp(1).contains("      1 bit/s      1 bit/s"), "{}", tcp(1));
     assert!(tcp(400_000_000_000).contains("   400 Gbit/s   400 Gbit/s"), "{}", tcp(400_000_000_000));
 }
@@ -169,9 +169,8 @@ fn a_direction_that_is_not_used_has_no_column_and_a_silent_remote_end_a_dash() {
         ..Interval::default()
     };
     let line = |pattern| {
-        let events =
-            [phase(Phase { pattern, ..Phase::default() }), Event::Interval(Box::new(second.clone()))];
-        live(PLAIN, &events).lines().last().unwrap().to_owned()
+        let text = measuring(PLAIN, Phase { pattern, ..Phase::default() }, second.clone());
+        text.lines().last().unwrap().to_owned()
     };
     let push = "   1.00 s  1.00 Mbit/s            -       0       0       0        0";
     let pull = "   1.00 s  1.00 Mbit/s       0       0       0        0";
@@ -184,8 +183,7 @@ fn connect_and_serve_have_their_own_columns() {
     let half =
         Interval { end_ns: SECOND / 2, opened: 600, in_flight: 3, completed: 597, ..Interval::default() };
     let connect = Phase { kind: Kind::Connect, ..Phase::default() };
-    let text = live(PLAIN, &[phase(connect), Event::Interval(Box::new(half.clone()))]);
-    text.holds(&[
+    measuring(PLAIN, connect, half.clone()).holds(&[
         "  elapsed  connects/s   conns    done  errors  retrans",
         "   0.50 s        1200       3     597       0        0",
     ]);
@@ -200,7 +198,7 @@ fn connect_and_serve_have_their_own_columns() {
 
 #[test]
 fn colour_marks_what_matters_and_nothing_else_is_escaped() {
-    let style = Style { detail: Detail::Full, color: true, verbose: false, linear_ns: None, columns: None };
+    let style = Style { color: true, ..PLAIN };
     let text = live(style, &single());
     assert!(text.contains("\x1b[33mwarning: the clock of lab2 is not synchronised\x1b[0m\n"), "{text}");
     assert!(text.contains("\x1b[31m   4.00 s "), "an interval with errors is red: {text}");
@@ -296,8 +294,7 @@ fn the_summary_of_the_hosts() {
 fn ends_without_tcp_have_no_row_of_zeros() {
     let mut outcome = built(&single());
     outcome.points[0].remote[0].tcp = TcpTotals::default();
-    let text = summary(PLAIN, &outcome);
-    text.holds(&[
+    summary(PLAIN, &outcome).holds(&[
         "TCP         retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
         "  this end           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
         "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
@@ -317,11 +314,10 @@ fn a_server_that_tells_nothing_of_itself_is_not_told_as_one_of_ours() {
         base_rtt_ns: 0,
         ..crate::common::session()
     };
-    let said = live(PLAIN, &[Event::Session(Box::new(silent.clone()))]);
-    assert_eq!(said, "server 10.0.0.2:7411: authenticated\n");
-    let said =
-        live(PLAIN, &[Event::Session(Box::new(SessionInfo { authenticated: false, ..silent.clone() }))]);
-    assert_eq!(said, "server 10.0.0.2:7411\n");
+    for (authenticated, said) in [(true, ": authenticated"), (false, "")] {
+        let session = Event::Session(Box::new(SessionInfo { authenticated, ..silent.clone() }));
+        assert_eq!(live(PLAIN, &[session]), format!("server 10.0.0.2:7411{said}\n"));
+    }
     let mut outcome = built(&single());
     outcome.points[0].sessions = vec![silent];
     summary(PLAIN, &outcome).holds(&["Placement     this end: 2 workers (cores 0,1) on 8 CPUs"]);
@@ -371,11 +367,8 @@ fn repetitions_are_a_mean_and_how_well_it_is_known() {
     let text = summary(PLAIN, &measured(&[("", 1, 100), ("", 2, 300)]));
     text.holds(&["  goodput to server     2  200 Mbit/s  1.27 Gbit/s  141 Mbit/s  100 Mbit/s  300 Mbit/s"]);
     assert!(!text.contains("Sweep"), "{text}");
-    assert_eq!(
-        text.lines().last(),
-        Some("Run complete: goodput to server 200 Mbit/s ± 1.27 Gbit/s in 2 runs"),
-        "{text}"
-    );
+    let last = "\nRun complete: goodput to server 200 Mbit/s ± 1.27 Gbit/s in 2 runs\n";
+    assert!(text.ends_with(last), "{text}");
     let mut one = measured(&[("", 1, 100), ("", 2, 300)]);
     one.points[1].status = Status::Failed;
     let text = summary(PLAIN, &one);
@@ -462,21 +455,19 @@ fn a_server_speaks_of_its_clients() {
         per_interval,
         ..Direction::default()
     };
-    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
-    let outcome =
-        Outcome { begin, points: vec![Point { up: Some(up), ..Point::default() }], ..Outcome::default() };
-    summary(PLAIN, &outcome).holds(&[
+    let told = |point| {
+        let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
+        summary(PLAIN, &Outcome { begin, points: vec![point], ..Outcome::default() })
+    };
+    told(Point { up: Some(up), ..Point::default() }).holds(&[
         "Goodput (as the receiver counted it)",
         "  client to server   8.00 Mbit/s  received: 1.00 MiB, counted by this server",
         "    1 interval      mean 8.00 Mbit/s",
         "",
     ]);
     let down = Direction { confirmed: false, sent_bps: 8e6, sent_bytes: 1 << 20, ..Direction::default() };
-    let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
-    let points = vec![Point { down: Some(down), ..Point::default() }];
-    let text = summary(PLAIN, &Outcome { begin, points, ..Outcome::default() });
     let line = "  server to client   8.00 Mbit/s  sent: 1.00 MiB, counted by this server; the receivers' counts are theirs";
-    text.holds(&[line]);
+    told(Point { down: Some(down), ..Point::default() }).holds(&[line]);
 }
 
 #[test]
@@ -494,11 +485,7 @@ fn a_stream_is_about_frames() {
     let local = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND };
     let second =
         Interval { end_ns: SECOND, local, frames: Some(frames), in_flight: 2, ..Interval::default() };
-    let events = [
-        Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(phase.clone()) },
-        Event::Interval(Box::new(second)),
-    ];
-    live(PLAIN, &events).holds(&[
+    measuring(PLAIN, phase.clone(), second).holds(&[
         "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
         "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
     ]);
@@ -607,7 +594,7 @@ fn trains_are_told_by_setting() {
     ] {
         assert!(lines.iter().any(|line| line.starts_with(wanted)), "no\n{wanted}\nin\n{text}");
     }
-    let verbose = summary(Style { verbose: true, ..PLAIN }, &outcome);
+    let verbose = summary(VERBOSE, &outcome);
     assert!(
         verbose.contains("Time between arrivals") && !text.contains("Time between arrivals"),
         "{verbose}"
@@ -651,7 +638,7 @@ fn interval_lines_fit_eighty_columns() {
         for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
             for probe in [None, Some(Probe::default())] {
                 let asked = Phase { kind, pattern, probe, ..Phase::default() };
-                let text = live(PLAIN, &[phase(asked), Event::Interval(Box::new(second.clone()))]);
+                let text = measuring(PLAIN, asked, second.clone());
                 let header = text.lines().rev().nth(1).unwrap();
                 assert!(header.chars().count() <= 80, "{kind:?} {pattern}: {header}");
             }
