@@ -2,25 +2,26 @@
 
 use crate::common::{STARTED, bad, begin, events, good, interval};
 use metrics::{Spread, Wall};
-use model::{Event, Slot, SweepRow};
+use model::{ConnectionRecord, Event, Slot, SweepRow};
 use report::EventWriter as _;
 use report::{EventCsv, Rows, replay, write_sweep_csv};
 use std::collections::BTreeMap;
 
-fn status(events: &[Event]) -> Vec<String> {
+/// The file of a table.
+fn written(of: Rows, events: &[Event]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut csv = EventCsv::new(&mut out, Rows::Status).unwrap();
+    let mut csv = EventCsv::new(&mut out, of).unwrap();
     events.iter().for_each(|event| csv.on_event(event).unwrap());
     drop(csv);
-    lines(&out)
+    out
+}
+
+fn status(events: &[Event]) -> Vec<String> {
+    lines(&written(Rows::Status, events))
 }
 
 fn connections(events: &[Event]) -> Vec<String> {
-    let mut out = Vec::new();
-    let mut csv = EventCsv::new(&mut out, Rows::Connections).unwrap();
-    events.iter().for_each(|event| csv.on_event(event).unwrap());
-    drop(csv);
-    lines(&out)
+    lines(&written(Rows::Connections, events))
 }
 
 fn lines(bytes: &[u8]) -> Vec<String> {
@@ -131,33 +132,22 @@ fn one_row_per_connection_with_all_the_kernel_said() {
 #[test]
 fn every_row_is_as_wide_as_its_header() {
     let width = |line: &String| line.matches(',').count();
-    let known = width(&status(&[])[0]);
-    assert!(status(&events()).iter().all(|line| width(line) == known));
-    let known = width(&connections(&[])[0]);
-    assert!(connections(&events()).iter().all(|line| width(line) == known));
+    for rows in [status, connections] {
+        let known = width(&rows(&[])[0]);
+        assert!(rows(&events()).iter().all(|line| width(line) == known), "as wide as {}", rows(&[])[0]);
+    }
 }
 
 #[test]
 fn text_that_a_spreadsheet_would_compute_is_guarded_and_numbers_are_not() {
-    for evil in ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"] {
-        let mut record = bad();
-        record.error = Some(evil.to_owned());
-        let mut out = Vec::new();
-        let mut csv = EventCsv::new(&mut out, Rows::Connections).unwrap();
-        csv.on_event(&Event::Connection(Box::new(record))).unwrap();
-        drop(csv);
-        let mut reader = csv::Reader::from_reader(&out[..]);
-        let row = reader.records().next().unwrap().unwrap();
-        assert_eq!(row[14], format!("'{evil}"));
+    let guarded = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx"].map(|evil| (evil, format!("'{evil}")));
+    let quoted = "two lines,\n\"quoted\"";
+    for (error, told) in guarded.into_iter().chain([(quoted, quoted.to_owned())]) {
+        let record = ConnectionRecord { error: Some(error.to_owned()), ..bad() };
+        let file = written(Rows::Connections, &[Event::Connection(Box::new(record))]);
+        let row = csv::Reader::from_reader(&file[..]).records().next().unwrap().unwrap();
+        assert_eq!(row[14], told, "{error:?}");
     }
-    let mut record = bad();
-    record.error = Some("two lines,\n\"quoted\"".to_owned());
-    let mut out = Vec::new();
-    let mut csv = EventCsv::new(&mut out, Rows::Connections).unwrap();
-    csv.on_event(&Event::Connection(Box::new(record))).unwrap();
-    drop(csv);
-    let mut reader = csv::Reader::from_reader(&out[..]);
-    assert_eq!(&reader.records().next().unwrap().unwrap()[14], "two lines,\n\"quoted\"");
 }
 
 /// Counts the writes that reach the file.
