@@ -212,7 +212,7 @@ fn compare(path: &mut Vec<&'static str>, root: &Value, at: &Value) -> usize {
 #[test]
 fn the_schema_has_the_fields_and_words_of_the_types() {
     let root = crate::schema::schema();
-    let places = compare(&mut Vec::new(), &root, &root);
+    let places = compare(&mut Vec::new(), root, root);
     assert!(places > 500, "the types were walked through: {places}");
 }
 
@@ -230,8 +230,7 @@ fn compare_tagged(definition: &str, tag: &str, read: fn(Guide)) {
             fields.extend(more);
         }
     }
-    let root = crate::schema::schema();
-    let properties = root["$defs"][definition]["properties"].as_object().unwrap();
+    let properties = crate::schema::schema()["$defs"][definition]["properties"].as_object().unwrap();
     assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), fields, "{definition}");
     let described = properties[tag]["enum"].as_array().unwrap().iter().filter_map(Value::as_str);
     assert_eq!(described.collect::<BTreeSet<_>>(), words.iter().copied().collect(), "{definition}");
