@@ -111,13 +111,13 @@ mod tests {
             here.tally(seed as u32 - 1, Mono(seed), false, &one);
             other.tally(seed as u32 - 1, Mono(seed), false, &sent(one));
         }
+        let came = sent(sum.clone());
         for quantile in [0.0, 0.5, 0.999, 1.0] {
-            assert_eq!(sent(sum.clone()).transfer_ns.quantile(quantile), sum.transfer_ns.quantile(quantile));
+            assert_eq!(came.transfer_ns.quantile(quantile), sum.transfer_ns.quantile(quantile));
         }
-        assert_eq!(sent(sum.clone()).samples, sum.samples);
-        assert_eq!(sent(sum.clone()).last, sum.last);
+        assert_eq!((&came.samples, came.last), (&sum.samples, sum.last));
         here.last(&sum, None);
-        other.last(&sent(sum), None);
+        other.last(&came, None);
         assert_eq!(other.totals(), here.totals());
     }
 }
