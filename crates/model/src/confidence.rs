@@ -177,10 +177,12 @@ mod tests {
 
     #[test]
     fn it_ends_with_a_wrong_mean_no_more_often_than_it_says() {
+        // Each second one is enough to see a change; `bench/deep` has all.
+        let step = if std::env::var_os("NETCALIPER_INPUTS").is_some() { 1 } else { 2 };
         let ratios = [0.4, 0.5, 0.6, 0.7, 0.85, 1.0];
         for (error, most) in [(0.05, 3.5), (0.01, 1.0)] {
             let mut worst = 0.0f64;
-            for ratio in ratios {
+            for ratio in ratios.into_iter().step_by(step) {
                 let (ended, missed) = ended_and_missed(error, ratio);
                 println!("{error} {ratio}: {ended} of 2000 ended, {missed} missed");
                 worst = worst.max(f64::from(missed) / 20.0);

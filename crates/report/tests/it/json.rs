@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Whether `bench/deep` asks for everything that takes its time.
-fn thorough() -> bool {
+pub(crate) fn thorough() -> bool {
     std::env::var_os("NETCALIPER_INPUTS").is_some()
 }
 

@@ -8,9 +8,11 @@ use report::{Cell, Feed, Grid, LivePage, Look, Planned, View};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Rates in bits/s: powers of 1.31, and what lies around the borders between units.
+/// Rates in bits/s: powers of 1.31 (each fourth of them, but for bench/deep), and what lies around the borders between units.
 fn rates() -> Vec<u64> {
-    let powers = (0..100).map(|n| 1.31_f64.powi(n) as u64).take_while(|rate| *rate < 400_000_000_000);
+    let step = if crate::json::thorough() { 1 } else { 4 };
+    let powers =
+        (0..100).step_by(step).map(|n| 1.31_f64.powi(n) as u64).take_while(|rate| *rate < 400_000_000_000);
     let borders = [1_000, 1_000_000, 1_000_000_000].into_iter().flat_map(|unit: u64| {
         [unit - 1, unit, unit + 1, unit / 1_000 * 999, unit / 10_000 * 9_994, unit / 10_000 * 9_996]
     });
