@@ -53,24 +53,41 @@ fn second(n: u64) -> Interval {
     }
 }
 
-/// A view that was told these, the last of them at `now_ns`.
-fn told(events: &[Event], now_ns: u64) -> View {
+/// These seconds of a run.
+fn seconds(of: std::ops::Range<u64>) -> impl Iterator<Item = Event> {
+    of.map(|n| Event::Interval(Box::new(second(n))))
+}
+
+/// A second of a run with round trips, and with datagrams of which one in a hundred was lost each way.
+fn probed(n: u64) -> Event {
+    let mut report = PacketReport::default();
+    (report.counts.received, report.counts.lost) = (99, 1);
+    let packets = Some(Box::new(report));
+    let (p50_ns, p99_ns) = (Some(3_000_000), Some(9_000_000));
+    let pings = Some(PingInterval { count: 50, p50_ns, p99_ns, ..PingInterval::default() });
+    let remote_packets = packets.clone();
+    Event::Interval(Box::new(Interval { pings, packets, remote_packets, ..second(n) }))
+}
+
+/// What a view gets to know at `now_ns`.
+fn tell(view: &mut View, events: impl IntoIterator<Item = Event>, now_ns: u64) {
     let mut feed = Feed::default();
-    events.iter().for_each(|event| feed.hear(0, event));
+    events.into_iter().for_each(|event| feed.hear(0, &event));
+    view.absorb(feed.take(), now_ns);
+}
+
+/// A view that was told these, the last of them at `now_ns`.
+fn told(events: impl IntoIterator<Item = Event>, now_ns: u64) -> View {
     let planned = Planned { phases: Some(1), total_ns: Some(20 * SECOND) };
     let mut view = View::new(Look::default(), planned, 0);
-    view.absorb(feed.take(), now_ns);
+    tell(&mut view, events, now_ns);
     view
 }
 
-fn transfer(seconds: u64) -> View {
-    let mut events = vec![
-        begin("tcp"),
-        phase(Phase { duration_ns: Some(20 * SECOND), connections: 2, ..Phase::default() }),
-        Event::Start { at: Wall(0) },
-    ];
-    events.extend((0..seconds).map(|n| Event::Interval(Box::new(second(n)))));
-    told(&events, seconds * SECOND)
+fn transfer(length: u64) -> View {
+    let of = Phase { duration_ns: Some(20 * SECOND), connections: 2, ..Phase::default() };
+    let start = [begin("tcp"), phase(of), Event::Start { at: Wall(0) }];
+    told(start.into_iter().chain(seconds(0..length)), length * SECOND)
 }
 
 /// The values behind a figure's name: now, mean, largest.
@@ -138,9 +155,8 @@ fn lines_over_time_have_axes_and_fill_the_width() {
 #[test]
 fn a_server_shows_what_it_has_kept_over_the_whole_width() {
     let events = [begin("serve"), phase(Phase { duration_ns: None, ..Phase::default() })];
-    let seconds = (0..700).map(|n| Event::Interval(Box::new(second(n))));
-    let events: Vec<Event> = events.into_iter().chain(seconds).collect();
-    let shown = lines(&mut told(&events, 700 * SECOND), 100, 40, 700 * SECOND);
+    let mut view = told(events.into_iter().chain(seconds(0..700)), 700 * SECOND);
+    let shown = lines(&mut view, 100, 40, 700 * SECOND);
     let plot = plot(&shown, "receiving");
     assert!(plot[0].contains("sending 100 Mbit/s"), "{plot:#?}");
     assert_eq!(last_dot(plot), 99, "{plot:#?}");
@@ -182,7 +198,7 @@ fn a_transfer_shows_what_was_counted() {
 
 #[test]
 fn nothing_breaks_at_any_size_on_any_page() {
-    let views = [transfer(0), transfer(3), transfer(700), told(&[], 0)];
+    let views = [transfer(0), transfer(3), transfer(700), told([], 0)];
     for (width, height) in SIZES {
         for keys in ["o", "c", "l", "d", "t", "?", "p", "scr", "jjjjj"] {
             for mut view in views.clone() {
@@ -200,26 +216,14 @@ fn tiny_terminals_show_the_figure_itself() {
     assert_eq!(lines(&mut transfer(3), 28, 1, 3 * SECOND), ["goodput up        100 Mbit/s"]);
     let two = lines(&mut transfer(3), 28, 2, 3 * SECOND);
     assert_eq!(two, ["goodput up        100 Mbit/s", "00:03 of 00:20"]);
-    assert_eq!(lines(&mut told(&[], 0), 28, 1, 0), ["running"]);
+    assert_eq!(lines(&mut told([], 0), 28, 1, 0), ["running"]);
 }
 
 #[test]
 fn every_kind_of_run_has_figures() {
-    let report = || {
-        let mut report = PacketReport::default();
-        (report.counts.received, report.counts.lost) = (99, 1);
-        Some(Box::new(report))
-    };
-    let pings = PingInterval {
-        count: 50,
-        p50_ns: Some(3_000_000),
-        p99_ns: Some(9_000_000),
-        ..PingInterval::default()
-    };
-    let interval = Interval { pings: Some(pings), packets: report(), remote_packets: report(), ..second(0) };
     let run = |verb: &str, of: Phase| {
-        let events = [begin(verb), phase(of), Event::Interval(Box::new(interval.clone()))];
-        lines(&mut told(&events, SECOND), 80, 24, SECOND).join("\n")
+        let mut view = told([begin(verb), phase(of), probed(0)], SECOND);
+        lines(&mut view, 80, 24, SECOND).join("\n")
     };
     let of = |kind| Phase { kind, ..Phase::default() };
     let ping = run("ping", Phase { ping: Some(Ping::default()), ..of(Kind::Ping) });
@@ -243,9 +247,7 @@ fn every_kind_of_run_has_figures() {
 fn a_pause_stops_the_display_and_nothing_else() {
     let mut view = transfer(3);
     view.press(Press::Char('p'), 3 * SECOND);
-    let mut feed = Feed::default();
-    (3..9).for_each(|n| feed.hear(0, &Event::Interval(Box::new(second(n)))));
-    view.absorb(feed.take(), 9 * SECOND);
+    tell(&mut view, seconds(3..9), 9 * SECOND);
     let still = lines(&mut view, 100, 24, 9 * SECOND);
     assert!(still[0].contains("PAUSED") && still[1].contains("00:03 of 00:20"), "{still:?}");
     view.press(Press::Char('p'), 9 * SECOND);
@@ -258,9 +260,7 @@ fn the_clock_goes_on_between_intervals_and_stops_at_the_end() {
     let mut view = transfer(3);
     assert!(lines(&mut view, 80, 24, 3 * SECOND + SECOND / 2)[1].contains("00:03 of"));
     assert!(lines(&mut view, 80, 24, 7 * SECOND)[1].contains("00:07 of"));
-    let mut feed = Feed::default();
-    feed.hear(0, &Event::PhaseEnd { status: Status::Complete, reason: None });
-    view.absorb(feed.take(), 8 * SECOND);
+    tell(&mut view, [Event::PhaseEnd { status: Status::Complete, reason: None }], 8 * SECOND);
     assert!(lines(&mut view, 80, 24, 20 * SECOND)[1].contains("00:03 of"));
 }
 
@@ -289,21 +289,17 @@ fn caveats_arise_and_go() {
     let mut view = transfer(2);
     view.press(Press::Char('v'), 0);
     assert_eq!(lines(&mut view, 80, 24, 0)[3], "No caveats so far.");
-    let mut feed = Feed::default();
-    let slow =
-        |n| Interval { remote: Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 }), ..second(n) };
-    feed.hear(0, &Event::Interval(Box::new(slow(2))));
-    feed.hear(0, &Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() });
-    view.absorb(feed.take(), 3 * SECOND);
+    let remote = Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 });
+    let slow = Event::Interval(Box::new(Interval { remote, ..second(2) }));
+    let evil = Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() };
+    tell(&mut view, [slow, evil], 3 * SECOND);
     let shown = lines(&mut view, 80, 24, 0);
     assert!(shown[3].starts_with("00:03 caution: unstable"), "{shown:?}");
     assert!(
         shown.iter().any(|line| line.contains("error: no\u{fffd}[2Jgood")),
         "nothing steers the terminal: {shown:?}"
     );
-    let mut feed = Feed::default();
-    (3..60).for_each(|n| feed.hear(0, &Event::Interval(Box::new(second(n)))));
-    view.absorb(feed.take(), 60 * SECOND);
+    tell(&mut view, seconds(3..60), 60 * SECOND);
     assert!(lines(&mut view, 80, 24, 0)[3].starts_with("00:03 caution: unstable, no longer"));
 }
 
@@ -312,14 +308,10 @@ fn a_sweep_keeps_what_is_over() {
     let run = |n: u32| {
         let label = BTreeMap::from([("buffer".to_owned(), (1024 * n).to_string())]);
         let phase = Box::new(Phase { duration_ns: Some(SECOND), ..Phase::default() });
-        [
-            Event::Phase { label, repeat: 1, phase },
-            Event::Interval(Box::new(second(0))),
-            Event::PhaseEnd { status: Status::Complete, reason: None },
-        ]
+        let end = Event::PhaseEnd { status: Status::Complete, reason: None };
+        [Event::Phase { label, repeat: 1, phase }].into_iter().chain(seconds(0..1)).chain([end])
     };
-    let events: Vec<Event> = [begin("tcp")].into_iter().chain(run(1)).chain(run(2)).collect();
-    let mut view = told(&events, SECOND);
+    let mut view = told([begin("tcp")].into_iter().chain(run(1)).chain(run(2)), SECOND);
     view.known.planned = Planned { phases: Some(3), total_ns: Some(3 * SECOND) };
     let shown = lines(&mut view, 100, 24, SECOND);
     assert!(shown[0].contains("buffer 2.00 KiB") && shown[1].contains("run 2 of 3"), "{shown:?}");
@@ -338,27 +330,10 @@ fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
         ("trips", Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..both.clone() }),
         ("delay", Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..both }),
     ];
-    let mut report = PacketReport::default();
-    (report.counts.received, report.counts.lost) = (99, 1);
-    let report = Some(Box::new(report));
-    let pings = PingInterval {
-        count: 50,
-        p50_ns: Some(3_000_000),
-        p99_ns: Some(9_000_000),
-        ..PingInterval::default()
-    };
     for (place, (name, phase)) in (0..).zip(parts) {
         let label = ("part".to_owned(), name.to_owned());
         feed.hear(place, &Event::Phase { label: BTreeMap::from([label]), repeat: 1, phase: Box::new(phase) });
-        for n in 0..20 {
-            let told = Interval {
-                pings: Some(pings),
-                packets: report.clone(),
-                remote_packets: report.clone(),
-                ..second(n)
-            };
-            feed.hear(place, &Event::Interval(Box::new(told)));
-        }
+        (0..20).for_each(|n| feed.hear(place, &probed(n)));
     }
     let mut view = View::new(Look::default(), Planned { phases: Some(4), total_ns: None }, 0);
     view.absorb(feed.take(), 20 * SECOND);
@@ -397,7 +372,7 @@ fn who_does_not_look_misses_intervals_and_no_memory() {
     let mut feed = Feed::default();
     feed.hear(0, &begin("tcp"));
     feed.hear(0, &phase(Phase::default()));
-    (0..10_000).for_each(|n| feed.hear(0, &Event::Interval(Box::new(second(n)))));
+    seconds(0..10_000).for_each(|event| feed.hear(0, &event));
     let mut view = View::new(Look::default(), Planned::default(), 0);
     view.absorb(feed.take(), SECOND);
     assert!(feed.is_empty());
