@@ -209,12 +209,12 @@ pub fn write_history_json(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use metrics::Wall;
     use uuid::Uuid;
 
-    fn run(verb: &str, status: Status, figures: &[(&str, &str, f64)]) -> KeptRun {
+    pub(crate) fn run(verb: &str, status: Status, figures: &[(&str, &str, f64)]) -> KeptRun {
         let figure = |(name, unit, value): &(&str, &str, f64)| KeptFigure {
             setting: String::new(),
             repeat: 1,

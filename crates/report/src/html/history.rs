@@ -240,30 +240,14 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::KeptFigure;
-    use uuid::Uuid;
 
     const EVIL: &str = "\"><img src=x onerror='x'>&";
 
     fn run(id: i64, target: &str, bps: f64) -> KeptRun {
-        let figure = |name: &str, value| KeptFigure {
-            setting: String::new(),
-            repeat: 1,
-            name: name.to_owned(),
-            unit: Unit::BitsPerSecond.name().to_owned(),
-            value,
-        };
-        KeptRun {
-            id,
-            run: Uuid::nil(),
-            started: Wall(1_764_000_000_000_000_000 + id * DAY / 24),
-            verb: "tcp".to_owned(),
-            protocol: "native".to_owned(),
-            targets: target.to_owned(),
-            status: Status::Complete,
-            source: String::new(),
-            figures: vec![figure("goodput.up", bps), figure("goodput.down", 2.0 * bps)],
-        }
+        let figures = [("goodput.up", "bps", bps), ("goodput.down", "bps", 2.0 * bps)];
+        let kept = crate::history::tests::run("tcp", Status::Complete, &figures);
+        let started = Wall(kept.started.0 + id * DAY / 24);
+        KeptRun { id, started, targets: target.to_owned(), ..kept }
     }
 
     fn page(query: &HistoryQuery) -> String {
