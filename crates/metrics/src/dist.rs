@@ -271,11 +271,11 @@ impl DistSummary {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The slow obvious implementation: keep all values, sort, take the ceil(q*n)-th.
-    fn exact(values: &[u64], q: f64) -> u64 {
+    pub(crate) fn exact(values: &[u64], q: f64) -> u64 {
         let mut sorted = values.to_vec();
         sorted.sort_unstable();
         let rank = ((q * sorted.len() as f64).ceil() as usize).max(1);
@@ -308,28 +308,27 @@ mod tests {
         }
     }
 
+    /// Values in one distribution, and in two of which the first has those that `first` chooses by their number.
+    fn split(first: fn(usize) -> bool) -> (Dist, Dist, Dist) {
+        let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
+        for (i, v) in skewed(5_000).into_iter().enumerate() {
+            one.record(v);
+            if first(i) { left.record(v) } else { right.record(v) }
+        }
+        (one, left, right)
+    }
+
     #[test]
     fn merging_equals_recording_everything_in_one() {
-        let values = skewed(5_000);
-        let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
-        for (i, &v) in values.iter().enumerate() {
-            one.record(v);
-            if i % 3 == 0 { left.record(v) } else { right.record(v) }
-        }
+        let (one, mut left, right) = split(|i| i % 3 == 0);
         left.merge(&right);
         assert_eq!(left.summary(), one.summary());
     }
 
     #[test]
     fn two_summaries_joined_bound_the_whole() {
-        let values = skewed(5_000);
-        let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
-        for (i, &v) in values.iter().enumerate() {
-            one.record(v);
-            if i < 2_000 { left.record(v) } else { right.record(v) }
-        }
-        let (whole, left, right) =
-            (one.summary().unwrap(), left.summary().unwrap(), right.summary().unwrap());
+        let (one, left, right) = split(|i| i < 2_000);
+        let [whole, left, right] = [one, left, right].map(|dist| dist.summary().unwrap());
         let joined = left.joined(&right);
         assert_eq!((joined.count, joined.min, joined.max), (whole.count, whole.min, whole.max));
         assert!((joined.mean - whole.mean).abs() < whole.mean * 1e-9);

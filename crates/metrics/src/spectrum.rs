@@ -114,14 +114,7 @@ impl Spectrum {
 mod tests {
     use super::*;
     use crate::Dist;
-
-    /// The slow obvious implementation: keep all values, sort, take the ceil(q*n)-th.
-    fn exact(values: &[u64], q: f64) -> u64 {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable();
-        let rank = ((q * sorted.len() as f64).ceil() as usize).max(1);
-        sorted[rank - 1]
-    }
+    use crate::dist::tests::exact;
 
     /// Values from some microseconds to some seconds, most of them small.
     fn skewed(n: u64) -> Vec<u64> {
