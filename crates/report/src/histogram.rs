@@ -71,7 +71,7 @@ pub fn write_histogram_csv(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use metrics::Dist;
 
@@ -79,7 +79,8 @@ mod tests {
         Dist::from_iter(values).spectrum().unwrap()
     }
 
-    fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+    /// What is written, as text.
+    pub(crate) fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
         let mut out = Vec::new();
         write(&mut out).unwrap();
         String::from_utf8(out).unwrap()

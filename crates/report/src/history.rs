@@ -211,6 +211,7 @@ pub fn write_history_json(runs: &[KeptRun], out: &mut dyn Write) -> io::Result<(
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::histogram::tests::text;
     use metrics::Wall;
     use uuid::Uuid;
 
@@ -253,9 +254,7 @@ pub(crate) mod tests {
             run("tcp", Status::Failed, &[("goodput.up", "bps", 0.0)]),
             run("tcp", Status::Interrupted, &[("goodput.up", "bps", 0.0)]),
         ];
-        let mut out = Vec::new();
-        write_history(&runs, &[], false, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = text(|out| write_history(&runs, &[], false, out));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         for told in [
             "grade C",

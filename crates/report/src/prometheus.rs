@@ -337,9 +337,7 @@ mod tests {
     }
 
     fn page(metrics: &RunMetrics) -> String {
-        let mut out = Vec::new();
-        metrics.write(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        crate::histogram::tests::text(|out| metrics.write(out))
     }
 
     #[test]

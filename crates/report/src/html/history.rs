@@ -240,6 +240,7 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::tests::text;
 
     const EVIL: &str = "\"><img src=x onerror='x'>&";
 
@@ -252,9 +253,8 @@ mod tests {
 
     fn page(query: &HistoryQuery) -> String {
         let runs = [run(1, "b", 3e6), run(2, EVIL, 1e6), run(3, "a", 2e6)];
-        let mut out = Vec::new();
-        write_history_page(&runs, query, &["ping".to_owned(), "tcp".to_owned()], &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        let verbs = ["ping".to_owned(), "tcp".to_owned()];
+        text(|out| write_history_page(&runs, query, &verbs, out))
     }
 
     /// The runs of a list in its order.
@@ -301,14 +301,11 @@ mod tests {
 
     #[test]
     fn a_trend_has_a_plot_for_each_kind_of_figure() {
-        let mut out = Vec::new();
-        write_trend(&[run(3, "a", 2e6), run(1, "a", 3e6)], &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let trend = |runs: &[KeptRun]| text(|out| write_trend(runs, out));
+        let text = trend(&[run(3, "a", 2e6), run(1, "a", 3e6)]);
         assert_eq!(text.matches("<figure").count(), 1, "{text}");
         // date -u -d @1764003600: 2025-11-24 17:00:00, the first run; the other is two hours later.
         assert!(text.contains(">11-24 18:00<") && text.contains("\"x\":[0.0,7200.0]"), "{text}");
-        let mut out = Vec::new();
-        write_trend(&[run(1, "a", 3e6)], &mut out).unwrap();
-        assert!(String::from_utf8(out).unwrap().contains("two complete runs"));
+        assert!(trend(&[run(1, "a", 3e6)]).contains("two complete runs"));
     }
 }

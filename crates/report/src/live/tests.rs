@@ -397,9 +397,7 @@ fn a_screen_becomes_a_picture() {
     let mut view = transfer(5);
     let mut grid = Grid::new(80, 24);
     view.draw(&mut grid, 5 * SECOND);
-    let mut out = Vec::new();
-    write_svg(&grid, "goodput & time", &mut out).unwrap();
-    let svg = String::from_utf8(out).unwrap();
+    let svg = crate::histogram::tests::text(|out| write_svg(&grid, "goodput & time", out));
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("<title>goodput &amp; time</title>") && svg.contains(">goodput up"));
     assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());

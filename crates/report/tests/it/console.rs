@@ -1,6 +1,6 @@
 //! What people read. The expected lines were written by hand from the numbers in `common`.
 
-use crate::common::{built, events, single};
+use crate::common::{built, events, single, text_of};
 use metrics::{DistSummary, Frames, SECOND, Spread, TcpTotals};
 use model::{
     Accepted, Begin, Direction, Event, HostSnapshot, Interval, Kind, Level, Media, Outcome, PacketReport,
@@ -21,9 +21,7 @@ fn live(style: Style, events: &[Event]) -> String {
 }
 
 fn summary(style: Style, outcome: &Outcome) -> String {
-    let mut out = Vec::new();
-    Console::new(style).summary(outcome, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    text_of(|out| Console::new(style).summary(outcome, out))
 }
 
 trait Holds {
@@ -321,9 +319,7 @@ fn a_server_that_tells_nothing_of_itself_is_not_told_as_one_of_ours() {
     let mut outcome = built(&single());
     outcome.points[0].sessions = vec![silent];
     summary(PLAIN, &outcome).holds(&["Placement     this end: 2 workers (cores 0,1) on 8 CPUs"]);
-    let mut page = Vec::new();
-    report::write_html(&outcome, &mut page).unwrap();
-    let page = String::from_utf8(page).unwrap();
+    let page = text_of(|out| report::write_html(&outcome, out));
     assert!(page.contains("<li>lab2 is 10.0.0.2:7411; authenticated</li>"), "{page}");
 }
 

@@ -1,6 +1,6 @@
 //! What spreadsheets and scripts read. The expected rows were written by hand from the numbers in `common`.
 
-use crate::common::{STARTED, bad, begin, events, good, interval};
+use crate::common::{STARTED, bad, begin, events, good, interval, text_of};
 use metrics::{Spread, Wall};
 use model::{ConnectionRecord, Event, Slot, SweepRow};
 use report::EventWriter as _;
@@ -222,8 +222,6 @@ fn one_row_per_setting_of_a_sweep() {
         figures: [("connects".to_owned(), spread(2, 500.0))].into(),
         ..SweepRow::default()
     };
-    let mut out = Vec::new();
-    write_sweep_csv(&[first, second], &mut out).unwrap();
     let want = "\
 buffer,connections,goodput.up_runs,goodput.up_mean_bps,goodput.up_sd_bps,goodput.up_min_bps,goodput.up_max_bps,\
 goodput.up_ci95_bps,connects_runs,connects_mean_per_s,connects_sd_per_s,connects_min_per_s,connects_max_per_s,\
@@ -231,18 +229,15 @@ connects_ci95_per_s,cpu_runs,cpu_mean_s_per_gb,cpu_sd_s_per_gb,cpu_min_s_per_gb,
 1024,4,3,1000000000,0.5,999999999,1000000001,0.25,,,,,,,3,2,0.5,1,3,0.25,7
 ,8,,,,,,,2,500,0.5,499,501,0.25,,,,,,,0
 ";
-    assert_eq!(String::from_utf8(out).unwrap(), want);
+    assert_eq!(text_of(|out| write_sweep_csv(&[first, second], out)), want);
 }
 
 #[test]
 fn the_knee_of_datagrams_has_columns_of_its_own() {
     let slot = Slot { clock_bound_ns: Some(1_000), power: Some(150e6), knee: true };
-    let mut out = Vec::new();
-    write_sweep_csv(&[SweepRow { down_slot: Some(slot), ..SweepRow::default() }], &mut out).unwrap();
-    assert_eq!(
-        lines(&out),
-        ["errors,down_clock_bound_ns,down_power_bps_per_s,down_knee", "0,1000,150000000,true"]
-    );
+    let row = SweepRow { down_slot: Some(slot), ..SweepRow::default() };
+    let want = "errors,down_clock_bound_ns,down_power_bps_per_s,down_knee\n0,1000,150000000,true\n";
+    assert_eq!(text_of(|out| write_sweep_csv(&[row], out)), want);
 }
 
 #[test]

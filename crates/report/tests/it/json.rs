@@ -1,6 +1,6 @@
 //! Saved runs: what is written can be read, whole or cut short.
 
-use crate::common::{built, events, outcome};
+use crate::common::{built, events, outcome, text_of};
 use metrics::SECOND;
 use model::{Begin, Builder, Event, Level, Outcome, Status, Totals, Traffic};
 use report::EventWriter as _;
@@ -14,9 +14,7 @@ pub(crate) fn thorough() -> bool {
 }
 
 fn document(outcome: &Outcome) -> String {
-    let mut out = Vec::new();
-    write_outcome(outcome, &mut out).unwrap();
-    String::from_utf8(out).unwrap()
+    text_of(|out| write_outcome(outcome, out))
 }
 
 fn journal(events: &[Event]) -> String {
@@ -54,9 +52,7 @@ fn run(verb: &str, labels: impl Iterator<Item = BTreeMap<String, String>>) -> Ou
 }
 
 fn short(outcome: &Outcome) -> Value {
-    let mut out = Vec::new();
-    write_summary(outcome, &mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = text_of(|out| write_summary(outcome, out));
     assert!(text.len() < 2048, "{} bytes: {text}", text.len());
     serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
 }

@@ -1,5 +1,6 @@
 //! A rate is told in three digits and the right unit wherever it is shown, from 1 bit/s to 400 Gbit/s.
 
+use crate::common::text_of;
 use metrics::{SECOND, Wall};
 use model::{
     Begin, Direction, Event, Interval, KeptFigure, KeptRun, Outcome, Phase, Point, Status, Traffic, Unit,
@@ -85,9 +86,7 @@ fn history(rate: u64) -> String {
         source: String::new(),
         figures: vec![figure],
     };
-    let mut out = Vec::new();
-    report::write_history(&[run], &[], false, &mut out).unwrap();
-    let text = String::from_utf8(out).unwrap();
+    let text = text_of(|out| report::write_history(&[run], &[], false, out));
     text.lines().last().unwrap().rsplit_once("goodput.up ").unwrap_or_else(|| panic!("{text}")).1.to_owned()
 }
 
@@ -95,9 +94,7 @@ fn tile(rate: u64) -> String {
     let up = Some(Direction { goodput_bps: rate as f64, ..Direction::default() });
     let point = Point { up, ..Point::default() };
     let outcome = Outcome { points: vec![point], ..Outcome::default() };
-    let mut out = Vec::new();
-    report::write_html(&outcome, &mut out).unwrap();
-    between(&String::from_utf8(out).unwrap(), "<span class=\"value\">", "<").to_owned()
+    between(&text_of(|out| report::write_html(&outcome, out)), "<span class=\"value\">", "<").to_owned()
 }
 
 /// The rate from clients, of a server's page.

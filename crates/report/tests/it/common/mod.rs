@@ -21,6 +21,13 @@ pub(crate) fn outcome() -> Outcome {
     built(&events())
 }
 
+/// What is written, as text.
+pub(crate) fn text_of(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut out = Vec::new();
+    write(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
 pub(crate) fn built(events: &[Event]) -> Outcome {
     let mut builder = Builder::default();
     events.iter().for_each(|event| builder.absorb(event));
