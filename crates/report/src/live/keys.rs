@@ -111,8 +111,8 @@ mod tests {
         for a in 0..=255u8 {
             for b in 0..=255u8 {
                 for c in [0, 0x1b, b'[', b'~', b'5', b'A', 0xff] {
-                    assert!(keys(&[a, b, c]).len() <= 3);
-                    assert!(keys(&[0x1b, a, b, c]).len() <= 4);
+                    assert!(Presses::of(&[a, b, c]).count() <= 3);
+                    assert!(Presses::of(&[0x1b, a, b, c]).count() <= 4);
                 }
             }
         }
