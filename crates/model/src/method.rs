@@ -340,32 +340,36 @@ fn at(label: &BTreeMap<String, String>) -> String {
 mod tests {
     use super::*;
 
-    fn values(text: &str) -> Vec<u64> {
-        Axis::parse(text, &AxisName::STREAMS).unwrap().values
+    fn swept(text: &str) -> Axis {
+        Axis::parse(text, &AxisName::STREAMS).unwrap()
     }
 
     #[test]
-    fn ranges_double_and_keep_both_ends() {
-        assert_eq!(values("buffer=16..128"), [16, 32, 64, 128]);
-        assert_eq!(values("buffer=16..1Mi").len(), 17, "2^4 to 2^20");
-        assert_eq!(values("buffer=16..1Mi").last(), Some(&1_048_576));
-        assert_eq!(values("connections=1..39"), [1, 2, 4, 8, 16, 32, 39]);
-        assert_eq!(values("connections=3..20"), [3, 6, 12, 20]);
-        assert_eq!(values("rate=1M..5M"), [1_000_000, 2_000_000, 4_000_000, 5_000_000]);
-        assert_eq!(values("rate=7M..7M"), [7_000_000]);
-    }
-
-    #[test]
-    fn ranges_with_steps_keep_both_ends_too() {
-        assert_eq!(values("connections=1..10/3"), [1, 4, 7, 10]);
-        assert_eq!(values("connections=1..9/3"), [1, 4, 7, 9]);
-        assert_eq!(values("buffer=1Ki..3Ki/1Ki"), [1024, 2048, 3072]);
-    }
-
-    #[test]
-    fn a_ramp_has_as_many_slots_as_asked_for() {
-        assert_eq!(values("rate=10M..40M:4"), [10_000_000, 20_000_000, 30_000_000, 40_000_000]);
-        assert_eq!(values("connections=1..2:2"), [1, 2]);
+    fn values_of_ranges_and_lists() {
+        let cases: [(&str, &[u64]); 12] = [
+            // Ranges double.
+            ("buffer=16..128", &[16, 32, 64, 128]),
+            ("connections=1..39", &[1, 2, 4, 8, 16, 32, 39]),
+            ("connections=3..20", &[3, 6, 12, 20]),
+            ("rate=1M..5M", &[1_000_000, 2_000_000, 4_000_000, 5_000_000]),
+            ("rate=7M..7M", &[7_000_000]),
+            // Those with steps keep both ends, too.
+            ("connections=1..10/3", &[1, 4, 7, 10]),
+            ("connections=1..9/3", &[1, 4, 7, 9]),
+            ("buffer=1Ki..3Ki/1Ki", &[1024, 2048, 3072]),
+            // A ramp has as many slots as asked for.
+            ("rate=10M..40M:4", &[10_000_000, 20_000_000, 30_000_000, 40_000_000]),
+            ("connections=1..2:2", &[1, 2]),
+            // Lists are taken as they are.
+            ("buffer=1Ki,64Ki,1Mi", &[1024, 65_536, 1_048_576]),
+            ("connections=39,1,4", &[39, 1, 4]),
+        ];
+        for (text, values) in cases {
+            assert_eq!(swept(text).values, values, "{text}");
+        }
+        let long = swept("buffer=16..1Mi").values;
+        assert_eq!((long.len(), long.last()), (17, Some(&1_048_576)), "2^4 to 2^20");
+        assert_eq!(swept(" rate = 10M"), Axis { name: AxisName::Rate, values: vec![10_000_000] });
         assert!(Axis::parse("rate=1M..2M:1", &AxisName::STREAMS).is_err());
     }
 
@@ -374,7 +378,7 @@ mod tests {
         for (text, free) in [("connections=1..2", true), ("rate=1M..2M", false), ("buffer=16..32", false)] {
             let mut phase = Phase::default();
             phase.sockets.whole_segments = true;
-            let axis = Axis::parse(text, &AxisName::STREAMS).unwrap();
+            let axis = swept(text);
             axis.name.apply(axis.values[0], &mut phase);
             assert_eq!(phase.sockets.whole_segments, free, "{text}");
         }
@@ -405,16 +409,6 @@ mod tests {
         assert_eq!(swept("spacing=10us,100us"), [(1_000, 800_000_000), (1_000, 80_000_000)]);
         let refused = Axis::parse("buffer=1", &AxisName::DATAGRAMS).unwrap_err();
         assert!(refused.contains("rate, size and spacing"), "{refused}");
-    }
-
-    #[test]
-    fn lists_are_taken_as_they_are() {
-        assert_eq!(values("buffer=1Ki,64Ki,1Mi"), [1024, 65_536, 1_048_576]);
-        assert_eq!(values("connections=39,1,4"), [39, 1, 4]);
-        assert_eq!(
-            Axis::parse(" rate = 10M", &AxisName::STREAMS).unwrap(),
-            Axis { name: AxisName::Rate, values: vec![10_000_000] }
-        );
     }
 
     #[test]
@@ -451,8 +445,7 @@ mod tests {
 
     #[test]
     fn repetitions_go_round_over_the_settings() {
-        let axes = [Axis::parse("connections=1,4", &AxisName::STREAMS).unwrap()];
-        let method = Method::new(&Phase::default(), &axes, 2).unwrap();
+        let method = Method::new(&Phase::default(), &[swept("connections=1,4")], 2).unwrap();
         assert_eq!(method.len(), 4);
         assert_eq!(
             played(method),
@@ -462,10 +455,7 @@ mod tests {
 
     #[test]
     fn two_axes_are_crossed_and_the_phases_carry_the_values() {
-        let axes = [
-            Axis::parse("connections=1,2", &AxisName::STREAMS).unwrap(),
-            Axis::parse("buffer=16,1Ki", &AxisName::STREAMS).unwrap(),
-        ];
+        let axes = [swept("connections=1,2"), swept("buffer=16,1Ki")];
         let mut method = Method::new(&Phase::default(), &axes, 1).unwrap();
         let mut seen = Vec::new();
         while let Some(Step { phase, label, .. }) = method.next(&Outcome::default()) {
@@ -488,21 +478,20 @@ mod tests {
 
     #[test]
     fn impossible_methods_are_refused_before_anything_runs() {
-        let axis = |text: &str| Axis::parse(text, &AxisName::STREAMS).unwrap();
         let refused = |base: &Phase, axes: &[Axis], repeat| Method::new(base, axes, repeat).unwrap_err();
         let base = Phase::default();
         assert_eq!(refused(&base, &[], 0), "the number of repetitions must be at least 1");
         assert_eq!(
-            refused(&base, &[axis("buffer=1"), axis("buffer=2")], 1),
+            refused(&base, &[swept("buffer=1"), swept("buffer=2")], 1),
             "buffer is swept twice; give all its values in one list"
         );
-        let three = [axis("buffer=1"), axis("rate=8"), axis("connections=1")];
+        let three = [swept("buffer=1"), swept("rate=8"), swept("connections=1")];
         assert_eq!(refused(&base, &three, 1), "at most two settings can be swept at once, not 3");
-        let many = [axis("buffer=1..1000/1"), axis("connections=1..1000/1")];
+        let many = [swept("buffer=1..1000/1"), swept("connections=1..1000/1")];
         assert_eq!(refused(&base, &many, 1), "the sweep has 1000000 settings, more than 10000");
         let bursts = Phase { burst: Some(crate::Burst { count: 1, delay_ns: 1 }), ..Phase::default() };
         assert_eq!(
-            refused(&bursts, &[axis("rate=8")], 1),
+            refused(&bursts, &[swept("rate=8")], 1),
             "with rate=8: a burst and a rate exclude each other"
         );
     }
