@@ -279,72 +279,55 @@ fn trimmed(value: f64, digits: i32) -> String {
 mod tests {
     use super::*;
 
-    fn linear(unit: impl Into<AxisUnit>, low: f64, high: f64) -> (Vec<String>, String) {
-        let (all, words) = ticks(&Axis::new("", unit), Scale::new(low, high, false));
-        (all.into_iter().map(|(_, text)| text).collect(), words)
+    /// The texts of the ticks of an axis, and the unit that they share.
+    fn told(axis: &Axis, low: f64, high: f64, log: bool) -> String {
+        let (all, words) = ticks(axis, Scale::new(low, high, log));
+        let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+        format!("{} [{words}]", texts.join(", "))
     }
 
-    fn log(unit: impl Into<AxisUnit>, low: f64, high: f64) -> Vec<String> {
-        let (all, words) = ticks(&Axis::new("", unit).log(), Scale::new(low, high, true));
-        assert_eq!(words, "");
-        all.into_iter().map(|(_, text)| text).collect()
+    fn linear(unit: impl Into<AxisUnit>, low: f64, high: f64) -> String {
+        told(&Axis::new("", unit), low, high, false)
+    }
+
+    fn log(unit: impl Into<AxisUnit>, low: f64, high: f64) -> String {
+        told(&Axis::new("", unit).log(), low, high, true)
     }
 
     #[test]
     fn ticks_are_round() {
-        let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
-        assert_eq!(
-            linear(Unit::BitsPerSecond, 0.0, 12.6e9),
-            (owned(&["0", "2", "4", "6", "8", "10", "12"]), "Gbit/s".to_owned())
-        );
-        assert_eq!(
-            linear(Unit::Ns, 0.0, 900.0),
-            (owned(&["0", "200", "400", "600", "800"]), "ns".to_owned())
-        );
-        assert_eq!(
-            linear(Unit::Share, 0.0, 1.0),
-            (owned(&["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]), String::new())
-        );
-        assert_eq!(
-            linear(Unit::Bytes, 0.0, 3.0 * 1024.0 * 1024.0),
-            (owned(&["0.0", "0.5", "1.0", "1.5", "2.0", "2.5", "3.0"]), "MiB".to_owned())
-        );
-        assert_eq!(linear(AxisUnit::Second, 3.0, 3.5).0, owned(&["3.0", "3.1", "3.2", "3.3", "3.4", "3.5"]));
+        assert_eq!(linear(Unit::BitsPerSecond, 0.0, 12.6e9), "0, 2, 4, 6, 8, 10, 12 [Gbit/s]");
+        assert_eq!(linear(Unit::Ns, 0.0, 900.0), "0, 200, 400, 600, 800 [ns]");
+        assert_eq!(linear(Unit::Share, 0.0, 1.0), "0.0, 0.2, 0.4, 0.6, 0.8, 1.0 []");
+        let mib = 1024.0 * 1024.0;
+        assert_eq!(linear(Unit::Bytes, 0.0, 3.0 * mib), "0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0 [MiB]");
+        let seconds = linear(AxisUnit::Second, 3.0, 3.5);
+        assert!(seconds.starts_with("3.0, 3.1, 3.2, 3.3, 3.4, 3.5 ["), "{seconds}");
     }
 
     #[test]
     fn dates_are_round_whatever_the_origin() {
         // date -u -d '2026-11-24 17:13:20' +%s
         let origin = 1_795_540_400;
-        let of = |seconds: f64| linear(AxisUnit::Date(origin), 0.0, seconds).0;
-        assert_eq!(of(7_200.0), ["11-24 17:30", "11-24 18:00", "11-24 18:30", "11-24 19:00"]);
-        assert_eq!(of(4.0 * 86_400.0), ["2026-11-25", "2026-11-26", "2026-11-27", "2026-11-28"]);
-        assert_eq!(
-            of(30.0),
-            [
-                "11-24 17:13:20",
-                "11-24 17:13:25",
-                "11-24 17:13:30",
-                "11-24 17:13:35",
-                "11-24 17:13:40",
-                "11-24 17:13:45",
-                "11-24 17:13:50"
-            ]
-        );
-        assert_eq!(of(3.0 * 365.0 * 86_400.0).len(), 3);
+        let of = |seconds: f64| {
+            let text = linear(AxisUnit::Date(origin), 0.0, seconds);
+            text.rsplit_once(" [").unwrap().0.to_owned()
+        };
+        assert_eq!(of(7_200.0), "11-24 17:30, 11-24 18:00, 11-24 18:30, 11-24 19:00");
+        assert_eq!(of(4.0 * 86_400.0), "2026-11-25, 2026-11-26, 2026-11-27, 2026-11-28");
+        assert_eq!(of(30.0), [20, 25, 30, 35, 40, 45, 50].map(|s| format!("11-24 17:13:{s}")).join(", "));
+        assert_eq!(of(3.0 * 365.0 * 86_400.0).split(", ").count(), 3);
         assert_eq!(show(&Axis::new("", AxisUnit::Date(origin)), 60.0), "2026-11-24 17:14:20");
         assert_eq!(show(&Axis::new("", AxisUnit::Date(i64::MAX)), 60.0), "-", "no such date");
     }
 
     #[test]
     fn logarithmic_axes_have_decades() {
-        assert_eq!(log(Unit::Ns, 9e3, 2e8), ["10 µs", "100 µs", "1 ms", "10 ms", "100 ms"]);
-        assert_eq!(log(Unit::Ns, 15e3, 210e3), ["20 µs", "50 µs", "100 µs", "200 µs"]);
-        assert_eq!(log(Unit::Bytes, 64.0, 1024.0), ["64 B", "128 B", "256 B", "512 B", "1 KiB"]);
-        assert_eq!(
-            log(AxisUnit::Percentile, 1.0, 12_000.0),
-            ["0 %", "50 %", "90 %", "99 %", "99.9 %", "99.99 %"]
-        );
+        assert_eq!(log(Unit::Ns, 9e3, 2e8), "10 µs, 100 µs, 1 ms, 10 ms, 100 ms []");
+        assert_eq!(log(Unit::Ns, 15e3, 210e3), "20 µs, 50 µs, 100 µs, 200 µs []");
+        assert_eq!(log(Unit::Bytes, 64.0, 1024.0), "64 B, 128 B, 256 B, 512 B, 1 KiB []");
+        let percentiles = "0 %, 50 %, 90 %, 99 %, 99.9 %, 99.99 % []";
+        assert_eq!(log(AxisUnit::Percentile, 1.0, 12_000.0), percentiles);
     }
 
     #[test]
