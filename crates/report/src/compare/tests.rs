@@ -65,17 +65,11 @@ impl Case {
     fn row(self) -> String {
         let Case { n, runs, phi, figures } = self;
         let alarms = self.told(1_000, 0.0);
-        assert!(
-            alarms <= 50,
-            "{alarms} false alarms in 1000 pairs with {n} readings, phi {phi}, {figures} figures"
-        );
+        assert!(alarms <= 50, "{alarms} false alarms in 1000: {n} readings, phi {phi}, {figures} figures");
         let power = [1.0, 2.0, 4.0].map(|change| format!("{} %", self.told(200, change) / 2));
         let what = if runs { "runs" } else { "intervals" };
-        format!(
-            "| {n} {what} | {phi} | {figures} | {:.1} % | {} |",
-            f64::from(alarms) / 10.0,
-            power.join(" | ")
-        )
+        let (alarms, power) = (f64::from(alarms) / 10.0, power.join(" | "));
+        format!("| {n} {what} | {phi} | {figures} | {alarms:.1} % | {power} |")
     }
 }
 
@@ -86,12 +80,8 @@ fn alarms_and_power_are_those_that_the_documents_state() {
     for (n, figures) in [(10, 1), (30, 1), (30, 4)] {
         cases.extend([0.0, 0.3, 0.5, 0.7].map(|phi| Case { n, runs: false, phi, figures }));
     }
-    cases.extend([(4, 1), (5, 4), (8, 1), (8, 4)].map(|(n, figures)| Case {
-        n,
-        runs: true,
-        phi: 0.0,
-        figures,
-    }));
+    let of_runs = |(n, figures)| Case { n, runs: true, phi: 0.0, figures };
+    cases.extend([(4, 1), (5, 4), (8, 1), (8, 4)].map(of_runs));
     // A change of the code changes all of them: `./test` looks at each fifth, of every kind, and `bench/deep` at all.
     let step = if std::env::var_os("NETCALIPER_DEEP").is_some() { 1 } else { 5 };
     let rows: Vec<String> = cases.into_iter().step_by(step).map(Case::row).collect();
@@ -129,10 +119,8 @@ fn losing(lost: &[i64]) -> Outcome {
 fn rates(rates: &[f64]) -> Vec<Outcome> {
     let one = |&goodput_bps: &f64| {
         let up = Some(Direction { goodput_bps, confirmed: true, ..Direction::default() });
-        Outcome {
-            points: vec![Point { status: Status::Complete, up, ..Point::default() }],
-            ..Outcome::default()
-        }
+        let point = Point { status: Status::Complete, up, ..Point::default() };
+        Outcome { points: vec![point], ..Outcome::default() }
     };
     rates.iter().map(one).collect()
 }
@@ -181,11 +169,8 @@ fn the_threshold_asks_the_local_end_of_the_interval() {
 fn too_few_runs_are_said_and_no_threshold_passes_with_them() {
     let (fast, slow) = (rates(&[1e10, 1.1e10, 0.9e10]), rates(&[1e6, 1.1e6, 0.9e6]));
     assert_eq!(verdicts(&fast, &slow), ["too few runs to tell: 4 + 4 needed"]);
-    let refused = Comparison::of(&fast, &slow).unwrap().worse_by(0.05).unwrap_err();
-    assert_eq!(
-        refused,
-        "the threshold cannot be judged: goodput to server (3 + 3): too few runs to tell: 4 + 4 needed"
-    );
+    let why = "the threshold cannot be judged: goodput to server (3 + 3): too few runs to tell: 4 + 4 needed";
+    assert_eq!(Comparison::of(&fast, &slow).unwrap().worse_by(0.05).unwrap_err(), why);
     // One against several are runs, too.
     assert_eq!(verdicts(&fast[..1], &slow), ["too few runs to tell: 4 + 4 needed"]);
     // Four are enough for one figure.

@@ -107,11 +107,8 @@ fn the_notes_about_frames_say_what_a_point_stands_for() {
         let row = model::FrameTime { frames, ..Default::default() };
         let times = model::FrameTimes { frames: 2 * frames, rows: vec![row; 2] };
         let point = Point { frame_times: Some(Box::new(times)), ..Point::default() };
-        packets::frames(&point)
-            .into_iter()
-            .filter_map(Plot::some)
-            .map(|plot| plot.note)
-            .collect::<Vec<String>>()
+        let plots = packets::frames(&point).into_iter().filter_map(Plot::some);
+        plots.map(|plot| plot.note).collect::<Vec<String>>()
     };
     let [one, several] = [notes(1), notes(4)];
     assert_eq!((one.len(), several.len()), (2, 2));
@@ -119,8 +116,6 @@ fn the_notes_about_frames_say_what_a_point_stands_for() {
         assert!(note.contains("of the first stream") || note.contains("Of the first stream"), "{note}");
     }
     assert!(!one.iter().any(|note| note.contains("stands for")), "{one:?}");
-    assert!(
-        several.iter().all(|note| note.contains("up to 4 frames that followed each other")),
-        "{several:?}"
-    );
+    let stands_for = "up to 4 frames that followed each other";
+    assert!(several.iter().all(|note| note.contains(stands_for)), "{several:?}");
 }

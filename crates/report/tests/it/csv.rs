@@ -184,11 +184,8 @@ fn rows_reach_the_file_with_the_interval() {
     csv.on_event(&Event::Interval(Box::new(interval(0, 1)))).unwrap();
     csv.on_event(&Event::Connection(Box::new(good()))).unwrap();
     std::mem::forget(csv);
-    assert_eq!(
-        (file.writes, lines(&file.bytes).len()),
-        (2, 4),
-        "one write for the header, one for three rows"
-    );
+    let counts = (file.writes, lines(&file.bytes).len());
+    assert_eq!(counts, (2, 4), "one write for the header, one for three rows");
 }
 
 #[test]

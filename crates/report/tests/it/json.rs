@@ -103,10 +103,8 @@ fn replayed_notices_are_as_grave_as_they_were() {
             _ => None,
         })
         .collect();
-    assert_eq!(
-        told,
-        [(Level::Error, "a"), (Level::Warning, "b"), (Level::Info, "note: c"), (Level::Info, "d")]
-    );
+    let want = [(Level::Error, "a"), (Level::Warning, "b"), (Level::Info, "note: c"), (Level::Info, "d")];
+    assert_eq!(told, want);
 }
 
 #[test]
@@ -152,15 +150,12 @@ fn what_cannot_be_read_is_said_in_one_sentence() {
         [("v1", "an earlier build (netcaliper.outcome.v1)"), ("v3", "a later build (netcaliper.outcome.v3)")]
     {
         let said = fails(&format!("{{\"schema\":\"netcaliper.outcome.{schema}\"}}"));
-        assert!(
-            said.starts_with(&format!("the file was made by {age}, this one reads netcaliper.outcome.v2")),
-            "{said}"
-        );
+        let want = format!("the file was made by {age}, this one reads netcaliper.outcome.v2");
+        assert!(said.starts_with(&want), "{said}");
     }
     let unsaid = journal(&events()).replace("\"schema\":\"netcaliper.outcome.v2\",", "");
-    assert!(
-        fails(&unsaid).starts_with("the file was made by an earlier build (a journal without a version)")
-    );
+    let want = "the file was made by an earlier build (a journal without a version)";
+    assert!(fails(&unsaid).starts_with(want), "{}", fails(&unsaid));
     let damaged = document(&outcome()).replace("\"repeat\": 1", "\"repeat\": \"one\"");
     assert!(fails(&damaged).starts_with("the outcome is damaged: "), "{}", fails(&damaged));
     let cut = document(&outcome());

@@ -262,10 +262,7 @@ fn every_property_has_a_description() {
 
 #[test]
 fn levels_and_units_are_written_by_their_names() {
-    assert!(
-        [CaveatLevel::Invalid, CaveatLevel::Caution, CaveatLevel::Note]
-            .iter()
-            .all(|level| json!(level) == level.name())
-    );
+    let levels = [CaveatLevel::Invalid, CaveatLevel::Caution, CaveatLevel::Note];
+    assert!(levels.iter().all(|level| json!(level) == level.name()));
     assert!(Unit::all().all(|unit| json!(unit) == unit.name()));
 }
