@@ -193,10 +193,8 @@ mod tests {
         assert!(aggregator.tally(0, Mono(2_000), false, &bytes(7)).is_empty());
         assert!(aggregator.tally(1, Mono(2_300), true, &bytes(3)).is_empty());
         let done = aggregator.tally(0, Mono(1_500), true, &bytes(1));
-        assert_eq!(
-            done.iter().map(|c| (c.index, c.to)).collect::<Vec<_>>(),
-            [(0, Mono(2_000)), (1, Mono(2_300))]
-        );
+        let ends: Vec<_> = done.iter().map(|c| (c.index, c.to)).collect();
+        assert_eq!(ends, [(0, Mono(2_000)), (1, Mono(2_300))]);
     }
 
     #[test]

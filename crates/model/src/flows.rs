@@ -140,9 +140,8 @@ mod tests {
     #[test]
     fn chance_is_not_a_bad_flow() {
         // A binomial count of 1000 with p = 0.02: 20 ± 4.4.
-        assert!(
-            marked(&[(20, 980, 100), (31, 969, 100), (12, 988, 100), (25, 975, 100)]).iter().all(|m| !m.0)
-        );
+        let told = marked(&[(20, 980, 100), (31, 969, 100), (12, 988, 100), (25, 975, 100)]);
+        assert!(told.iter().all(|m| !m.0), "{told:?}");
         // Two or three datagrams are no evidence, nor are some µs.
         assert!(marked(&[(0, 100, 100), (2, 98, 9_000), (0, 100, 100)]).iter().all(|m| *m == (false, false)));
         assert_eq!(marked(&[(5, 95, 100)]), [(false, false)], "nothing to compare with");

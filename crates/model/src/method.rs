@@ -447,10 +447,8 @@ mod tests {
     fn repetitions_go_round_over_the_settings() {
         let method = Method::new(&Phase::default(), &[swept("connections=1,4")], 2).unwrap();
         assert_eq!(method.len(), 4);
-        assert_eq!(
-            played(method),
-            ["connections=1#1", "connections=4#1", "connections=1#2", "connections=4#2"]
-        );
+        let want = ["connections=1#1", "connections=4#1", "connections=1#2", "connections=4#2"];
+        assert_eq!(played(method), want);
     }
 
     #[test]
@@ -481,18 +479,14 @@ mod tests {
         let refused = |base: &Phase, axes: &[Axis], repeat| Method::new(base, axes, repeat).unwrap_err();
         let base = Phase::default();
         assert_eq!(refused(&base, &[], 0), "the number of repetitions must be at least 1");
-        assert_eq!(
-            refused(&base, &[swept("buffer=1"), swept("buffer=2")], 1),
-            "buffer is swept twice; give all its values in one list"
-        );
+        let twice = [swept("buffer=1"), swept("buffer=2")];
+        assert_eq!(refused(&base, &twice, 1), "buffer is swept twice; give all its values in one list");
         let three = [swept("buffer=1"), swept("rate=8"), swept("connections=1")];
         assert_eq!(refused(&base, &three, 1), "at most two settings can be swept at once, not 3");
         let many = [swept("buffer=1..1000/1"), swept("connections=1..1000/1")];
         assert_eq!(refused(&base, &many, 1), "the sweep has 1000000 settings, more than 10000");
         let bursts = Phase { burst: Some(crate::Burst { count: 1, delay_ns: 1 }), ..Phase::default() };
-        assert_eq!(
-            refused(&bursts, &[swept("rate=8")], 1),
-            "with rate=8: a burst and a rate exclude each other"
-        );
+        let rate = [swept("rate=8")];
+        assert_eq!(refused(&bursts, &rate, 1), "with rate=8: a burst and a rate exclude each other");
     }
 }

@@ -130,11 +130,8 @@ fn pulled_and_duplex_data_are_counted_by_us() {
     assert!(up.confirmed && down.confirmed);
 
     let point = built([begin("tcp"), of(Pattern::Pull), session(0)]).points.remove(0);
-    assert_eq!(
-        (point.up, point.down.map(|d| d.received_bytes)),
-        (None, Some(0)),
-        "asked for, though nothing came"
-    );
+    let received = point.down.map(|d| d.received_bytes);
+    assert_eq!((point.up, received), (None, Some(0)), "asked for, though nothing came");
 }
 
 #[test]
@@ -142,13 +139,8 @@ fn several_servers_add_up() {
     let remote = |who: &str, rx, ns| {
         Event::Remote(Box::new(Totals { who: who.to_owned(), ..totals(traffic(0, rx, ns)) }))
     };
-    let events = [
-        of(Pattern::Push),
-        session(0),
-        session(0),
-        remote("a", 1_000, SECOND),
-        remote("b", 3_000, 2 * SECOND),
-    ];
+    let ends = [remote("a", 1_000, SECOND), remote("b", 3_000, 2 * SECOND)];
+    let events = [of(Pattern::Push), session(0), session(0)].into_iter().chain(ends);
     let up = built(events).points[0].up.unwrap();
     assert_eq!((up.received_bytes, up.goodput_bps), (4_000, 16_000.0), "4000 bytes in the longer 2 s");
 }
@@ -161,11 +153,8 @@ fn without_final_totals_the_interval_reports_of_the_receiver_count() {
     let outcome = built(events);
     let up = outcome.points[0].up.unwrap();
     assert!(up.confirmed);
-    assert_eq!(
-        (up.received_bytes, up.goodput_bps),
-        (1_600, 6_400.0),
-        "1600 bytes in the two seconds it told of"
-    );
+    // 1600 bytes in the two seconds it told of.
+    assert_eq!((up.received_bytes, up.goodput_bps), (1_600, 6_400.0));
     assert_eq!(up.per_interval.unwrap().n, 2);
     assert_eq!((up.sent_bytes, up.sent_bps), (3_000, 8_000.0));
     assert_eq!(outcome.status, Status::Partial);
@@ -210,14 +199,8 @@ fn a_journal_cut_short_gives_totals_from_its_intervals() {
         data_errors: 1,
         ..second(2, 3_000, Some(2_000))
     };
-    let outcome = built([
-        begin("tcp"),
-        of(Pattern::Push),
-        session(0),
-        interval(first),
-        interval(middle),
-        interval(last),
-    ]);
+    let intervals = [first, middle, last].map(interval);
+    let outcome = built([begin("tcp"), of(Pattern::Push), session(0)].into_iter().chain(intervals));
     let point = &outcome.points[0];
     let local = &point.local;
     assert_eq!(local.traffic, traffic(4_000, 0, 2 * SECOND), "the omitted second does not count");
@@ -232,12 +215,8 @@ fn a_journal_cut_short_gives_totals_from_its_intervals() {
 fn a_short_last_interval_is_no_reading() {
     let last =
         Interval { end_ns: 2 * SECOND + SECOND / 4, local: traffic(10, 0, SECOND / 4), ..second(2, 0, None) };
-    let events = [
-        of(Pattern::Push),
-        interval(second(0, 1_000, None)),
-        interval(second(1, 1_000, None)),
-        interval(last),
-    ];
+    let intervals = [second(0, 1_000, None), second(1, 1_000, None), last].map(interval);
+    let events = [of(Pattern::Push)].into_iter().chain(intervals);
     let up = built(events).points[0].up.unwrap();
     assert_eq!(up.per_interval.map(|s| (s.n, s.min)), Some((2, 8_000.0)));
     assert_eq!(up.sent_bytes, 2_010, "but its bytes count");
@@ -245,12 +224,8 @@ fn a_short_last_interval_is_no_reading() {
 
 #[test]
 fn intervals_are_ordered_and_the_last_telling_counts() {
-    let events = [
-        of(Pattern::Push),
-        interval(second(1, 20, None)),
-        interval(second(0, 10, None)),
-        interval(second(1, 30, Some(25))),
-    ];
+    let intervals = [second(1, 20, None), second(0, 10, None), second(1, 30, Some(25))].map(interval);
+    let events = [of(Pattern::Push)].into_iter().chain(intervals);
     let point = built(events).points.remove(0);
     let told: Vec<_> = point.intervals.iter().map(|i| (i.index, i.local.tx_bytes)).collect();
     assert_eq!(told, [(0, 10), (1, 30)]);
@@ -278,11 +253,9 @@ fn a_server_is_the_remote_side_of_its_clients() {
     assert_eq!((down.sent_bytes, down.goodput_bps, down.confirmed), (300, 2_400.0, false));
 
     // Three idle seconds around a busy one: the rate is that of the busy one.
-    let events = [begin("serve"), interval(second(0, 0, None)), interval(second(1, 500, None))];
-    let mut events = events.to_vec();
-    events.extend([interval(second(2, 0, None)), interval(second(3, 0, None))]);
-    events.push(Event::Local(Box::new(totals(traffic(500, 0, 4 * SECOND)))));
-    let down = built(events).points[0].down.unwrap();
+    let sent = (0..).zip([0, 500, 0, 0]).map(|(at, bytes)| interval(second(at, bytes, None)));
+    let end = Event::Local(Box::new(totals(traffic(500, 0, 4 * SECOND))));
+    let down = built([begin("serve")].into_iter().chain(sent).chain([end])).points[0].down.unwrap();
     assert_eq!((down.sent_bytes, down.goodput_bps, down.per_interval.unwrap().n), (500, 4_000.0, 1));
 
     let idle = built([begin("serve"), interval(second(0, 0, None))]).points.remove(0);
@@ -403,12 +376,9 @@ fn a_sweep_has_a_row_per_setting_over_its_repetitions() {
     local(low.sd, 8f64.sqrt() * 1e6); // 10 and 14: deviations -2 and 2, variance 8/1
     assert_eq!((big, high.n, high.mean, many), ("32", 1, 40e6, 6), "a failed run adds its errors only");
     assert!(!outcome.sweep[0].figures.contains_key("connects"));
-    let remote = Totals { data_errors: 3, ..Totals::default() };
-    let point = Point {
-        local: Totals { network_errors: 2, ..Totals::default() },
-        remote: vec![remote],
-        ..Point::default()
-    };
+    let remote = vec![Totals { data_errors: 3, ..Totals::default() }];
+    let local = Totals { network_errors: 2, ..Totals::default() };
+    let point = Point { local, remote, ..Point::default() };
     assert_eq!(point.errors(), 3, "the server saw what we did not");
 }
 
@@ -425,9 +395,8 @@ fn connections_per_second_of_a_connect_sweep() {
     let label = BTreeMap::from([("connections".to_owned(), "4".to_owned())]);
     let mut events = vec![Event::Phase { label, repeat: 1, phase: Box::new(connect) }];
     let opened = [(0, 900, true), (1, 200, false), (2, 300, false)];
-    events.extend(
-        opened.map(|(at, n, omitted)| interval(Interval { opened: n, omitted, ..second(at, 1, None) })),
-    );
+    let second = |(at, opened, omitted)| Interval { opened, omitted, ..second(at, 1, None) };
+    events.extend(opened.map(second).map(interval));
     let outcome = built(events);
     assert_eq!(outcome.sweep[0].figures["connects"].mean, 250.0, "the omitted second does not count");
     let spread = outcome.points[0].connects_per_interval();
@@ -462,10 +431,8 @@ fn what_is_kept_is_bounded() {
     assert_eq!(outcome.points[0].connections[9_999].ended_ns, 9_999, "the first ones are kept");
     assert_eq!(outcome.notices.len(), 200);
     assert_eq!(outcome.notices[7], "warning: 7");
-    assert!(
-        outcome.notices[199].starts_with("1 ended connection beyond the first 10000: "),
-        "that one is told"
-    );
+    let last = &outcome.notices[199];
+    assert!(last.starts_with("1 ended connection beyond the first 10000: "), "that one is told: {last}");
 }
 
 #[test]
@@ -478,11 +445,8 @@ fn a_measurement_of_days_keeps_its_first_intervals() {
     let outcome = builder.outcome();
     assert_eq!(outcome.points[0].intervals.len(), 100_000);
     assert_eq!(outcome.points[0].intervals.iter().map(|i| i.samples.len()).sum::<usize>(), 20_000);
-    assert!(
-        outcome.notices[0].starts_with("10 intervals beyond the first 100000: "),
-        "{}",
-        outcome.notices[0]
-    );
+    let notice = &outcome.notices[0];
+    assert!(notice.starts_with("10 intervals beyond the first 100000: "), "{notice}");
 }
 
 #[test]
@@ -523,11 +487,8 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     let joined: usize = told.split(' ').nth(2).unwrap().parse().unwrap();
     assert!((seconds as usize - joined) < 512, "{told}");
     let known = builder.meanwhile();
-    assert_eq!(
-        point.intervals.len() - known.joined,
-        seconds as usize - joined,
-        "the unmerged ones are unchanged"
-    );
+    let unmerged = point.intervals.len() - known.joined;
+    assert_eq!(unmerged, seconds as usize - joined, "the unmerged ones are unchanged");
     assert_eq!(known.busy.ns, known.busy.rx_bytes / 100 * SECOND, "the seconds in which anything came");
 }
 
@@ -539,12 +500,10 @@ fn the_outcome_can_be_had_at_any_moment() {
     events.push(Event::Local(Box::new(totals(traffic(100, 0, SECOND)))));
     events.push(Event::Remote(Box::new(totals(traffic(0, 95, SECOND)))));
     events.extend(complete());
-    let received: Vec<Option<u64>> = events
-        .iter()
-        .map(|event| {
-            builder.absorb(event);
-            builder.outcome().points.first().and_then(|p| p.up).map(|up| up.received_bytes)
-        })
-        .collect();
+    let received = events.iter().map(|event| {
+        builder.absorb(event);
+        builder.outcome().points.first().and_then(|p| p.up).map(|up| up.received_bytes)
+    });
+    let received: Vec<Option<u64>> = received.collect();
     assert_eq!(received, [None, Some(0), Some(0), Some(90), Some(90), Some(95), Some(95), Some(95)]);
 }

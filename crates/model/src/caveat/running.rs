@@ -132,11 +132,8 @@ mod tests {
         let cut = Meanwhile { cut: true, ..Meanwhile::default() };
         assert_eq!(codes(tcp(&[500, 1_000, 1_000]), &cut), ["unstable"], "its start is not known any more");
         let joined = Meanwhile { joined: 1, ..Meanwhile::default() };
-        assert_eq!(
-            codes(tcp(&[500, 1_000, 1_000, 1_000]), &joined),
-            [""; 0],
-            "merged intervals are no readings"
-        );
+        let found = codes(tcp(&[500, 1_000, 1_000, 1_000]), &joined);
+        assert_eq!(found, [""; 0], "merged intervals are no readings");
         let cpu =
             CpuUse { user_s: 9.0, machine_s: 9.8, available_s: 10.0, busiest: 1.0, ..CpuUse::default() };
         let busy = Meanwhile { cpu: Some(cpu), ..Meanwhile::default() };
