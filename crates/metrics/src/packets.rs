@@ -258,33 +258,22 @@ mod tests {
 
     #[test]
     fn adding_adds_every_counter() {
-        let one = Packets {
-            sent: 1,
-            received: 2,
-            lost: 3,
-            duplicated: 4,
-            reordered: 5,
-            late: 6,
-            corrupt: 7,
-            unsent: 8,
-            dropped: 9,
-            refused: 10,
+        // Each counter has another value.
+        let times = |n: u64| Packets {
+            sent: n,
+            received: 2 * n,
+            lost: 3 * n as i64,
+            duplicated: 4 * n,
+            reordered: 5 * n,
+            late: 6 * n,
+            corrupt: 7 * n,
+            unsent: 8 * n,
+            dropped: 9 * n,
+            refused: 10 * n,
         };
-        let mut sum = one;
-        sum.add(&one);
-        let twice = Packets {
-            sent: 2,
-            received: 4,
-            lost: 6,
-            duplicated: 8,
-            reordered: 10,
-            late: 12,
-            corrupt: 14,
-            unsent: 16,
-            dropped: 18,
-            refused: 20,
-        };
-        assert_eq!(sum, twice);
+        let mut sum = times(1);
+        sum.add(&times(1));
+        assert_eq!(sum, times(2));
     }
 
     #[test]

@@ -98,11 +98,8 @@ mod tests {
     use crate::Direction;
 
     fn points(rates: &[f64]) -> Vec<Point> {
-        let one = |&rate: &f64| Point {
-            status: Status::Complete,
-            up: Some(Direction { goodput_bps: rate, ..Direction::default() }),
-            ..Point::default()
-        };
+        let up = |&goodput_bps: &f64| Some(Direction { goodput_bps, ..Direction::default() });
+        let one = |rate| Point { status: Status::Complete, up: up(rate), ..Point::default() };
         rates.iter().map(one).collect()
     }
 

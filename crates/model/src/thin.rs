@@ -214,14 +214,9 @@ mod tests {
 
     #[test]
     fn an_interval_in_which_nothing_came_back_leaves_no_percentile() {
-        let some = PingInterval {
-            count: 3,
-            min_ns: 10,
-            max_ns: 40,
-            p50_ns: Some(20),
-            p99_ns: Some(40),
-            ..PingInterval::default()
-        };
+        let (p50_ns, p99_ns) = (Some(20), Some(40));
+        let some =
+            PingInterval { count: 3, min_ns: 10, max_ns: 40, p50_ns, p99_ns, ..PingInterval::default() };
         for (lost, expected) in [(0, (Some(20), Some(40))), (3, (None, None))] {
             let counts = PingCounts { lost, ..PingCounts::default() };
             let none = PingInterval { counts, ..PingInterval::default() };

@@ -165,13 +165,11 @@ mod tests {
             ..came
         };
         let events = vec![Event::Packets { rows: vec![came, lost] }];
-        assert_eq!(
-            lines(Rows::Datagrams, Some("64"), 2, Phase::default(), events)[1..],
-            [
-                "size=64,2,2,up,7,100,110,510,400,kernel,reordered,1,user",
-                "size=64,2,2,down,7,100,110,,,,lost,0,user",
-            ]
-        );
+        let want = [
+            "size=64,2,2,up,7,100,110,510,400,kernel,reordered,1,user",
+            "size=64,2,2,down,7,100,110,,,,lost,0,user",
+        ];
+        assert_eq!(lines(Rows::Datagrams, Some("64"), 2, Phase::default(), events)[1..], want);
     }
 
     #[test]
@@ -189,17 +187,16 @@ mod tests {
             TrainPacket { repeats: 1, stamp: Some(StampKind::User), ..came },
             TrainPacket { back_ns: Some(900), held_ns: Some(50), ..came },
         ];
-        assert_eq!(
-            lines(Rows::Packets, Some("64"), 2, Phase::default(), vec![Event::TrainPackets { rows }])[1..],
-            [
-                "size=64,2,1,0,1,3,500,,,,,unsent,0,0,,,",
-                "size=64,2,1,0,1,3,500,510,,,,lost,0,0,,,",
-                "size=64,2,1,0,1,3,500,510,400,-110,kernel,received,0,0,,,",
-                "size=64,2,1,0,1,3,500,510,400,-110,hardware,reordered,0,2,,,",
-                "size=64,2,1,0,1,3,500,510,400,-110,user,duplicate,1,0,,,",
-                "size=64,2,1,0,1,3,500,510,400,-110,kernel,received,0,0,900,390,50",
-            ]
-        );
+        let want = [
+            "size=64,2,1,0,1,3,500,,,,,unsent,0,0,,,",
+            "size=64,2,1,0,1,3,500,510,,,,lost,0,0,,,",
+            "size=64,2,1,0,1,3,500,510,400,-110,kernel,received,0,0,,,",
+            "size=64,2,1,0,1,3,500,510,400,-110,hardware,reordered,0,2,,,",
+            "size=64,2,1,0,1,3,500,510,400,-110,user,duplicate,1,0,,,",
+            "size=64,2,1,0,1,3,500,510,400,-110,kernel,received,0,0,900,390,50",
+        ];
+        let events = vec![Event::TrainPackets { rows }];
+        assert_eq!(lines(Rows::Packets, Some("64"), 2, Phase::default(), events)[1..], want);
     }
 
     #[test]
@@ -245,19 +242,14 @@ mod tests {
         let first =
             vec![row(0, Echo::InTime, Some(5)), row(1, Echo::Missing, None), row(2, Echo::Missing, None)];
         let second = vec![row(1, Echo::Late, Some(99)), row(3, Echo::Damaged, Some(7))];
-        let events = vec![
-            Event::Pings { rows: first },
-            Event::Pings { rows: second },
-            Event::PhaseEnd { status: Status::Complete, reason: None },
+        let end = Event::PhaseEnd { status: Status::Complete, reason: None };
+        let events = vec![Event::Pings { rows: first }, Event::Pings { rows: second }, end];
+        let want = [
+            ",2,1,0,0,1,5,,in_time",
+            ",2,1,1,10,11,99,,late",
+            ",2,1,3,30,31,7,,damaged",
+            ",2,1,2,20,21,,,lost",
         ];
-        assert_eq!(
-            lines(Rows::Samples, None, 2, Phase::default(), events)[1..],
-            [
-                ",2,1,0,0,1,5,,in_time",
-                ",2,1,1,10,11,99,,late",
-                ",2,1,3,30,31,7,,damaged",
-                ",2,1,2,20,21,,,lost"
-            ]
-        );
+        assert_eq!(lines(Rows::Samples, None, 2, Phase::default(), events)[1..], want);
     }
 }

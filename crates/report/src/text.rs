@@ -504,22 +504,16 @@ mod tests {
     }
 
     #[test]
-    fn paragraphs_hang_under_their_lead() {
+    fn paragraphs_hang_under_their_lead_and_break_between_words() {
         let text = page(false, |p| p.paragraph(Tone::Plain, "  ab  ", &"word ".repeat(25)));
         // 6 columns of lead and 21 times "word " end in column 110 with the last blank left out.
         let lines = [format!("  ab  {}", "word ".repeat(21)), format!("      {}", "word ".repeat(4))];
         assert_eq!(text, format!("{}\n{}\n", lines[0].trim_end(), lines[1].trim_end()));
         assert_eq!(lines[0].trim_end().len(), 110);
-    }
-
-    #[test]
-    fn a_number_keeps_its_unit() {
+        // A number keeps its unit.
         let text = page(false, |p| p.paragraph(Tone::Plain, "", &format!("{} (95 % sure)", "x".repeat(105))));
         assert_eq!(text, format!("{}\n  (95 % sure)\n", "x".repeat(105)));
-    }
-
-    #[test]
-    fn a_word_longer_than_the_line_is_not_lost() {
+        // A word that is longer than the line is not lost.
         let long = "x".repeat(150);
         assert_eq!(page(false, |p| p.paragraph(Tone::Plain, "- ", &long)), format!("- {long}\n"));
     }

@@ -182,23 +182,11 @@ fn one_of_two_servers_missing_is_not_taken_for_the_whole() {
 fn a_journal_cut_short_gives_totals_from_its_intervals() {
     let first = Interval { omitted: true, opened: 8, in_flight: 8, ..second(0, 9_999, Some(9_999)) };
     let info = TcpInfo { rtt_us: 250, ..TcpInfo::default() };
-    let middle = Interval {
-        in_flight: 9,
-        opened: 2,
-        retransmits: 3,
-        completed: 1,
-        samples: vec![Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info }],
-        ..second(1, 1_000, Some(1_000))
-    };
-    let last = Interval {
-        in_flight: 7,
-        opened: 1,
-        retransmits: 4,
-        completed: 3,
-        network_errors: 2,
-        data_errors: 1,
-        ..second(2, 3_000, Some(2_000))
-    };
+    let samples = vec![Sample { info, ..Sample::default() }];
+    let middle = Interval { in_flight: 9, opened: 2, retransmits: 3, ..second(1, 1_000, Some(1_000)) };
+    let middle = Interval { completed: 1, samples, ..middle };
+    let last = Interval { in_flight: 7, opened: 1, retransmits: 4, ..second(2, 3_000, Some(2_000)) };
+    let last = Interval { completed: 3, network_errors: 2, data_errors: 1, ..last };
     let intervals = [first, middle, last].map(interval);
     let outcome = built([begin("tcp"), of(Pattern::Push), session(0)].into_iter().chain(intervals));
     let point = &outcome.points[0];
@@ -438,7 +426,7 @@ fn what_is_kept_is_bounded() {
 #[test]
 fn a_measurement_of_days_keeps_its_first_intervals() {
     let mut builder = Builder::default();
-    let sample = Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info: TcpInfo::default() };
+    let sample = Sample::default();
     for index in 0..100_010 {
         builder.absorb(&interval(Interval { samples: vec![sample], ..second(index, 1, None) }));
     }
@@ -454,7 +442,7 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
     let mut builder = Builder::default();
     builder.absorb(&begin("serve"));
     builder.absorb(&of(Pattern::Push));
-    let sample = Sample { id: Uuid::nil(), slot: 0, tx_bytes: 0, rx_bytes: 0, info: TcpInfo::default() };
+    let sample = Sample::default();
     let gathered = |builder: &Builder| {
         let intervals = builder.outcome().points[0].intervals.clone();
         intervals.len() + intervals.iter().map(|i| i.samples.len()).sum::<usize>()

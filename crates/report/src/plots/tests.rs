@@ -58,8 +58,8 @@ fn datagrams_to_all_servers_are_drawn() {
     let server = |received: u64, ns: u64| {
         let mut delays = Dist::default();
         (0..received).for_each(|_| delays.record(ns));
-        let mut packets =
-            model::PacketReport { delay_ns: delays.summary(), ..model::PacketReport::default() };
+        let delay_ns = delays.summary();
+        let mut packets = model::PacketReport { delay_ns, ..model::PacketReport::default() };
         packets.counts.received = received;
         model::Totals { packets: Some(Box::new(packets)), ..model::Totals::default() }
     };
@@ -79,14 +79,9 @@ fn results_of_a_protocols_own_are_drawn_against_the_setting_that_varies() {
             model::Reading::new("size", "size", Unit::Bytes, 1_000.0),
             model::Reading::new("spacing", "spacing", Unit::Ns, gap_ns),
         ];
-        let curve = model::Curve {
-            title: "Gaps".to_owned(),
-            note: String::new(),
-            x: ("gap".to_owned(), Unit::Ns),
-            y: ("share".to_owned(), Unit::Percent),
-            steps: true,
-            points: vec![(0.0, Some(100.0)), (1.0, None)],
-        };
+        let (x, y) = (("gap".to_owned(), Unit::Ns), ("share".to_owned(), Unit::Percent));
+        let (title, note, points) = ("Gaps".to_owned(), String::new(), vec![(0.0, Some(100.0)), (1.0, None)]);
+        let curve = model::Curve { title, note, x, y, steps: true, points };
         let figures = vec![model::Reading::of(model::Figure::Goodput(model::Way::Up), "rate", rate)];
         let shown = model::Shown { settings, figures, curves: vec![curve], ..Default::default() };
         model::Extra { shown: Some(Box::new(shown)), ..model::Extra::new("ttcp", &()) }

@@ -94,16 +94,8 @@ fn at_rate(rate: u64) -> Interval {
     (packets.counts.sent, packets.counts.received) = (rate / 1400, rate / 1400);
     packets.counts.lost = (rate / 14_000) as i64;
     let counts = PingCounts { sent: rate, received: rate, lost: (rate / 10) as i64, ..PingCounts::default() };
-    let (min_ns, p99_ns) = (SECOND, Some(999_960_000));
-    let pings = PingInterval {
-        counts,
-        count: rate,
-        min_ns,
-        mean_ns: 1e9,
-        p50_ns: p99_ns,
-        p99_ns,
-        max_ns: 9_999 * SECOND,
-    };
+    let (min_ns, mean_ns, max_ns, p50_ns) = (SECOND, 1e9, 9_999 * SECOND, Some(999_960_000));
+    let pings = PingInterval { counts, count: rate, min_ns, mean_ns, p50_ns, p99_ns: p50_ns, max_ns };
     Interval {
         end_ns: 8 * SECOND,
         local: traffic,
@@ -161,11 +153,8 @@ fn the_header_comes_again_every_40_lines_and_with_each_phase() {
 
 #[test]
 fn a_direction_that_is_not_used_has_no_column_and_a_silent_remote_end_a_dash() {
-    let second = Interval {
-        end_ns: SECOND,
-        local: Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND },
-        ..Interval::default()
-    };
+    let local = Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND };
+    let second = Interval { end_ns: SECOND, local, ..Interval::default() };
     let line = |pattern| {
         let text = measuring(PLAIN, Phase { pattern, ..Phase::default() }, second.clone());
         text.lines().last().unwrap().to_owned()
@@ -444,13 +433,8 @@ fn an_unconfirmed_figure_is_called_so() {
 #[test]
 fn a_server_speaks_of_its_clients() {
     let per_interval = Some(Spread { n: 1, mean: 8e6, ..Spread::default() });
-    let up = Direction {
-        received_bytes: 1 << 20,
-        goodput_bps: 8e6,
-        confirmed: true,
-        per_interval,
-        ..Direction::default()
-    };
+    let up = Direction { received_bytes: 1 << 20, goodput_bps: 8e6, confirmed: true, ..Direction::default() };
+    let up = Direction { per_interval, ..up };
     let told = |point| {
         let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
         summary(PLAIN, &Outcome { begin, points: vec![point], ..Outcome::default() })
@@ -485,13 +469,8 @@ fn a_stream_is_about_frames() {
         "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
         "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
     ]);
-    let local = Totals {
-        traffic: Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND },
-        opened: 2,
-        completed: 2,
-        frames: Some(frames),
-        ..Totals::default()
-    };
+    let traffic = Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND };
+    let local = Totals { traffic, opened: 2, completed: 2, frames: Some(frames), ..Totals::default() };
     let point = Point { phase, local, status: Status::Complete, ..Point::default() };
     let outcome = Outcome { points: vec![point.clone()], status: Status::Complete, ..Outcome::default() };
     let text = summary(PLAIN, &outcome);
@@ -512,17 +491,10 @@ fn a_stream_is_about_frames() {
 
 #[test]
 fn connect_is_about_connections() {
-    let dist = DistSummary {
-        count: 101,
-        buckets: vec![(100_000, 100), (200_000, 1), (400_000, 0)],
-        ..DistSummary::default()
-    };
-    let local = Totals {
-        opened: 20_000,
-        connect_ns: Some(dist),
-        cpu: Some(model::CpuUse { user_s: 0.5, system_s: 1.5, ..Default::default() }),
-        ..Totals::default()
-    };
+    let buckets = vec![(100_000, 100), (200_000, 1), (400_000, 0)];
+    let connect_ns = Some(DistSummary { count: 101, buckets, ..DistSummary::default() });
+    let cpu = Some(model::CpuUse { user_s: 0.5, system_s: 1.5, ..Default::default() });
+    let local = Totals { opened: 20_000, connect_ns, cpu, ..Totals::default() };
     let second = |at: u64| Interval {
         start_ns: at * SECOND,
         end_ns: (at + 1) * SECOND,

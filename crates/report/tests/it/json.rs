@@ -1,6 +1,6 @@
 //! Saved runs: what is written can be read, whole or cut short.
 
-use crate::common::{built, events, outcome, text_of};
+use crate::common::{Counting, built, events, outcome, text_of};
 use metrics::SECOND;
 use model::{Begin, Builder, Event, Level, Outcome, Status, Totals, Traffic};
 use report::EventWriter as _;
@@ -179,20 +179,6 @@ fn no_damaged_byte_in_a_file_makes_the_reader_panic() {
                 let _ = read_run(&text);
             }
         }
-    }
-}
-
-/// Counts the writes that reach the file.
-struct Counting<'a>(&'a mut Vec<usize>);
-
-impl std::io::Write for Counting<'_> {
-    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
-        self.0.push(buffer.iter().filter(|&&b| b == b'\n').count());
-        Ok(buffer.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

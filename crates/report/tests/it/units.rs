@@ -41,17 +41,14 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
     rest.split_once(after).unwrap_or_else(|| panic!("no {after} in {rest}")).0
 }
 
-fn begin(verb: &str) -> Event {
-    Event::Begin(Box::new(Begin { verb: verb.to_owned(), ..Begin::default() }))
-}
-
 /// Eight seconds at so many bits a second, each way and as the remote end counted.
 fn events(verb: &str, rate: u64) -> [Event; 3] {
     let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND };
     let interval =
         Interval { end_ns: 8 * SECOND, local: traffic, remote: Some(traffic), ..Interval::default() };
     let phase = Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(Phase::default()) };
-    [begin(verb), phase, Event::Interval(Box::new(interval))]
+    let begin = Begin { verb: verb.to_owned(), ..Begin::default() };
+    [Event::Begin(Box::new(begin)), phase, Event::Interval(Box::new(interval))]
 }
 
 fn live_view(rate: u64) -> String {

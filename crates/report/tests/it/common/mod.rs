@@ -28,6 +28,20 @@ pub(crate) fn text_of(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -
     String::from_utf8(out).unwrap()
 }
 
+/// A file that keeps the number of lines of each write that reaches it.
+pub(crate) struct Counting<'a>(pub(crate) &'a mut Vec<usize>);
+
+impl std::io::Write for Counting<'_> {
+    fn write(&mut self, buffer: &[u8]) -> std::io::Result<usize> {
+        self.0.push(buffer.iter().filter(|&&b| b == b'\n').count());
+        Ok(buffer.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 pub(crate) fn built(events: &[Event]) -> Outcome {
     let mut builder = Builder::default();
     events.iter().for_each(|event| builder.absorb(event));
