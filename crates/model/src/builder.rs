@@ -344,4 +344,4 @@ fn sweep_rows(points: &[Point]) -> Vec<SweepRow> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

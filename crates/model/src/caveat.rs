@@ -267,6 +267,6 @@ fn percent(share: f64) -> String {
 }
 
 #[cfg(test)]
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;

@@ -177,15 +177,8 @@ mod tests {
     use metrics::SECOND;
 
     fn second(index: u32, bytes: u64) -> Interval {
-        Interval {
-            index,
-            start_ns: u64::from(index) * SECOND,
-            end_ns: u64::from(index + 1) * SECOND,
-            local: Traffic { tx_bytes: bytes, rx_bytes: 0, ns: SECOND },
-            completed: u64::from(index) * 10,
-            opened: 3,
-            ..Interval::default()
-        }
+        let sent = crate::builder::tests::second(index, bytes, None);
+        Interval { completed: u64::from(index) * 10, opened: 3, ..sent }
     }
 
     #[test]

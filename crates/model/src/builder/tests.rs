@@ -25,8 +25,8 @@ fn of(pattern: Pattern) -> Event {
     phase(Phase { pattern, ..Phase::default() })
 }
 
-fn session(base_rtt_ns: u64) -> Event {
-    Event::Session(Box::new(SessionInfo {
+pub(crate) fn session_info(base_rtt_ns: u64) -> SessionInfo {
+    SessionInfo {
         target: "server".to_owned(),
         address: SERVER.parse::<SocketAddr>().unwrap(),
         version: "1".to_owned(),
@@ -38,7 +38,11 @@ fn session(base_rtt_ns: u64) -> Event {
         base_rtt_ns,
         udp_rtt_ns: None,
         same_host: false,
-    }))
+    }
+}
+
+fn session(base_rtt_ns: u64) -> Event {
+    Event::Session(Box::new(session_info(base_rtt_ns)))
 }
 
 fn traffic(tx_bytes: u64, rx_bytes: u64, ns: u64) -> Traffic {
@@ -46,7 +50,7 @@ fn traffic(tx_bytes: u64, rx_bytes: u64, ns: u64) -> Traffic {
 }
 
 /// An interval of a second with `sent` bytes sent by us and `received` counted by the server.
-fn second(index: u32, sent: u64, received: Option<u64>) -> Interval {
+pub(crate) fn second(index: u32, sent: u64, received: Option<u64>) -> Interval {
     Interval {
         index,
         start_ns: u64::from(index) * SECOND,
@@ -252,27 +256,20 @@ fn a_server_is_the_remote_side_of_its_clients() {
 
 #[test]
 fn round_trips_under_load_get_caveats_from_those_of_the_idle_stage() {
-    let stage = |name: &str, part: &str, repeat, (path_ns, remote_ns): (u64, u64)| {
-        let of = |ns: u64| {
-            let mut dist = metrics::Dist::default();
-            dist.record_n(ns, 100);
-            dist.spectrum()
-        };
-        let (rtt_ns, path_ns, remote_ns) = (of(path_ns + remote_ns), of(path_ns), of(remote_ns));
-        let pings = RoundTrips { rtt_ns, path_ns, remote_ns, ..RoundTrips::default() };
+    let stage = |name: &str, part: &str, repeat, path_ms, remote_ms| {
+        let pings = crate::caveat::table::round_trips(path_ms, remote_ms);
         let label = [("stage", name), ("part", part)].map(|(key, value)| (key.to_owned(), value.to_owned()));
         let phase = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..Phase::default() };
         let phase = Event::Phase { label: label.into(), repeat, phase: Box::new(phase) };
         [phase, Event::Local(Box::new(Totals { pings: Some(Box::new(pings)), ..Totals::default() }))]
     };
-    const MS: u64 = 1_000_000;
     let events = [
-        stage("idle", "trips", 1, (10 * MS, 0)),
-        stage("down", "trips", 1, (50 * MS, 30 * MS)),
-        stage("down", "load", 1, (50 * MS, 30 * MS)),
-        stage("up", "trips", 1, (50 * MS, 0)),
+        stage("idle", "trips", 1, 10, 0),
+        stage("down", "trips", 1, 50, 30),
+        stage("down", "load", 1, 50, 30),
+        stage("up", "trips", 1, 50, 0),
         // Nothing to compare it to: each repetition has its own.
-        stage("down", "trips", 2, (50 * MS, 30 * MS)),
+        stage("down", "trips", 2, 50, 30),
     ];
     for bounded in [false, true] {
         let mut builder = if bounded { Builder::bounded() } else { Builder::default() };

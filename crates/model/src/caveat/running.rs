@@ -88,24 +88,13 @@ fn trips(intervals: &[Interval]) -> Option<Box<RoundTrips>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::builder::tests::second;
     use crate::{Kind, Pattern, Phase, Ping, PingCounts, Schedule, Traffic};
     use metrics::SECOND;
 
     fn intervals(rates: &[u64]) -> Vec<Interval> {
-        let interval = |(n, &bytes): (usize, &u64)| {
-            let remote = Traffic { rx_bytes: bytes, ns: SECOND, ..Traffic::default() };
-            Interval {
-                index: n as u32,
-                start_ns: n as u64 * SECOND,
-                end_ns: (n as u64 + 1) * SECOND,
-                local: Traffic { tx_bytes: bytes, ns: SECOND, ..Traffic::default() },
-                remote: Some(remote),
-                opened: 8,
-                in_flight: 8,
-                ..Interval::default()
-            }
-        };
-        rates.iter().enumerate().map(interval).collect()
+        let interval = |(n, &bytes)| Interval { opened: 8, in_flight: 8, ..second(n, bytes, Some(bytes)) };
+        (0..).zip(rates).map(interval).collect()
     }
 
     fn codes(point: Point, known: &Meanwhile) -> Vec<String> {

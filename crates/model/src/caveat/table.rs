@@ -49,7 +49,7 @@ fn trips(p: &mut Point) -> &mut RoundTrips {
 }
 
 /// Round trips of which the path has `path_ms` and the server `remote_ms`.
-pub(super) fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
+pub(crate) fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
     let of = |ms: u64| {
         let mut dist = Dist::default();
         dist.record_n(ms * 1_000_000, 100_000);

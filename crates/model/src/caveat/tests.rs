@@ -2,25 +2,14 @@
 
 use super::table::{baseline, delay, idle, late, late_and_lost, local, moved, ping, remote, round_trips};
 use super::*;
+use crate::builder::tests::{second, session_info};
 use crate::*;
 use metrics::{ClockFound, DistSummary, Ending, Packets, SECOND, Spread, TcpTotals};
 
 /// A run in which nothing is wrong: cubic over a quiet network, five even seconds, both ends heard.
 pub(super) fn sound() -> (Point, Begin) {
     let host = |name: &str| HostSnapshot { name: name.to_owned(), cpus: 16, ..HostSnapshot::default() };
-    let session = SessionInfo {
-        target: "server".to_owned(),
-        address: "10.0.0.2:7411".parse().unwrap(),
-        version: "1".to_owned(),
-        accepted: Accepted::default(),
-        host: host("there"),
-        workers: 8,
-        placement: "spread".to_owned(),
-        authenticated: false,
-        base_rtt_ns: 100_000,
-        udp_rtt_ns: None,
-        same_host: false,
-    };
+    let session = SessionInfo { host: host("there"), workers: 8, ..session_info(100_000) };
     let effective =
         Effective { congestion: Some("cubic".to_owned()), nodelay: Some(true), ..Effective::default() };
     let totals = |who: &str, tx_bytes, rx_bytes| Totals {
@@ -33,14 +22,6 @@ pub(super) fn sound() -> (Point, Begin) {
         effective: Some(effective.clone()),
         ..Totals::default()
     };
-    let second = |index: u32| Interval {
-        index,
-        start_ns: u64::from(index) * SECOND,
-        end_ns: u64::from(index + 1) * SECOND,
-        local: Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND },
-        remote: Some(Traffic { tx_bytes: 0, rx_bytes: 1_000, ns: SECOND }),
-        ..Interval::default()
-    };
     let steady = Spread { n: 5, mean: 8_000.0, ..Spread::default() };
     let up = Direction {
         sent_bytes: 5_000,
@@ -52,7 +33,7 @@ pub(super) fn sound() -> (Point, Begin) {
     let point = Point {
         status: Status::Complete,
         sessions: vec![session],
-        intervals: (0..5).map(second).collect(),
+        intervals: (0..5).map(|index| second(index, 1_000, Some(1_000))).collect(),
         up: Some(up),
         local: totals("client", 5_000, 0),
         remote: vec![totals("10.0.0.2", 0, 5_000)],

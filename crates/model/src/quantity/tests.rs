@@ -37,10 +37,9 @@ fn what_was_not_measured_is_none() {
     let failed = Point { local: Totals { network_errors: 2, ..Totals::default() }, ..failed };
     assert_eq!(Figure::Errors.of(&failed), Some(2.0), "what was seen is told");
 }
+
 fn second(index: u32) -> Interval {
-    let start_ns = u64::from(index) * SECOND;
-    let local = Traffic { ns: SECOND, ..Traffic::default() };
-    Interval { index, start_ns, end_ns: start_ns + SECOND, local, remote: Some(local), ..Interval::default() }
+    crate::builder::tests::second(index, 0, Some(0))
 }
 
 fn report(lost: i64, received: u64) -> Option<Box<PacketReport>> {
