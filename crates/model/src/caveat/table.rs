@@ -28,11 +28,16 @@ const fn on(base: fn(&mut Point), code: &'static str, raises: Spoil, silent: Spo
     Row { code, base, raises, silent }
 }
 
+/// So many values of `ns`.
+fn values(ns: u64, n: u64) -> Dist {
+    let mut dist = Dist::default();
+    dist.record_n(ns, n);
+    dist
+}
+
 /// So many values of 100 µs.
 fn spectrum(n: u64) -> Dist {
-    let mut dist = Dist::default();
-    dist.record_n(100_000, n);
-    dist
+    values(100_000, n)
 }
 
 /// A run of 100,000 round trips of 100 µs each, ten every millisecond.
@@ -50,11 +55,7 @@ fn trips(p: &mut Point) -> &mut RoundTrips {
 
 /// Round trips of which the path has `path_ms` and the server `remote_ms`.
 pub(crate) fn round_trips(path_ms: u64, remote_ms: u64) -> RoundTrips {
-    let of = |ms: u64| {
-        let mut dist = Dist::default();
-        dist.record_n(ms * 1_000_000, 100_000);
-        dist.spectrum()
-    };
+    let of = |ms: u64| values(ms * 1_000_000, 100_000).spectrum();
     let counts = PingCounts { sent: 100_000, received: 100_000, ..PingCounts::default() };
     let (rtt_ns, path_ns, remote_ns) = (of(path_ms + remote_ms), of(path_ms), of(remote_ms));
     RoundTrips { counts, rtt_ns, path_ns, remote_ns, ..RoundTrips::default() }
@@ -73,9 +74,7 @@ fn loaded(p: &mut Point, remote_ms: u64) {
 
 /// The local baseline of a round trip.
 pub(super) fn baseline(p: &mut Point, ns: u64) {
-    let mut dist = Dist::default();
-    dist.record_n(ns, 1_000);
-    p.baseline = Some(Box::new(Baseline { rtt_ns: dist.spectrum(), apart: true }));
+    p.baseline = Some(Box::new(Baseline { rtt_ns: values(ns, 1_000).spectrum(), apart: true }));
 }
 
 /// A closed loop with ten round trips of so many ns among the others.
@@ -158,6 +157,29 @@ fn first_interval(p: &mut Point, rx_bytes: u64) {
 fn connections_with(p: &mut Point, count: u64) {
     (p.local.completed, p.local.stopped, p.phase.iterations) = (40, 0, Some(5));
     p.local.rate = Some(DistSummary { count, ..DistSummary::default() });
+}
+
+/// Intervals around 100 with this deviation.
+fn varied(p: &mut Point, sd: f64) {
+    p.up.as_mut().unwrap().per_interval = Some(Spread { n: 5, mean: 100.0, sd, ..Spread::default() });
+}
+
+/// A send buffer of 4 MiB was asked for, and this one given.
+fn send_buffer(p: &mut Point, given: u32) {
+    p.phase.sockets.sndbuf = Some(4 << 20);
+    p.local.effective.as_mut().unwrap().sndbuf = Some(given);
+}
+
+/// Segments of 1400 bytes were asked for, and these given.
+fn segments(p: &mut Point, given: u32) {
+    p.phase.sockets.mss = Some(1_400);
+    p.local.effective.as_mut().unwrap().mss = Some(given);
+}
+
+/// Eight connections of 1 kbit/s each sent so much.
+fn paced(p: &mut Point, sent_bps: f64) {
+    p.phase.rate = Some(1_000);
+    p.up.as_mut().unwrap().sent_bps = sent_bps;
 }
 
 const CHANGED: fn(&str) -> Change = |what| Change { what: what.to_owned(), ..Change::default() };
@@ -293,28 +315,8 @@ const TABLE: &[Row] = &[
         |p, _| p.sessions[0].accepted.changes = vec![CHANGED("connections")],
         |p, _| p.sessions[0].accepted.session = 2,
     ),
-    row(
-        "socket-buffer-shortfall",
-        |p, _| {
-            p.phase.sockets.sndbuf = Some(4 << 20);
-            p.local.effective.as_mut().unwrap().sndbuf = Some(425_984);
-        },
-        |p, _| {
-            p.phase.sockets.sndbuf = Some(4 << 20);
-            p.local.effective.as_mut().unwrap().sndbuf = Some(8 << 20);
-        },
-    ),
-    row(
-        "socket-option-differs",
-        |p, _| {
-            p.phase.sockets.mss = Some(1_400);
-            p.local.effective.as_mut().unwrap().mss = Some(1_359);
-        },
-        |p, _| {
-            p.phase.sockets.mss = Some(1_400);
-            p.local.effective.as_mut().unwrap().mss = Some(1_360);
-        },
-    ),
+    row("socket-buffer-shortfall", |p, _| send_buffer(p, 425_984), |p, _| send_buffer(p, 8 << 20)),
+    row("socket-option-differs", |p, _| segments(p, 1_359), |p, _| segments(p, 1_360)),
     row(
         "window-limited",
         |p, _| p.local.tcp = TcpTotals { busy_us: 1_000, rwnd_limited_us: 201, ..TcpTotals::default() },
@@ -332,28 +334,8 @@ const TABLE: &[Row] = &[
     ),
     row("too-short", |p, _| p.local.traffic.ns = 2 * SECOND - 1, |p, _| p.local.traffic.ns = 2 * SECOND),
     row("slow-start", |p, _| first_interval(p, 899), |p, _| first_interval(p, 900)),
-    row(
-        "rate-missed",
-        |p, _| {
-            p.phase.rate = Some(1_000);
-            p.up.as_mut().unwrap().sent_bps = 7_759.0;
-        },
-        |p, _| {
-            p.phase.rate = Some(1_000);
-            p.up.as_mut().unwrap().sent_bps = 7_760.0;
-        },
-    ),
-    row(
-        "unstable",
-        |p, _| {
-            p.up.as_mut().unwrap().per_interval =
-                Some(Spread { n: 5, mean: 100.0, sd: 20.1, ..Spread::default() });
-        },
-        |p, _| {
-            p.up.as_mut().unwrap().per_interval =
-                Some(Spread { n: 5, mean: 100.0, sd: 20.0, ..Spread::default() });
-        },
-    ),
+    row("rate-missed", |p, _| paced(p, 7_759.0), |p, _| paced(p, 7_760.0)),
+    row("unstable", |p, _| varied(p, 20.1), |p, _| varied(p, 20.0)),
     row("server-turnaround", |p, _| loaded(p, 9), |p, _| loaded(p, 8)),
     row("few-connections", |p, _| connections_with(p, 19), |p, _| connections_with(p, 20)),
 ];
