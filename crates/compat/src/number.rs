@@ -52,10 +52,8 @@ mod tests {
         ] {
             assert_eq!(g(value, 6), text);
         }
-        assert_eq!(
-            (g(3.0, 2), g(12.345, 2), g(100.0, 2), g(0.012_345, 2)),
-            ("3".into(), "12".into(), "1e+02".into(), "0.012".into())
-        );
+        let shown = [3.0, 12.345, 100.0, 0.012_345].map(|value| g(value, 2));
+        assert_eq!(shown, ["3", "12", "1e+02", "0.012"]);
         assert_eq!((g(f64::NAN, 6), g(f64::NEG_INFINITY, 6)), ("nan".into(), "-inf".into()));
     }
 

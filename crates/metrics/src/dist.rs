@@ -351,10 +351,8 @@ pub(crate) mod tests {
             many.record_n(value, n);
         }
         assert_eq!(one.summary(), many.summary());
-        assert!(
-            (one.summary().unwrap().mean - (10_700.0 * 38.0 + 25_500.0 + 40_000_000.0) / 1_039.0).abs()
-                < 1e-6
-        );
+        let mean = (10_700.0 * 38.0 + 25_500.0 + 40_000_000.0) / 1_039.0;
+        assert!((one.summary().unwrap().mean - mean).abs() < 1e-6);
     }
 
     #[test]

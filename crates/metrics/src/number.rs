@@ -85,14 +85,10 @@ mod tests {
     #[test]
     fn what_lies_beyond_a_type_is_its_end() {
         assert_eq!((u8::clamped(255_u64), u8::clamped(256_u64), u8::clamped(-1_i64)), (255, 255, 0));
-        assert_eq!(
-            (i32::clamped(i64::MIN), i32::clamped(u128::MAX), i32::clamped(-7_i8)),
-            (i32::MIN, i32::MAX, -7)
-        );
-        assert_eq!(
-            (u64::clamped(2.9), u64::clamped(-2.9), u64::clamped(f64::NAN), i64::clamped(-2.9)),
-            (2, 0, 0, -2)
-        );
+        let signed = [i32::clamped(i64::MIN), i32::clamped(u128::MAX), i32::clamped(-7_i8)];
+        assert_eq!(signed, [i32::MIN, i32::MAX, -7]);
+        assert_eq!([2.9, -2.9, f64::NAN].map(u64::clamped), [2, 0, 0]);
+        assert_eq!(i64::clamped(-2.9), -2);
         assert_eq!(u64::clamped(1e30), u64::MAX);
     }
 }

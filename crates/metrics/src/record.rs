@@ -571,10 +571,8 @@ mod tests {
         assert_eq!(two.count(Ending::DataError), 2);
         assert_eq!(two.connect_ns.count(), 2);
         assert_eq!(two.causes["wrong data"].count, 2);
-        assert_eq!(
-            two.remotes[&here],
-            Remote { connections: 2, failed: 2, tx_bytes: 10, rx_bytes: 12, time_ns: 14 }
-        );
+        let twice = Remote { connections: 2, failed: 2, tx_bytes: 10, rx_bytes: 12, time_ns: 14 };
+        assert_eq!(two.remotes[&here], twice);
     }
 
     #[test]

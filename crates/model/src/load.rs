@@ -384,23 +384,15 @@ mod tests {
             let counts = Packets { received: 99, lost: 1, ..Packets::default() };
             Some(Box::new(PacketReport { counts, delay_ns: Some(delay), ..PacketReport::default() }))
         };
-        let local = |totals: Totals, part: &str| Point {
-            label: label(stage, part),
-            local: totals,
-            ..Point::default()
-        };
+        let local = |local, part: &str| Point { label: label(stage, part), local, ..Point::default() };
         let pings = RoundTrips { rtt_ns: Some(spectrum(&[rtt_ms; 20])), ..RoundTrips::default() };
         let trips = local(Totals { pings: Some(Box::new(pings)), ..Totals::default() }, "trips");
         let mut delay = local(Totals { packets: packets(down_ms), ..Totals::default() }, "delay");
         delay.remote.push(Totals { packets: packets(up_ms), ..Totals::default() });
         let mut all = vec![trips, delay];
         if stage != Stage::Idle {
-            let tcp = TcpTotals {
-                rtt_sum_us: 2.0 * rtt_ms as f64 * 1e3,
-                rtt_samples: 1,
-                min_rtt_us: 20_000,
-                ..TcpTotals::default()
-            };
+            let rtt_sum_us = 2.0 * rtt_ms as f64 * 1e3;
+            let tcp = TcpTotals { rtt_sum_us, rtt_samples: 1, min_rtt_us: 20_000, ..TcpTotals::default() };
             let within = RoundTrips { rtt_ns: Some(spectrum(&[2 * rtt_ms; 20])), ..RoundTrips::default() };
             let totals = Totals { tcp, pings: Some(Box::new(within)), ..Totals::default() };
             let mut load = local(totals, "load");
@@ -414,8 +406,7 @@ mod tests {
     fn a_full_buffer_is_told_from_an_empty_one_by_hand() {
         let all =
             [points(Stage::Idle, 20, 9, 10), points(Stage::Down, 500, 9, 490), points(Stage::Up, 24, 12, 10)];
-        let outcome = Outcome { points: all.concat(), ..Outcome::default() };
-        let found = under_load(&outcome);
+        let found = under_load(&Outcome { points: all.concat(), ..Outcome::default() });
         assert_eq!(found.iter().map(|f| f.stage.as_str()).collect::<Vec<_>>(), ["idle", "down", "up"]);
         assert_eq!((found[0].grade(), found[0].rpm, found[0].beside_rpm), (None, None, Some(3_000.0)));
         let down = &found[1];

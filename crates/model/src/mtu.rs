@@ -172,15 +172,8 @@ mod tests {
             };
             let (local, remote) =
                 if there { (told(sender), told(receiver)) } else { (told(receiver), told(sender)) };
-            let remote = vec![remote];
-            outcome.points.push(Point {
-                label,
-                phase,
-                status: Status::Complete,
-                local,
-                remote,
-                ..Point::default()
-            });
+            let (status, remote) = (Status::Complete, vec![remote]);
+            outcome.points.push(Point { label, phase, status, local, remote, ..Point::default() });
         }
         (found(&outcome.points).unwrap(), outcome.points.len())
     }

@@ -243,12 +243,8 @@ mod tests {
                 let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
                 Totals { packets, ..Totals::default() }
             };
-            outcome.points.push(Point {
-                phase,
-                local: end(asked / 2.0, 0.0),
-                remote: vec![end(0.0, arrives / 2.0)],
-                ..Point::default()
-            });
+            let (local, remote) = (end(asked / 2.0, 0.0), vec![end(0.0, arrives / 2.0)]);
+            outcome.points.push(Point { phase, local, remote, ..Point::default() });
         }
         (search.found(&outcome), outcome.points.len())
     }

@@ -32,12 +32,8 @@ fn run(started: i64, goodput_bps: f64) -> Outcome {
     outcome.begin.verb = "tcp".to_owned();
     outcome.begin.targets = vec!["one.example".to_owned(), "two.example".to_owned()];
     outcome.begin.started = Wall(started);
-    outcome.points = vec![Point {
-        up: Some(Direction { goodput_bps, ..Direction::default() }),
-        status: Status::Complete,
-        repeat: 1,
-        ..Point::default()
-    }];
+    let up = Some(Direction { goodput_bps, ..Direction::default() });
+    outcome.points = vec![Point { up, status: Status::Complete, repeat: 1, ..Point::default() }];
     outcome
 }
 
@@ -130,10 +126,8 @@ fn trouble_is_one_sentence() {
         connection.execute_batch(&format!("PRAGMA user_version = {version}")).unwrap();
         drop(connection);
         let told = Store::open(&path).unwrap_err().to_string();
-        assert!(
-            told.contains(&format!("{age} build (its version is {version}, ")) && told.contains("mv "),
-            "{told}"
-        );
+        let build = format!("{age} build (its version is {version}, ");
+        assert!(told.contains(&build) && told.contains("mv "), "{told}");
     }
 }
 

@@ -141,12 +141,8 @@ fn steal() {
 
 #[test]
 fn window_limited() {
-    let tcp = |rwnd_limited_us, sndbuf_limited_us| TcpTotals {
-        busy_us: 1_000,
-        rwnd_limited_us,
-        sndbuf_limited_us,
-        ..TcpTotals::default()
-    };
+    let busy = TcpTotals { busy_us: 1_000, ..TcpTotals::default() };
+    let tcp = |rwnd_limited_us, sndbuf_limited_us| TcpTotals { rwnd_limited_us, sndbuf_limited_us, ..busy };
     let text = only("window-limited", |p, _| p.local.tcp = tcp(430, 120));
     assert!(text.contains("(this host waited for the receiver's window 43 % of its busy time)"), "{text}");
     let text = only("window-limited", |p, _| p.local.tcp = tcp(300, 250));

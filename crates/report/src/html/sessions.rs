@@ -453,11 +453,9 @@ mod tests {
         sessions.hear(&served(1, 7, Standing::Running));
         sessions.hear(&served(2, 8, Standing::Running));
         sessions.hear(&served(2, 8, Standing::Ended));
-        let interval = |rx_bytes, in_flight, network_errors| Interval {
-            local: Traffic { rx_bytes, tx_bytes: 0, ns: SECOND },
-            in_flight,
-            network_errors,
-            ..Interval::default()
+        let interval = |rx_bytes, in_flight, network_errors| {
+            let local = Traffic { rx_bytes, tx_bytes: 0, ns: SECOND };
+            Interval { local, in_flight, network_errors, ..Interval::default() }
         };
         sessions.hear_beside("ttcp", &Event::Interval(Box::new(interval(125_000, 2, 1))));
         let tiles = sessions.tiles(Some(&interval(250_000, 8, 0)));
