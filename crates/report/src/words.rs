@@ -246,10 +246,8 @@ mod tests {
 
     #[test]
     fn a_phase_in_one_line() {
-        assert_eq!(
-            phase(&Phase::default()),
-            "tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte compared"
-        );
+        let usual = "tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte compared";
+        assert_eq!(phase(&Phase::default()), usual);
         let odd = Phase {
             connections: 1,
             transfer: 2048,
@@ -268,13 +266,9 @@ mod tests {
         let connect =
             Phase { kind: Kind::Connect, transfer: 1, connect_rate: Some(500.0), ..Phase::default() };
         assert_eq!(phase(&connect), "connect, 8 connections of 1 B, 10.0 s, at most 500 connections/s");
-        let stream = Phase {
-            kind: Kind::Stream,
-            connections: 2,
-            duration_ns: None,
-            media: Some(Media::new(25_000_000, 60, 60, 1, 1400).unwrap()),
-            ..Phase::default()
-        };
+        let media = Some(Media::new(25_000_000, 60, 60, 1, 1400).unwrap());
+        let kind = Kind::Stream;
+        let stream = Phase { kind, connections: 2, duration_ns: None, media, ..Phase::default() };
         assert_eq!(
             phase(&stream),
             "stream, 2 streams of 25.0 Mbit/s, 3600 frames of 50.9 KiB at 60/s, 60 of them buffered, datagrams of \

@@ -286,10 +286,9 @@ mod tests {
 
     #[test]
     fn days_are_whole() {
-        let day = |from: &str| HistoryQuery {
-            from: from.to_owned(),
-            to: from.to_owned(),
-            ..HistoryQuery::default()
+        let day = |day: &str| {
+            let (from, to) = (day.to_owned(), day.to_owned());
+            HistoryQuery { from, to, ..HistoryQuery::default() }
         };
         // date -u -d 2026-11-24 +%s
         let begins = 1_795_478_400_000_000_000;

@@ -259,10 +259,9 @@ mod tests {
         };
         for stage in [Stage::Idle, Stage::Up] {
             let parts: Vec<_> = load.probes(stage).into_iter().chain(load.filler(stage)).collect();
-            let phase = |(label, phase): &(BTreeMap<_, _>, Phase)| Event::Phase {
-                label: label.clone(),
-                repeat: 1,
-                phase: Box::new(phase.clone()),
+            let phase = |(label, phase): &(BTreeMap<_, _>, Phase)| {
+                let (label, phase) = (label.clone(), Box::new(phase.clone()));
+                Event::Phase { label, repeat: 1, phase }
             };
             for (place, part) in (0..).zip(&parts) {
                 page.hear_part(place, &phase(part));

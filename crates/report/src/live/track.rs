@@ -299,11 +299,8 @@ mod tests {
         assert_eq!(slots(SortBy::Rtt, false), [1, 0, 2]);
         assert_eq!(slots(SortBy::Retransmits, false), [0, 1, 2]);
         assert_eq!(slots(SortBy::Bytes, true), [2, 1, 0]);
-        let mut by = SortBy::Slot;
-        for _ in 0..5 {
-            by = by.next();
-        }
-        assert_eq!(by, SortBy::Slot, "all columns have had their turn");
+        let turned = (0..5).fold(SortBy::Slot, |by, _| by.next());
+        assert_eq!(turned, SortBy::Slot, "all columns have had their turn");
     }
 
     #[test]
@@ -322,11 +319,8 @@ mod tests {
         let bytes = Phase { duration_ns: None, total_bytes: Some(7), ..Phase::default() };
         assert_eq!(planned(&[ten, bytes]), Planned { phases: Some(2), total_ns: None });
         // 500 messages, one each 100 ms, are 50 s; the clock may cut them short.
-        let ping = Ping {
-            messages: Some(500),
-            schedule: Schedule::Fixed { gap_ns: SECOND / 10 },
-            ..Ping::default()
-        };
+        let schedule = Schedule::Fixed { gap_ns: SECOND / 10 };
+        let ping = Ping { messages: Some(500), schedule, ..Ping::default() };
         let counted = Phase { kind: Kind::Ping, ping: Some(ping), duration_ns: None, ..Phase::default() };
         assert_eq!(planned(std::slice::from_ref(&counted)).total_ns, Some(50 * SECOND));
         let cut = Phase { duration_ns: Some(10 * SECOND), ..counted };
