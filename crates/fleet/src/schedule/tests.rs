@@ -21,6 +21,27 @@ fn plan(hosts: &str, limits: &[&str], tests: &[CostClass], repeats: u16) -> Plan
     Plan::make(inventory, request).unwrap()
 }
 
+/// A run of which these hosts have joined, with endings that are known before.
+fn joined_by(hosts: impl IntoIterator<Item = u32>, plan: Plan, policy: Policy) -> (State, Vec<Ended>) {
+    let (mut state, endings) = State::new(plan, policy, &[], Mono(0));
+    for host in hosts {
+        let event = Event::Joined { host: HostId(host), resource: format!("r{host}") };
+        assert!(state.apply(event, Mono(0)).is_empty());
+    }
+    (state, endings)
+}
+
+/// A run of which all hosts have joined.
+fn joined(plan: Plan, policy: Policy) -> State {
+    let hosts = 0..u32::try_from(plan.inventory.hosts.len()).unwrap();
+    joined_by(hosts, plan, policy).0
+}
+
+/// One exclusive test of each pair.
+fn exclusive(hosts: &str, limits: &[&str]) -> Plan {
+    plan(hosts, limits, &[CostClass::Exclusive], 1)
+}
+
 fn measured() -> Ending {
     Ending::Measured(RawValue::NULL.to_owned())
 }
@@ -310,12 +331,7 @@ fn names(n: usize) -> String {
 /// 9,900 directed pairs of 500 ms take 99 s at least: each host has 198 tests. Messages take 1 to 8 ms each way.
 #[test]
 fn a_full_mesh_of_fifty_hosts_is_near_ideal() {
-    let mut world = World::new(
-        plan(&names(50), &[], &[CostClass::Exclusive], 1),
-        Policy::default(),
-        Faults::default(),
-        7,
-    );
+    let mut world = World::new(exclusive(&names(50), &[]), Policy::default(), Faults::default(), 7);
     let took = world.run(200_000 * MS);
     world.check();
     assert!(world.endings.values().all(|ending| ending.reason().is_none()));
@@ -330,12 +346,7 @@ fn a_group_of_limit_one_measures_one_after_the_other() {
         .lines()
         .map(|h| format!("{h} {}\n", if h.starts_with('g') { "groups=wan" } else { "x=y" }))
         .collect::<String>();
-    let mut world = World::new(
-        plan(&labelled, &["wan:1"], &[CostClass::Exclusive], 1),
-        Policy::default(),
-        Faults::default(),
-        3,
-    );
+    let mut world = World::new(exclusive(&labelled, &["wan:1"]), Policy::default(), Faults::default(), 3);
     let took = world.run(1_000_000 * MS);
     world.check();
     // 90 pairs, of which 2 are between the hosts outside: 88 one after the other.
@@ -351,8 +362,7 @@ fn hosts_of_one_resource_count_as_one() {
     let took = world.run(1_000_000 * MS);
     // All but the pairs of c and d occupy m: 10 of 12, twice.
     assert!(took.0 >= 20 * 500 * MS, "{} ms", took.0 / MS);
-    let agents = plan("a\nb\nc\n", &[], &[CostClass::Exclusive], 1);
-    let (mut state, _) = State::new(agents, Policy::default(), &[], Mono(0));
+    let (mut state, _) = State::new(exclusive("a\nb\nc\n", &[]), Policy::default(), &[], Mono(0));
     for (host, resource) in [(0, "boot 1"), (1, "boot 1"), (2, "boot 2")] {
         state.apply(Event::Joined { host: HostId(host), resource: resource.to_owned() }, Mono(0));
     }
@@ -362,10 +372,7 @@ fn hosts_of_one_resource_count_as_one() {
 #[test]
 fn background_tests_run_beside_exclusive_ones() {
     let both = plan("a\nb\n", &[], &[CostClass::Exclusive, CostClass::Background], 1);
-    let (mut state, _) = State::new(both, Policy::default(), &[], Mono(0));
-    for host in [0, 1] {
-        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-    }
+    let state = joined(both, Policy::default());
     let chosen = next(&state, Mono(0));
     let class = |a: &Assignment| state.plan.test(state.plan.task(a.attempt.task).unwrap()).unwrap().class;
     assert_eq!(
@@ -378,10 +385,7 @@ fn background_tests_run_beside_exclusive_ones() {
 fn a_host_without_an_agent_has_one_test_at_a_time() {
     for class in [CostClass::Limited, CostClass::Background] {
         let plan = plan("a\nb\nc protocol=stamp\n", &[], &[class], 2);
-        let (mut state, _) = State::new(plan, Policy::default(), &[], Mono(0));
-        for host in 0..3 {
-            state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-        }
+        let state = joined(plan, Policy::default());
         let chosen = next(&state, Mono(0));
         let at_c = chosen.iter().filter(|chosen| [chosen.client, chosen.server].contains(&HostId(2)));
         assert_eq!(at_c.count(), 1, "{chosen:?}");
@@ -390,11 +394,7 @@ fn a_host_without_an_agent_has_one_test_at_a_time() {
 
 #[test]
 fn a_deadline_that_has_come_is_due_at_once() {
-    let (mut state, _) =
-        State::new(plan("a\nb\n", &[], &[CostClass::Exclusive], 1), Policy::default(), &[], Mono(0));
-    for host in 0..2 {
-        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-    }
+    let mut state = joined(exclusive("a\nb\n", &[]), Policy::default());
     let started = next(&state, Mono(0)).remove(0);
     let until = started.until;
     state.apply(Event::Started(started), Mono(0));
@@ -403,24 +403,18 @@ fn a_deadline_that_has_come_is_due_at_once() {
 
 #[test]
 fn a_test_may_wait_for_answers_beyond_its_length() {
-    let mut plan = plan("a\nb\n", &[], &[CostClass::Exclusive], 1);
+    let mut plan = exclusive("a\nb\n", &[]);
     plan.tests[0].wait_ns = 7 * SECOND;
-    let (mut state, _) = State::new(plan, Policy::default(), &[], Mono(0));
-    for host in 0..2 {
-        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-    }
+    let state = joined(plan, Policy::default());
     assert_eq!(next(&state, Mono(0))[0].until, Mono(500 * MS + 7 * SECOND + Policy::default().grace_ns));
 }
 
 #[test]
 fn what_hosts_share_is_free_once_no_test_of_a_controller_before_can_run() {
-    let plan = plan("a groups=wan\nb groups=wan\nc\nd\n", &["wan:1"], &[CostClass::Exclusive], 1);
+    let plan = exclusive("a groups=wan\nb groups=wan\nc\nd\n", &["wan:1"]);
     let policy = Policy { takes_over: true, ..Policy::default() };
     let longest = Mono(500 * MS + 4 * policy.grace_ns);
-    let (mut state, _) = State::new(plan, policy, &[], Mono(0));
-    for host in 0..4 {
-        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-    }
+    let mut state = joined(plan, policy);
     let through_wan = |state: &State, now: Mono| {
         let chosen = next(state, now);
         chosen.iter().filter(|chosen| chosen.client.0 < 2 || chosen.server.0 < 2).count()
@@ -438,19 +432,12 @@ fn what_hosts_share_is_free_once_no_test_of_a_controller_before_can_run() {
 
 #[test]
 fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
-    let plan = plan("a nat=1\nb nat=1\nc\n", &[], &[CostClass::Exclusive], 1);
-    let (mut state, endings) = State::new(plan, Policy::default(), &[], Mono(0));
+    let plan = exclusive("a nat=1\nb nat=1\nc\n", &[]);
+    let (mut state, endings) = joined_by([0, 2], plan, Policy::default());
     let reasons = |endings: &[(TaskId, Ending)]| {
         endings.iter().map(|(_, ending)| ending.reason().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!(reasons(&endings), [Reason::UnreachableByDesign; 2]);
-    for host in [0, 2] {
-        assert!(
-            state
-                .apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0))
-                .is_empty()
-        );
-    }
     let chosen = next(&state, Mono(0));
     assert_eq!(chosen.len(), 1);
     let reversed = chosen[0].is_reversed(state.plan.task(chosen[0].attempt.task).unwrap());
@@ -463,11 +450,7 @@ fn pairs_without_a_connection_and_absent_hosts_end_for_their_reasons() {
 
 #[test]
 fn a_cancelled_run_ends_and_what_runs_still_counts() {
-    let (mut state, _) =
-        State::new(plan(&names(4), &[], &[CostClass::Exclusive], 1), Policy::default(), &[], Mono(0));
-    for host in 0..4 {
-        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-    }
+    let mut state = joined(exclusive(&names(4), &[]), Policy::default());
     let chosen = next(&state, Mono(0));
     assert_eq!(chosen.len(), 2);
     chosen.iter().for_each(|a| drop(state.apply(Event::Started(*a), Mono(0))));
@@ -485,7 +468,7 @@ fn a_cancelled_run_ends_and_what_runs_still_counts() {
 
 #[test]
 fn a_resumed_run_does_only_what_is_missing() {
-    let whole = plan(&names(6), &[], &[CostClass::Exclusive], 1);
+    let whole = exclusive(&names(6), &[]);
     let over: Vec<TaskId> = (0..30).step_by(2).map(TaskId).collect();
     let (state, _) = State::new(whole, Policy::default(), &over, Mono(0));
     assert_eq!((state.ended, state.running.len()), (15, 0));
@@ -504,10 +487,7 @@ fn a_resumed_run_does_only_what_is_missing() {
 #[test]
 fn a_late_result_counts_once_and_a_stale_failure_not_at_all() {
     let policy = Policy { retry_ns: 0, ..Policy::default() };
-    let (mut state, _) = State::new(plan("a\nb\n", &[], &[CostClass::Exclusive], 1), policy, &[], Mono(0));
-    for host in 0..2 {
-        state.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") }, Mono(0));
-    }
+    let mut state = joined(exclusive("a\nb\n", &[]), policy);
     let first = next(&state, Mono(0))[0];
     state.apply(Event::Started(first), Mono(0));
     assert!(state.apply(Event::Tick, first.until).is_empty(), "tried again");
