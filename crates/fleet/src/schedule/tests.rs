@@ -302,7 +302,7 @@ impl World {
             };
             self.links[host.index()] = link;
             if link == Link::Dead {
-                let plan = self.state.plan.clone();
+                let plan = &self.state.plan;
                 let at = |id: TaskId| plan.task(id).is_some_and(|task| [task.from, task.to].contains(&host));
                 self.running.retain(|attempt, _| !at(attempt.task));
             }
@@ -516,8 +516,13 @@ fn classes() -> impl Strategy<Value = Vec<CostClass>> {
     proptest::collection::vec(class, 1..3)
 }
 
+/// Simulated runs here; `bench/deep` takes more.
+fn runs() -> u32 {
+    if std::env::var_os("NETCALIPER_DEEP").is_some() { 1_000 } else { 50 }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(runs()))]
 
     /// Faults for 10 s, then none: every task ends once, nothing overlaps, what was measured counts, and the end comes.
     #[test]
