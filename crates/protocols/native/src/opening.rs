@@ -184,10 +184,10 @@ mod tests {
     fn what_is_remembered_is_bounded() {
         let mut numbers = Numbers::default();
         assert!(!numbers.take(u64::MAX), "there is none behind it");
-        assert!((0..1_000_000).all(|n| numbers.take(2 * n + 1)));
+        assert!((0..100_000).all(|n| numbers.take(2 * n + 1)));
         assert_eq!(numbers.missing.len(), MOST_MISSING);
         assert!(!numbers.take(0), "too old to be told from a repetition");
-        assert!(numbers.take(1_999_998), "late, but not too late");
+        assert!(numbers.take(199_998), "late, but not too late");
         assert!(numbers.take(u64::MAX - 1) && numbers.take(1 << 60) && !numbers.take(1 << 60));
         assert!(numbers.missing.len() <= MOST_MISSING);
     }

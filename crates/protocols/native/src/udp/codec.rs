@@ -357,14 +357,16 @@ mod tests {
         }
     }
 
-    /// A million inputs: damaged, cut short and padded words and headers. None is taken for good, and none panics.
+    /// Damaged, cut short and padded words and headers: `NETCALIPER_INPUTS`, or 50,000. `bench/deep` has a million. None is
+    /// taken for good, and none panics.
     #[test]
     fn what_is_damaged_is_refused() {
+        let inputs = std::env::var("NETCALIPER_INPUTS").map_or(50_000, |n| n.parse::<usize>().unwrap());
         let mut rng = transport::Rng::new(7);
         let mut data = [0xab; 64];
         header().write(Check::of(ID), &mut data);
         let good: [&[u8]; 2] = [&sample().encode(), &data];
-        for round in 0..1_000_000 {
+        for round in 0..inputs {
             let good = good[round % 2];
             let mut bytes = good.to_vec();
             match rng.between(0, 9) {
