@@ -274,19 +274,19 @@ mod tests {
                 continue;
             }
             let from = rng.between(0, 9).pow(2) as u32;
-            let count = |of: u32| open.iter().filter(|(_, n, _)| *n == of).count();
+            // Of each address, how many it has, and the number of its oldest.
+            let mut held = std::collections::BTreeMap::<u32, (usize, u64)>::new();
+            for (number, n, _) in &open {
+                let (count, oldest) = held.entry(*n).or_insert((0, *number));
+                (*count, *oldest) = (*count + 1, (*number).min(*oldest));
+            }
+            let has_its_share = held.get(&from).is_some_and(|(count, _)| *count >= 128);
             let most = open
                 .iter()
-                .filter(|(_, n, _)| count(from) < 128 || *n == from)
-                .max_by_key(|(number, n, _)| {
-                    (
-                        count(*n),
-                        Reverse(open.iter().filter(|o| o.1 == *n).map(|o| o.0).min()),
-                        Reverse(*number),
-                    )
-                })
+                .filter(|(_, n, _)| !has_its_share || *n == from)
+                .max_by_key(|(number, n, _)| (held[n].0, Reverse(held[n].1), Reverse(*number)))
                 .map(|(number, ..)| *number)
-                .filter(|_| open.len() >= 150 || count(from) >= 128);
+                .filter(|_| open.len() >= 150 || has_its_share);
             let place = pending.enter(ip(from), Mono(0), drop);
             let given: Vec<u64> = open.iter().filter(|o| o.2.evicted()).map(|o| o.0).collect();
             assert_eq!(given, most.into_iter().collect::<Vec<_>>());

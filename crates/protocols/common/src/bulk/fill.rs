@@ -74,7 +74,7 @@ mod tests {
         let mut arena = Arena::new(1 << 20);
         let mut burst = Transmit::new(&mut arena, 1 << 20);
         filler.offer(at, n, buffer, &mut burst);
-        burst.slices().flatten().copied().collect()
+        burst.slices().collect::<Vec<_>>().concat()
     }
 
     #[test]

@@ -115,7 +115,7 @@ mod tests {
         let mut arena = Arena::new(64);
         let mut burst = Transmit::new(&mut arena, 1 << 20);
         offer(head, size, from, n, &mut burst);
-        burst.slices().flatten().copied().collect()
+        burst.slices().collect::<Vec<_>>().concat()
     }
 
     const SAMPLE: Head = Head { number: 0x0102_0304_0506_0708, word: 0x1112_1314_1516_1718 };
