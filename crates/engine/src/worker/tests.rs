@@ -57,6 +57,14 @@ impl Thread {
         Thread { mailbox, waker, reports, thread }
     }
 
+    /// A worker with a porter at these sockets.
+    fn serve(sockets: Vec<Udp>, wait: Wait) -> Self {
+        let server = Thread::start(sockets);
+        server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), wait, true);
+        server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
+        server
+    }
+
     fn tell(&self, command: Command<System>) {
         self.tell_all([command]);
     }
@@ -83,6 +91,14 @@ impl Thread {
         self.tell(Command::Group(Box::new(group)));
     }
 
+    /// Opens a UDP socket for each flow; what could not be opened is told.
+    fn open(&self, flows: Flows, wait: Wait, packets: bool) -> mpsc::Receiver<Fault> {
+        let (tell, told) = mpsc::channel();
+        let opener = Opener { flows: flows.into_iter(), tell };
+        self.group(Group(1), LinkSource::Connector(Box::new(opener)), wait, packets);
+        told
+    }
+
     /// Takes reports until one is what is asked for.
     pub(super) fn until<T>(&self, mut wanted: impl FnMut(Report<System>) -> Option<T>) -> T {
         let end = Instant::now() + PATIENCE;
@@ -99,6 +115,24 @@ impl Thread {
                 return found;
             }
         }
+    }
+
+    /// Until all flows have ended.
+    fn until_idle(&self) {
+        self.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
+    }
+
+    /// Until so many guests have left.
+    fn seen(&self, guests: usize) -> Vec<Seen> {
+        let mut all = Vec::new();
+        self.until(|report| match report {
+            Report::Message(message) => {
+                all.extend(message.downcast::<Seen>().ok().map(|seen| *seen));
+                (all.len() == guests).then_some(())
+            }
+            _ => None,
+        });
+        all
     }
 
     /// Ends a group; what it counted, and the notes that came meanwhile.
@@ -244,8 +278,8 @@ struct Seen {
 }
 
 impl Guest {
-    fn boxed(count: u32) -> Box<Self> {
-        Box::new(Guest { row: None, state: State::Ask, again: Mono(0), count, refused: 0, stamps: 0 })
+    fn new(count: u32) -> Self {
+        Guest { row: None, state: State::Ask, again: Mono(0), count, refused: 0, stamps: 0 }
     }
 }
 
@@ -312,64 +346,61 @@ impl Flow for Guest {
     }
 }
 
-/// Opens so many UDP sockets.
-struct Guests {
-    left: u32,
-    to: std::net::SocketAddr,
-    talk: u32,
+/// Flows, and where their sockets go.
+type Flows = Vec<(Box<dyn Flow>, Target)>;
+
+/// A flow and where it goes.
+fn to(flow: impl Flow + 'static, to: std::net::SocketAddr) -> (Box<dyn Flow>, Target) {
+    (Box::new(flow), Target { to, from: None })
 }
 
-impl Connector for Guests {
+/// Opens a UDP socket for one flow after the other.
+struct Opener {
+    flows: std::vec::IntoIter<(Box<dyn Flow>, Target)>,
+    tell: mpsc::Sender<Fault>,
+}
+
+impl Connector for Opener {
     fn open(&mut self, _: &mut Context<'_>) -> Open {
-        if self.left == 0 {
-            return Open::Done;
+        self.flows.next().map_or(Open::Done, |(flow, target)| Open::Datagram(flow, target))
+    }
+    fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        if let Err(Cause::Fault(fault)) = how {
+            let _ = self.tell.send(*fault);
         }
-        self.left -= 1;
-        Open::Datagram(Guest::boxed(self.talk), Target { to: self.to, from: None })
     }
     fn stop(&mut self) {
-        self.left = 0;
+        self.flows = Vec::new().into_iter();
     }
 }
 
 /// Lets some guests in under a wait policy.
 fn party(wait: Wait, guests: u32) {
     const TALK: u32 = 20;
+    let party = format!("{guests} guests, {wait:?}");
     let sockets = bound(1);
-    let to = sockets[0].local().unwrap();
-    let server = Thread::start(sockets);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), wait, true);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
+    let at = sockets[0].local().unwrap();
+    let server = Thread::serve(sockets, wait);
     let client = Thread::start(Vec::new());
-    client.group(
-        Group(1),
-        LinkSource::Connector(Box::new(Guests { left: guests, to, talk: TALK })),
-        wait,
-        false,
-    );
-    let mut seen = Vec::new();
-    client.until(|report| match report {
-        Report::Message(message) => {
-            seen.push(*message.downcast::<Seen>().unwrap());
-            (seen.len() == guests as usize).then_some(())
-        }
-        _ => None,
-    });
-    client.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
+    client.open((0..guests).map(|_| to(Guest::new(TALK), at)).collect(), wait, false);
+    let seen = client.seen(guests as usize);
+    client.until_idle();
     for one in &seen {
-        assert_eq!((one.talked, one.refused), (TALK, 0));
+        assert_eq!((one.talked, one.refused), (TALK, 0), "{party}");
         // The last may still be under way.
-        assert!(!io::udp::ability().transmit_stamps || one.stamps + 3 >= TALK, "{one:?}");
+        assert!(!io::udp::ability().transmit_stamps || one.stamps + 3 >= TALK, "{party}: {one:?}");
     }
+    let all = (u64::from(guests), u64::from(guests));
     let (tally, records) = client.end(Group(1));
-    assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
-    assert!(tally.connect_ns.count() == 0, "nothing was connected");
-    assert!(tally.peak > 0, "links were open, and none is at the end of the interval");
-    assert!(records.iter().all(|r| r.remote == to && r.local.is_some_and(|l| l.port() != 0)));
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), all, "{party}");
+    assert!(tally.connect_ns.count() == 0, "{party}: nothing was connected");
+    assert!(tally.peak > 0, "{party}: links were open, and none is at the end of the interval");
+    let is_whole = |r: &ConnectionRecord| r.remote == at && r.local.is_some_and(|l| l.port() != 0);
+    assert!(records.iter().all(is_whole), "{party}");
     let (tally, _) = server.end(Group(7));
-    assert_eq!((tally.opened, tally.count(Ending::Completed)), (guests.into(), guests.into()));
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), all, "{party}");
     let heard = tally.packets.unwrap().counts.received;
-    assert!(heard >= u64::from(guests * (TALK + 1)), "{heard}");
+    assert!(heard >= u64::from(guests * (TALK + 1)), "{party}: {heard}");
 }
 
 /// The wake that came with it was told: no other ends the wait.
@@ -385,39 +416,40 @@ fn a_worker_that_is_told_to_quit_before_its_round_does_not_wait() {
 
 #[test]
 fn new_peers_get_sockets_of_their_own_and_are_echoed() {
-    party(Wait::Block, 5);
+    // One is slept for in the receive call, and several in the reactor.
+    for (wait, guests) in [
+        (Wait::Block, 5),
+        (Wait::Receive, 1),
+        (Wait::Receive, 3),
+        (Wait::Hybrid, 5),
+        (Wait::Spin, 5),
+        (Wait::Spin, 1),
+    ] {
+        party(wait, guests);
+    }
 }
 
-#[test]
-fn one_guest_is_slept_for_in_the_receive_call_and_several_in_the_reactor() {
-    party(Wait::Receive, 1);
-    party(Wait::Receive, 3);
-}
-
-#[test]
-fn the_same_with_workers_that_sleep_and_spin() {
-    party(Wait::Hybrid, 5);
-}
-
-#[test]
-fn the_same_with_workers_that_never_sleep() {
-    party(Wait::Spin, 5);
-    party(Wait::Spin, 1);
-}
-
-/// Sends small datagrams without end: its worker is never idle.
+/// Sends small datagrams without end: its worker is never idle. One that `asks` leaves when it is answered.
+#[derive(Default)]
 struct Endless {
+    asks: bool,
     row: Option<Row>,
     stop: bool,
 }
 
 impl Flow for Endless {
     fn interest(&self) -> Interest {
-        let end = self.stop.then_some(End::Done { how: Ending::Stopped, reset: false });
-        Interest { send: When::Now, read: Read::Pause, wake: None, end }
+        let (how, read) =
+            if self.asks { (Ending::Completed, Read::look(65_535)) } else { (Ending::Stopped, Read::Pause) };
+        let end = self.stop.then_some(End::Done { how, reset: false });
+        Interest { send: When::Now, read, wake: None, end }
     }
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        out.own(8).fill(1);
+        out.fixed(b"who?");
+    }
+    fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
+        self.stop = got.bytes == b"you,";
+        Ok(())
     }
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
@@ -432,95 +464,31 @@ impl Flow for Endless {
     }
 }
 
-/// Asks without end, and leaves when it is answered.
-struct Asker {
-    endless: Endless,
-}
-
-impl Flow for Asker {
-    fn interest(&self) -> Interest {
-        let end = self.endless.stop.then_some(End::Done { how: Ending::Completed, reset: false });
-        Interest { send: When::Now, read: Read::look(65_535), wake: None, end }
-    }
-    fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        out.fixed(b"who?");
-    }
-    fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.endless.stop = got.bytes == b"you,";
-        Ok(())
-    }
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
-        self.endless.on_event(cx, event)
-    }
-    fn id(&self) -> FlowId {
-        self.endless.id()
-    }
-}
-
-struct Askers(Option<std::net::SocketAddr>);
-
-impl Connector for Askers {
-    fn open(&mut self, _: &mut Context<'_>) -> Open {
-        let Some(to) = self.0.take() else { return Open::Done };
-        let asker = Asker { endless: Endless { row: None, stop: false } };
-        Open::Datagram(Box::new(asker), Target { to, from: None })
-    }
-    fn stop(&mut self) {}
-}
-
 #[test]
 fn a_link_that_can_always_send_is_read_too() {
     let sockets = bound(1);
-    let to = sockets[0].local().unwrap();
-    let server = Thread::start(sockets);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), Wait::Block, true);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
+    let at = sockets[0].local().unwrap();
+    let _server = Thread::serve(sockets, Wait::Block);
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
-        client.group(Group(1), LinkSource::Connector(Box::new(Askers(Some(to)))), wait, false);
-        client.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
-    }
-}
-
-/// Opens one endless sender, and then guests.
-struct Mixed {
-    sink: Option<std::net::SocketAddr>,
-    guests: Guests,
-}
-
-impl Connector for Mixed {
-    fn open(&mut self, cx: &mut Context<'_>) -> Open {
-        let Some(to) = self.sink.take() else { return self.guests.open(cx) };
-        let endless = Endless { row: None, stop: false };
-        Open::Datagram(Box::new(endless), Target { to, from: None })
-    }
-    fn stop(&mut self) {
-        self.guests.stop();
+        client.open(vec![to(Endless { asks: true, ..Endless::default() }, at)], wait, false);
+        client.until_idle();
     }
 }
 
 #[test]
 fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
-    const GUESTS: u32 = 50;
+    const GUESTS: usize = 50;
     let sockets = bound(2);
-    let to = sockets[0].local().unwrap();
-    let server = Thread::start(sockets);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), Wait::Block, true);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
+    let at = sockets[0].local().unwrap();
+    let _server = Thread::serve(sockets, Wait::Block);
     let sink = bound(1).remove(0);
     for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
         let client = Thread::start(Vec::new());
-        let guests = Guests { left: GUESTS, to, talk: 3 };
-        let mixed = Mixed { sink: sink.local().ok(), guests };
-        client.group(Group(1), LinkSource::Connector(Box::new(mixed)), wait, false);
-        let mut seen = 0;
-        client.until(|report| match report {
-            Report::Message(message) => {
-                seen += u32::from(message.is::<Seen>());
-                (seen == GUESTS).then_some(())
-            }
-            _ => None,
-        });
+        let mut flows = vec![to(Endless::default(), sink.local().unwrap())];
+        flows.extend((0..GUESTS).map(|_| to(Guest::new(3), at)));
+        client.open(flows, wait, false);
+        client.seen(GUESTS);
     }
 }
 
@@ -530,24 +498,15 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     let mut ports = (20_000..30_000).map(|port| std::net::SocketAddr::from(([127, 0, 0, 1], port)));
     let closed = ports.find(|at| Udp::bind(*at, false, &SocketSettings::default()).is_ok()).unwrap();
     let client = Thread::start(Vec::new());
-    client.group(
-        Group(1),
-        LinkSource::Connector(Box::new(Guests { left: 1, to: closed, talk: 1 })),
-        Wait::Block,
-        false,
-    );
+    client.open(vec![to(Guest::new(1), closed)], Wait::Block, false);
     client.until(|report| match report {
         Report::Message(message) => message.downcast::<Fault>().ok(),
         _ => None,
     });
     // Now a server is bound there.
-    let server = Thread::start(vec![Udp::bind(closed, true, &SocketSettings::default()).unwrap()]);
-    server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
-    server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
-    let seen = client.until(|report| match report {
-        Report::Message(message) => message.downcast::<Seen>().ok(),
-        _ => None,
-    });
+    let socket = Udp::bind(closed, true, &SocketSettings::default()).unwrap();
+    let _server = Thread::serve(vec![socket], Wait::Block);
+    let seen = client.seen(1).remove(0);
     assert!(seen.refused > 0 && seen.talked == 1, "{seen:?}");
 }
 
@@ -555,27 +514,9 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
 fn what_cannot_be_opened_is_counted_and_told() {
     let client = Thread::start(Vec::new());
     // From an address for documentation, which is not ours.
-    let to = "127.0.0.1:9".parse().unwrap();
     let from = Some("192.0.2.1:0".parse().unwrap());
-    struct Lost(Option<Target>, mpsc::Sender<Fault>);
-    impl Connector for Lost {
-        fn open(&mut self, _: &mut Context<'_>) -> Open {
-            self.0.take().map_or(Open::Done, |target| Open::Datagram(Guest::boxed(1), target))
-        }
-        fn on_closed(&mut self, _: &mut Context<'_>, _: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-            if let Err(Cause::Fault(fault)) = how {
-                let _ = self.1.send(*fault);
-            }
-        }
-        fn stop(&mut self) {}
-    }
-    let (tell, told) = mpsc::channel();
-    client.group(
-        Group(1),
-        LinkSource::Connector(Box::new(Lost(Some(Target { to, from }), tell))),
-        Wait::Block,
-        false,
-    );
+    let (guest, target) = to(Guest::new(1), "127.0.0.1:9".parse().unwrap());
+    let told = client.open(vec![(guest, Target { from, ..target })], Wait::Block, false);
     told.recv_timeout(PATIENCE).expect("no report");
     let (tally, records) = client.end(Group(1));
     assert_eq!((tally.opened, tally.count(Ending::NetworkError), records.len()), (0, 1, 1));
@@ -618,23 +559,13 @@ impl Flow for Pacer {
 #[test]
 #[ignore = "a measurement: cargo test --release -p engine -- --ignored --nocapture lateness"]
 fn lateness() {
-    struct One(Option<(u64, u32)>, std::net::SocketAddr);
-    impl Connector for One {
-        fn open(&mut self, _: &mut Context<'_>) -> Open {
-            let Some((gap, left)) = self.0.take() else { return Open::Done };
-            let flow = Pacer { row: None, gap, due: Mono(u64::MAX), left };
-            Open::Datagram(Box::new(flow), Target { to: self.1, from: None })
-        }
-        fn stop(&mut self) {}
-    }
     let sink = bound(1).remove(0);
-    let to = sink.local().unwrap();
     for (gap, count) in [(10_000, 50_000), (100_000, 10_000), (1_000_000, 1_000)] {
         for wait in [Wait::Block, Wait::Hybrid, Wait::Spin] {
             let client = Thread::start(Vec::new());
-            let one = One(Some((gap, count)), to);
-            client.group(Group(1), LinkSource::Connector(Box::new(one)), wait, true);
-            client.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
+            let pacer = Pacer { row: None, gap, due: Mono(u64::MAX), left: count };
+            client.open(vec![to(pacer, sink.local().unwrap())], wait, true);
+            client.until_idle();
             let (tally, _) = client.end(Group(1));
             let s = tally.late_ns.summary().unwrap();
             println!(
