@@ -228,33 +228,11 @@ mod tests {
 
     #[test]
     fn files_addresses_and_cores_are_not_for_others_to_choose() {
-        let all = [
-            "--json",
-            "--save x",
-            "--html x",
-            "--status-csv x",
-            "--psk-file x",
-            "--key-file x",
-            "--trace x",
-            "--web",
-            "--metrics-file x",
-            "-B 127.0.0.1",
-            "--bind-dev lo",
-            "--affinity 0",
-            "--workers 9",
-            "--busy",
-            "--realtime",
-            "--store x",
-            "--hardware-stamps",
-            "10.0.0.1",
-            "--",
-            "-t",
-            "--protocol iperf3",
-            "-p 22",
-            "--sweep x",
-        ];
+        let all = "--json, --save x, --html x, --status-csv x, --psk-file x, --key-file x, --trace x, --web, \
+            --metrics-file x, -B 127.0.0.1, --bind-dev lo, --affinity 0, --workers 9, --busy, --realtime, --store x, \
+            --hardware-stamps, 10.0.0.1, --, -t, --protocol iperf3, -p 22, --sweep x";
         for verb in Verb::ALL {
-            for bad in all {
+            for bad in all.split(", ") {
                 assert!(parse(verb, &words(bad)).is_err(), "{} {bad}", verb.name());
             }
         }
