@@ -154,13 +154,13 @@ pub(super) fn address(at: SocketAddr) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use metrics::{Ending, SECOND, TcpInfo};
     use model::Failure;
     use uuid::Uuid;
 
-    fn record() -> ConnectionRecord {
+    pub(in super::super) fn record() -> ConnectionRecord {
         ConnectionRecord {
             id: Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef),
             local: Some("10.0.0.1:50000".parse().unwrap()),

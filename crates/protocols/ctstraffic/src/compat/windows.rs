@@ -130,6 +130,7 @@ pub(super) fn function<'a>(deed: &'a str, connect: &'a str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use super::super::connection::tests::record;
     use super::*;
 
     /// The map that the notes on ctsTraffic recommend; error numbers of Linux's asm-generic/errno.h.
@@ -155,21 +156,8 @@ mod tests {
     /// The notes on ctsTraffic: an answer of ICMP ends a UDP client with 10054, a refused TCP connect with 10061.
     #[test]
     fn a_closed_port_is_a_reset_over_udp() {
-        let record = ConnectionRecord {
-            id: uuid::Uuid::nil(),
-            local: None,
-            remote: "127.0.0.1:4444".parse().unwrap(),
-            ended_ns: 0,
-            tx_bytes: 0,
-            rx_bytes: 0,
-            connect_ns: None,
-            duration_ns: 0,
-            result: Ending::NetworkError,
-            error: None,
-            failure: Some(Failure::System { deed: "receive".to_owned(), errno: 111 }),
-            tcp: None,
-            frames: None,
-        };
+        let failure = Some(Failure::System { deed: "receive".to_owned(), errno: 111 });
+        let record = ConnectionRecord { result: Ending::NetworkError, failure, ..record() };
         let number = |transport| match verdict(&record, transport) {
             Some(Verdict::System(number, _)) => number,
             other => panic!("{other:?}"),

@@ -6,24 +6,12 @@ use crate::compat::IMPORTERS;
 use compat::import::import;
 use support::{near, only, outcome_of};
 
-/// The file after its first line, which says where it comes from.
-fn sample(text: &'static str) -> &'static [u8] {
-    text.split_once('\n').map_or("", |(_, rest)| rest).as_bytes()
-}
+const XML: &str = include_str!("../sample.xml.txt");
+const JSON: &str = include_str!("../sample.json.txt");
 
-#[test]
-fn ntttcp_of_either_kind() {
-    for text in [include_str!("../sample.json.txt"), include_str!("../sample.xml.txt")] {
-        let outcome = outcome_of(sample(text));
-        let point = only(&outcome);
-        // 9824.894976 MB in 3.000702 s: the file's own 26193.589 Mbit/s.
-        near(point.up.map(|d| d.sent_bps), 26_193.589e6);
-        assert_eq!(point.up.unwrap().sent_bytes, 9_824_894_976);
-        assert_eq!(
-            (outcome.begin.version.as_str(), outcome.begin.host.name.as_str()),
-            ("ntttcp 5.33-linux", "vm")
-        );
-    }
+/// The file after its first line, which says where it comes from.
+fn sample(text: &str) -> &[u8] {
+    text.split_once('\n').unwrap().1.as_bytes()
 }
 
 /// What NTttcp of Windows writes with `-xml`: the elements that it shares with the Linux program, with binary units. The figures are
@@ -79,18 +67,22 @@ fn utf16(text: &str) -> Vec<u8> {
     [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect()
 }
 
-const XML: &str = include_str!("../sample.xml.txt");
-const JSON: &str = include_str!("../sample.json.txt");
-
-/// What is read of a file, behind its first line, which says where it is from.
-fn imported(file: &str) -> ImportedRun {
-    let (_, file) = file.split_once('\n').unwrap();
-    read(file.as_bytes()).unwrap().unwrap()
+/// What is read of a file.
+fn imported(file: &[u8]) -> ImportedRun {
+    read(file).unwrap().unwrap()
 }
 
 #[test]
 fn both_files_of_one_test_tell_the_same() {
-    for run in [imported(XML), imported(JSON)] {
+    for text in [XML, JSON] {
+        let outcome = outcome_of(sample(text));
+        let point = only(&outcome);
+        // The file's own 26193.589 Mbit/s.
+        near(point.up.map(|d| d.sent_bps), 26_193.589e6);
+        assert_eq!(point.up.unwrap().sent_bytes, 9_824_894_976);
+        let begin = &outcome.begin;
+        assert_eq!((begin.version.as_str(), begin.host.name.as_str()), ("ntttcp 5.33-linux", "vm"));
+        let run = imported(sample(text));
         assert_eq!((run.program.as_str(), run.host.as_str()), ("ntttcp 5.33-linux", "vm"));
         // 9824.894976 MB of 10^6 bytes in 3.000702 s.
         let local = &run.phases[0].local;
@@ -100,18 +92,18 @@ fn both_files_of_one_test_tell_the_same() {
         assert!(also.contains("mean tcpi rtt, us 196.000"), "{also}");
         assert!(!also.contains("buffers") && !also.contains("DPC"), "a constant: {also}");
     }
-    assert!(imported(XML).notices[1].contains("connections tested 1"));
+    assert!(imported(sample(XML)).notices[1].contains("connections tested 1"));
 }
 
 #[test]
 fn the_units_of_windows_are_windows_s() {
-    let file = "\n<?xml version=\"1.0\"?>\n<ntttcpr computername=\"a&amp;b\" version=\"5.33\">\n\
+    let file = "<?xml version=\"1.0\"?>\n<ntttcpr computername=\"a&amp;b\" version=\"5.33\">\n\
         <thread index=\"0\"><realtime metric=\"s\">9.999</realtime><throughput metric=\"KB/s\">11559.556</throughput></thread>\n\
         <thread index=\"1\"><realtime metric=\"s\">9.999</realtime><throughput metric=\"KB/s\">0</throughput></thread>\n\
         <total_bytes metric=\"MB\">112.875000</total_bytes><realtime metric=\"s\">10.000</realtime>\n\
         <avg_frame_size metric=\"B\">1455.729</avg_frame_size><dpcs metric=\"count/sec\">3048.900</dpcs>\n\
         <errors>0</errors></ntttcpr>";
-    let run = imported(file);
+    let run = imported(file.as_bytes());
     assert_eq!(run.host, "a&b");
     // 112.875 * 2^20.
     assert_eq!(run.phases[0].remote.as_ref().unwrap().traffic.rx_bytes, 118_358_016);
@@ -125,10 +117,10 @@ fn of_many_threads_the_first_are_told() {
     let thread = |n| format!("<thread index=\"{n}\"><realtime metric=\"s\">1</realtime></thread>");
     let threads = (0..100).map(thread).collect::<Vec<_>>().concat();
     let file = format!(
-        "\n<ntttcps computername=\"a\" version=\"5.33\">{threads}<total_bytes metric=\"MB\">1</total_bytes>\
+        "<ntttcps computername=\"a\" version=\"5.33\">{threads}<total_bytes metric=\"MB\">1</total_bytes>\
          <realtime metric=\"s\">1</realtime></ntttcps>"
     );
-    let run = imported(&file);
+    let run = imported(file.as_bytes());
     let told = run.notices.last().unwrap();
     assert!(told.contains("; 63: ") && told.ends_with("; and 36 more"), "{told}");
 }
