@@ -9,7 +9,7 @@ pub mod options;
 pub(crate) mod programs;
 mod stdio;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::message::{MAX_OUTCOME, Of, Order, Report, Target, VERSION, bounded, compact};
 use crate::plan::{Attempt, CostClass, Verb};

@@ -35,7 +35,8 @@ impl Programs for Pretended {
     }
 }
 
-struct Free;
+/// A lock that no other agent has.
+pub(crate) struct Free;
 
 impl HostLock for Free {
     fn take(&mut self) -> bool {

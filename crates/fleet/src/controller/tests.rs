@@ -4,12 +4,12 @@
 use super::*;
 use crate::agent::Agent;
 use crate::agent::options::Ceilings;
-use crate::agent::programs::{Happened, HostLock, Left, Programs};
+use crate::agent::programs::{Happened, Left, Programs};
+use crate::agent::tests::Free;
 use crate::inventory::{Group, Inventory};
 use crate::plan::{CostClass, Random, Task};
 use crate::spool::Spool;
 use std::cell::RefCell;
-use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use uuid::Uuid;
@@ -37,15 +37,6 @@ impl Programs for Pretended {
     fn end(&mut self, run: Uuid, attempt: Attempt, _: bool) {
         self.0.borrow_mut().push(Asked::End(run, attempt));
     }
-}
-
-struct Free;
-
-impl HostLock for Free {
-    fn take(&mut self) -> bool {
-        true
-    }
-    fn release(&mut self) {}
 }
 
 /// Orders that the controller has sent.
@@ -77,25 +68,6 @@ enum What {
     KillController,
 }
 
-struct At(u64, u64, What);
-
-impl PartialEq for At {
-    fn eq(&self, other: &At) -> bool {
-        (self.0, self.1) == (other.0, other.1)
-    }
-}
-impl Eq for At {}
-impl PartialOrd for At {
-    fn partial_cmp(&self, other: &At) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for At {
-    fn cmp(&self, other: &At) -> std::cmp::Ordering {
-        (other.0, other.1).cmp(&(self.0, self.1))
-    }
-}
-
 /// An agent's host.
 struct Machine {
     agent: Option<Agent>,
@@ -111,7 +83,8 @@ struct Machine {
 struct World {
     now: u64,
     count: u64,
-    due: BinaryHeap<At>,
+    /// What happens, by its time and in order.
+    due: BTreeMap<(u64, u64), What>,
     machines: Vec<Machine>,
     random: Random,
     folder: PathBuf,
@@ -167,7 +140,7 @@ impl World {
         let mut world = World {
             now: 0,
             count: 0,
-            due: BinaryHeap::new(),
+            due: BTreeMap::new(),
             machines,
             random,
             folder,
@@ -184,7 +157,7 @@ impl World {
 
     fn push(&mut self, after: u64, what: What) {
         self.count += 1;
-        self.due.push(At(self.now + after, self.count, what));
+        self.due.insert((self.now + after, self.count), what);
     }
 
     fn clock(&self, at: usize) -> Mono {
@@ -340,9 +313,10 @@ impl World {
                 Some(machine.agent.as_ref()?.wake(now)?.0.saturating_sub(machine.ahead).max(self.now + MS))
             });
             let until = agents.chain([wake]).min().unwrap_or(wake);
-            match self.due.peek() {
-                Some(At(at, ..)) if *at <= until => {
-                    let At(at, _, what) = self.due.pop().unwrap();
+            let next = self.due.keys().next().map(|(at, _)| *at);
+            match next.filter(|at| *at <= until) {
+                Some(at) => {
+                    let (_, what) = self.due.pop_first().unwrap();
                     self.now = self.now.max(at);
                     let is_killed = matches!(what, What::KillController);
                     self.happen(what, controller);
@@ -350,7 +324,7 @@ impl World {
                         return false;
                     }
                 }
-                _ => self.now = until,
+                None => self.now = until,
             }
             for at in 0..self.machines.len() {
                 let now = self.clock(at);
