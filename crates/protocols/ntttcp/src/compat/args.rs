@@ -282,10 +282,10 @@ impl Spec {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn asked(words: &str) -> Result<Spec, String> {
+    pub(in super::super) fn asked(words: &str) -> Result<Spec, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         match read(&words)? {
             Request::Run(spec) => Ok(*spec),

@@ -168,16 +168,8 @@ fn finish(spec: &mut Spec, buffers: Option<u64>, v6: bool) -> Result<(), String>
 
 #[cfg(test)]
 mod tests {
+    use super::super::args::tests::asked;
     use super::*;
-    use compat::options::Request;
-
-    fn asked(words: &str) -> Result<Spec, String> {
-        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-        match super::super::args::read(&words)? {
-            Request::Run(spec) => Ok(*spec),
-            _ => Err("help".to_owned()),
-        }
-    }
 
     #[test]
     fn the_spelling_of_the_manual_is_windows_s() {

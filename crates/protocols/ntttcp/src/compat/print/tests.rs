@@ -1,6 +1,6 @@
 use super::super::host::sampled;
 use super::*;
-use metrics::{Ending, TcpInfo, Wall};
+use metrics::{TcpInfo, Wall};
 use model::{ConnectionRecord, CpuUse, Portion, Traffic};
 
 fn now() -> Now {
@@ -24,21 +24,11 @@ fn totals(bytes: u64, ns: u64, cpu_s: f64) -> Event {
 }
 
 fn record(rtt_us: u32) -> ConnectionRecord {
-    ConnectionRecord {
-        id: uuid::Uuid::nil(),
-        local: None,
-        remote: ([127, 0, 0, 1], 5001).into(),
-        ended_ns: 0,
-        tx_bytes: 0,
-        rx_bytes: 0,
-        connect_ns: None,
-        duration_ns: 0,
-        result: Ending::Completed,
-        error: None,
-        failure: None,
-        tcp: Some(TcpInfo { rtt_us, ..TcpInfo::default() }),
-        frames: None,
-    }
+    serde_json::from_value(serde_json::json!({
+        "id": uuid::Uuid::nil(), "remote": "127.0.0.1:5001", "ended_ns": 0, "tx_bytes": 0, "rx_bytes": 0,
+        "duration_ns": 0, "result": "completed", "tcp": TcpInfo { rtt_us, ..TcpInfo::default() }
+    }))
+    .unwrap()
 }
 
 /// The sender's console of ntttcp 1.4.3 (sync_tcp_send.console), from "Test run completed." on, over loopback on two CPUs.
