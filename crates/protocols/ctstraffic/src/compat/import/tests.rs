@@ -16,10 +16,8 @@ fn ctstraffics_status_tables() {
     let point = only(&outcome_of(text.as_bytes())).clone();
     assert_eq!((point.local.completed, point.local.network_errors, point.local.opened), (3, 1, 12));
     assert_eq!(point.intervals[1].local.tx_bytes, 10_000);
-    let mut utf16 = vec![0xff, 0xfe];
-    utf16.extend(text.encode_utf16().flat_map(u16::to_le_bytes));
     // The original's first slice has no true time: it is left out.
-    assert_eq!(only(&outcome_of(&utf16)).intervals.len(), 1);
+    assert_eq!(only(&outcome_of(&utf16(text))).intervals.len(), 1);
     let frames = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors\r\n1.000,8000,1,59,1,0,0\r\n";
     near(Figure::Frames.of(only(&outcome_of(frames.as_bytes()))), 100.0 / 60.0);
 }
@@ -80,8 +78,7 @@ fn ctstraffics_other_tables() {
 #[test]
 fn numbers_that_do_not_add_up_to_64_bits_are_no_overflow() {
     let most = u64::MAX;
-    let six = format!("{most},{most},{most},{most},{most},{most}");
-    let moved = format!("{most},{most},{most},{most},{most}");
+    let [moved, six] = [5, 6].map(|n| vec![most.to_string(); n].join(","));
     let ends = "10.0.0.1:5000,10.0.0.2:4444";
     let id = "01234567-89ab-cdef-0123-456789abcdef";
     let tables = [
