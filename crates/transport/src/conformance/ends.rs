@@ -1,10 +1,11 @@
-//! Both ends of connections, as the checks use them: bounded waiting, and what a receive brought as a value.
+//! Both ends of connections and threads, as the checks use them: bounded waiting, and what a receive brought as a value.
 
 use super::{Bench, ClockOf, ListenerOf, PATIENCE, StreamOf, UdpOf, Watcher, anywhere, settle};
 use crate::{
-    Arena, Clock as _, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Path, Platform, Read,
-    Ready, Received, Sent, SocketSettings, StreamSocket as _, Target, Transmit, Trigger, Watch,
+    Arena, Clock as _, DatagramSocket as _, Fault, Got, ListenerSocket as _, Net, Park, Path, Platform, Read,
+    Ready, Received, Sent, SocketSettings, StreamSocket as _, Target, Task, Transmit, Trigger, Watch,
 };
+use std::io;
 
 /// What a receive call brought.
 #[derive(Debug)]
@@ -59,6 +60,38 @@ impl Seen {
     pub(super) fn is_fin(&self) -> bool {
         matches!(self, Seen::Fin)
     }
+}
+
+/// A task without sockets, each of whose steps is a call.
+struct Steps<P: Platform, F> {
+    reactor: P::Reactor,
+    resumed: bool,
+    step: F,
+}
+
+impl<P: Platform, F: FnMut(&P::Reactor, bool) -> Park> Task<P> for Steps<P, F> {
+    fn step(&mut self) -> Park {
+        (self.step)(&self.reactor, self.resumed)
+    }
+
+    fn reactor(&mut self) -> &mut P::Reactor {
+        &mut self.reactor
+    }
+
+    fn resume(&mut self, ready: io::Result<&mut Vec<Ready>>) {
+        assert!(ready.unwrap().is_empty());
+        self.resumed = true;
+    }
+}
+
+/// Starts a thread that calls `step` with its reactor, and with whether it was resumed after a wait.
+pub(super) fn spawn<P: Platform>(
+    platform: &P,
+    name: &str,
+    step: impl FnMut(&P::Reactor, bool) -> Park + Send + 'static,
+) -> P::Join {
+    let reactor = platform.reactor().unwrap();
+    platform.spawn(name, Steps::<P, _> { reactor, resumed: false, step }).unwrap()
 }
 
 /// Waits on a reactor of its own until a report of `socket` is `enough`.

@@ -1,6 +1,6 @@
 //! Mailboxes, and threads that drive tasks.
 
-use super::ends::{connect, listener};
+use super::ends::{connect, listener, spawn};
 use super::{Ability, Bench, ListenerOf, PATIENCE, Watcher};
 use crate::{
     Clock as _, Join as _, ListenerSocket as _, Mail, Net as _, Park, Platform, Reactor as _, Read, Ready,
@@ -76,30 +76,7 @@ pub fn a_message_to_nobody_is_lost<B: Bench>(bench: &B) {
     sender.send(1);
 }
 
-/// Posts numbers, each followed by a wake.
-struct Poster<P: Platform> {
-    reactor: P::Reactor,
-    waker: P::Waker,
-    sender: P::Sender<u32>,
-    numbers: std::ops::Range<u32>,
-}
-
-impl<P: Platform> Task<P> for Poster<P> {
-    fn step(&mut self) -> Park {
-        let Some(number) = self.numbers.next() else { return Park::Done };
-        self.sender.send(number);
-        self.waker.wake();
-        Park::Run
-    }
-
-    fn reactor(&mut self) -> &mut P::Reactor {
-        &mut self.reactor
-    }
-
-    fn resume(&mut self, _: io::Result<&mut Vec<Ready>>) {}
-}
-
-/// Starts posters of so many numbers each; what they wake, the mailbox, and the threads.
+/// Starts posters of so many numbers, each followed by a wake; what they wake, the mailbox, and the threads.
 fn posters<'b, B: Bench>(
     bench: &'b B,
     posters: usize,
@@ -109,9 +86,13 @@ fn posters<'b, B: Bench>(
     let watcher = Watcher::new(bench, &platform);
     let (sender, mailbox): (SenderOf<B, u32>, _) = platform.channel();
     let threads = (0..posters).map(|_| {
-        let (reactor, waker) = (platform.reactor().unwrap(), watcher.reactor.waker());
-        let poster = Poster::<B::Platform> { reactor, waker, sender: sender.clone(), numbers: 0..numbers };
-        platform.spawn("poster", poster).unwrap()
+        let (waker, sender, mut left) = (watcher.reactor.waker(), sender.clone(), 0..numbers);
+        spawn(&platform, "poster", move |_, _| {
+            let Some(number) = left.next() else { return Park::Done };
+            sender.send(number);
+            waker.wake();
+            Park::Run
+        })
     });
     let threads = threads.collect();
     (watcher, mailbox, threads)
@@ -214,40 +195,18 @@ pub fn a_task_is_resumed_after_each_wait_and_not_otherwise<B: Bench>(bench: &B) 
     assert!(calls[3].1 >= at(5) && calls[4].1 >= at(10), "{now:?} {calls:?}");
 }
 
-/// Gives its waker away, and is done once it was woken.
-struct Sleeper<P: Platform> {
-    reactor: P::Reactor,
-    waker: Option<P::Sender<P::Waker>>,
-    resumed: bool,
-}
-
-impl<P: Platform> Task<P> for Sleeper<P> {
-    fn step(&mut self) -> Park {
-        if let Some(sender) = self.waker.take() {
-            sender.send(self.reactor.waker());
-        }
-        if self.resumed { Park::Done } else { Park::Wait(None) }
-    }
-
-    fn reactor(&mut self) -> &mut P::Reactor {
-        &mut self.reactor
-    }
-
-    fn resume(&mut self, ready: io::Result<&mut Vec<Ready>>) {
-        assert!(ready.unwrap().is_empty());
-        self.resumed = true;
-    }
-}
-
 /// A wake ends a task's wait without an instant, from another thread.
 pub fn a_wake_ends_the_wait_of_a_task<B: Bench>(bench: &B) {
     let platform = bench.client();
-    let (sender, mailbox) = platform.channel();
-    let reactor = platform.reactor().unwrap();
-    let sleeper = Sleeper::<B::Platform> { reactor, waker: Some(sender), resumed: false };
-    let thread = platform.spawn("sleeper", sleeper).unwrap();
-    let waker = next::<B, <B::Platform as Platform>::Waker>(bench, &mailbox).unwrap();
-    waker.wake();
+    let (sender, mailbox) = platform.channel::<<B::Platform as Platform>::Waker>();
+    let mut sender = Some(sender);
+    let thread = spawn(&platform, "sleeper", move |reactor, resumed| {
+        if let Some(sender) = sender.take() {
+            sender.send(reactor.waker());
+        }
+        if resumed { Park::Done } else { Park::Wait(None) }
+    });
+    next::<B, <B::Platform as Platform>::Waker>(bench, &mailbox).unwrap().wake();
     assert!(thread.join());
 }
 
@@ -329,25 +288,10 @@ pub fn a_task_serves_sockets<B: Bench>(bench: &B) {
     assert!(thread.join());
 }
 
-/// Panics.
-struct Broken<P: Platform>(P::Reactor);
-
-impl<P: Platform> Task<P> for Broken<P> {
-    fn step(&mut self) -> Park {
-        panic!("this panic belongs to the check")
-    }
-
-    fn reactor(&mut self) -> &mut P::Reactor {
-        &mut self.0
-    }
-
-    fn resume(&mut self, _: io::Result<&mut Vec<Ready>>) {}
-}
-
 /// A task that panics ends its thread alone, and joining tells. Where threads share the caller's, the panic is the caller's too.
 pub fn a_task_that_panics_is_told_by_join<B: Bench>(bench: &B) {
     let platform = bench.client();
-    let thread = platform.spawn("broken", Broken::<B::Platform>(platform.reactor().unwrap())).unwrap();
+    let thread = spawn(&platform, "broken", |_, _| panic!("this panic belongs to the check"));
     let joined = catch_unwind(AssertUnwindSafe(|| thread.join()));
     assert_eq!(joined.ok(), bench.lacks(Ability::Panics).is_none().then_some(false));
 }

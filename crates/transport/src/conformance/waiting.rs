@@ -1,9 +1,9 @@
 //! Reactors, wakers and clocks. Sockets behave as with epoll in edge-triggered mode (epoll(7)).
 
-use super::ends::{LIMIT, Tcp, accept, connect, listener, pair, pair_with, plain, small, udp_pair};
+use super::ends::{LIMIT, Tcp, accept, connect, listener, pair, pair_with, plain, small, spawn, udp_pair};
 use super::{Ability, Bench, QUIET, ReactorOf, Watcher, lacking, settle};
 use crate::{
-    Clock as _, Park, Platform, Reactor as _, Read, Ready, SocketSettings, StreamSocket as _, Task, Trigger,
+    Clock as _, Park, Platform as _, Reactor as _, Read, Ready, SocketSettings, StreamSocket as _, Trigger,
     Wake, Watch,
 };
 use metrics::{Mono, SECOND};
@@ -317,38 +317,19 @@ pub fn a_wake_before_a_wait_ends_it_once<B: Bench>(bench: &B) {
     }
 }
 
-/// Wakes a thread at an instant.
-struct Alarm<P: Platform> {
-    reactor: P::Reactor,
-    waker: P::Waker,
-    at: Option<Mono>,
-}
-
-impl<P: Platform> Task<P> for Alarm<P> {
-    fn step(&mut self) -> Park {
-        match self.at.take() {
-            Some(at) => Park::Sleep(at),
-            None => {
-                self.waker.wake();
-                Park::Done
-            }
-        }
-    }
-
-    fn reactor(&mut self) -> &mut P::Reactor {
-        &mut self.reactor
-    }
-
-    fn resume(&mut self, _: std::io::Result<&mut Vec<Ready>>) {}
-}
-
 /// A wake from another thread ends a wait without an instant.
 pub fn a_wake_during_a_wait_ends_it<B: Bench>(bench: &B) {
     let platform = bench.client();
     let mut watcher = Watcher::new(bench, &platform);
     let at = watcher.clock.now().plus(SECOND / 50);
-    let (reactor, waker) = (platform.reactor().unwrap(), watcher.reactor.waker());
-    let alarm = platform.spawn("alarm", Alarm::<B::Platform> { reactor, waker, at: Some(at) }).unwrap();
+    let (waker, mut sleep) = (watcher.reactor.waker(), Some(at));
+    let alarm = spawn(&platform, "alarm", move |_, _| match sleep.take() {
+        Some(at) => Park::Sleep(at),
+        None => {
+            waker.wake();
+            Park::Done
+        }
+    });
     assert_eq!(watcher.wait(None), []);
     assert!(watcher.clock.now() >= at);
     assert!(crate::Join::join(alarm));
