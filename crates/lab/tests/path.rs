@@ -27,9 +27,10 @@ const BATCH: u64 = 100;
 /// Bytes of a datagram: its number, its sending time, and a pattern.
 const SIZE: usize = 200;
 
-/// Reports that `test` could not run, to `./test`, which counts skips, and to stderr.
-fn skip(test: &str, reason: &str) {
-    let line = format!("skipped: path::{test}: {reason}");
+/// Reports that the test could not run, to `./test`, which counts skips, and to stderr.
+fn skip(reason: &str) {
+    let thread = std::thread::current();
+    let line = format!("skipped: path::{}: {reason}", thread.name().unwrap_or("a test"));
     eprintln!("{line}");
     if let Some(path) = std::env::var_os("NETCALIPER_SKIPS") {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
@@ -38,7 +39,7 @@ fn skip(test: &str, reason: &str) {
 }
 
 /// A lab with these conditions up and down, or none and a line that says why.
-fn lab(test: &str, up: &str, down: &str) -> Option<Lab> {
+fn lab(up: &str, down: &str) -> Option<Lab> {
     let path = |text: &str| {
         let mut path = Path::default();
         path.set_all(text).unwrap();
@@ -49,7 +50,7 @@ fn lab(test: &str, up: &str, down: &str) -> Option<Lab> {
     match Lab::new(setup) {
         Ok(lab) => Some(lab),
         Err(error @ (LabError::Denied | LabError::NoTun)) => {
-            skip(test, &error.to_string());
+            skip(&error.to_string());
             None
         }
         Err(error) => panic!("{error}"),
@@ -122,9 +123,9 @@ fn rows(ended: &Ended, way: Way) -> Vec<&Row> {
 fn a_clean_path_is_clean() {
     for v6 in [false, true] {
         if v6 && !std::path::Path::new("/proc/net/if_inet6").exists() {
-            return skip("a_clean_path_is_clean", "this system has no IPv6");
+            return skip("this system has no IPv6");
         }
-        let Some(lab) = lab("a_clean_path_is_clean", "delay=3ms", "") else { return };
+        let Some(lab) = lab("delay=3ms", "") else { return };
         let (sent, got) = send(&lab, v6, 300);
         let ended = lab.finish().unwrap();
         assert_eq!(got.iter().map(Got::number).collect::<Vec<_>>(), (0..300).collect::<Vec<_>>());
@@ -158,7 +159,7 @@ fn a_clean_path_is_clean() {
 fn every_loss_copy_and_damage_is_in_the_truth() {
     let conditions = "delay=1ms,loss=2%,burst-loss=1%:30%,duplicate=3%:2,corrupt=4%:3,reorder=3%:2ms,dscp=ef";
     for v6 in [false, true] {
-        let Some(lab) = lab("every_loss_copy_and_damage_is_in_the_truth", conditions, "") else { return };
+        let Some(lab) = lab(conditions, "") else { return };
         let (_, got) = send(&lab, v6, 3000);
         let ended = lab.finish().unwrap();
         let c = &ended.truth.up.counts;
@@ -200,9 +201,7 @@ fn every_loss_copy_and_damage_is_in_the_truth() {
 #[test]
 fn damage_on_the_wire_is_loss_to_the_application() {
     for v6 in [false, true] {
-        let Some(lab) = lab("damage_on_the_wire_is_loss_to_the_application", "corrupt=10%:1:wire", "") else {
-            return;
-        };
+        let Some(lab) = lab("corrupt=10%:1:wire", "") else { return };
         let (_, got) = send(&lab, v6, 1000);
         let ended = lab.finish().unwrap();
         let c = &ended.truth.up.counts;
@@ -215,7 +214,7 @@ fn damage_on_the_wire_is_loss_to_the_application() {
 
 #[test]
 fn a_packet_is_overtaken_by_as_many_as_asked() {
-    let Some(lab) = lab("a_packet_is_overtaken_by_as_many_as_asked", "reorder=5%:3", "") else { return };
+    let Some(lab) = lab("reorder=5%:3", "") else { return };
     // One batch: what is still held at its end waits for its time to be up.
     let (_, got) = send(&lab, false, BATCH);
     let ended = lab.finish().unwrap();
@@ -231,7 +230,7 @@ fn a_packet_is_overtaken_by_as_many_as_asked() {
 fn a_full_queue_drops_and_a_slow_one_delays() {
     // 228 bytes with headers take 1.824 ms at 1 Mbit/s. Of 100 at once the first is on its way, and of the rest as many
     // wait as fit.
-    let Some(lab) = lab("a_full_queue_drops_and_a_slow_one_delays", "rate=1M,queue=20p", "") else { return };
+    let Some(lab) = lab("rate=1M,queue=20p", "") else { return };
     let (_, got) = send(&lab, false, BATCH);
     let ended = lab.finish().unwrap();
     let c = &ended.truth.up.counts;
@@ -249,7 +248,7 @@ fn a_full_queue_drops_and_a_slow_one_delays() {
 
 #[test]
 fn outages_come_when_the_timetable_says() {
-    let Some(lab) = lab("outages_come_when_the_timetable_says", "outage=0s+1h", "") else { return };
+    let Some(lab) = lab("outage=0s+1h", "") else { return };
     let (_, before) = send(&lab, false, 10);
     lab.begin();
     let (_, after) = send(&lab, false, 10);
@@ -262,9 +261,8 @@ fn outages_come_when_the_timetable_says() {
 
 #[test]
 fn senders_learn_the_mtu_of_the_path_unless_it_is_silent() {
-    const NAME: &str = "senders_learn_the_mtu_of_the_path_unless_it_is_silent";
     for v6 in [false, true] {
-        let Some(lab) = lab(NAME, "path-mtu=1300", "") else { return };
+        let Some(lab) = lab("path-mtu=1300", "") else { return };
         let bind =
             |side| lab.within(side, || UdpSocket::bind(SocketAddr::new(address(side, v6), 0))).unwrap();
         let (client, server) = (bind(Side::Client), bind(Side::Server));
@@ -280,7 +278,7 @@ fn senders_learn_the_mtu_of_the_path_unless_it_is_silent() {
         assert_eq!(server.recv(&mut bytes).unwrap(), 1400);
         let truth = lab.finish().unwrap().truth;
         assert_eq!((truth.up.counts.too_big, truth.up.told_too_big, truth.up.counts.delivered), (1, 1, 2));
-        let Some(lab) = self::lab(NAME, "path-mtu=1300:silent", "") else { return };
+        let Some(lab) = self::lab("path-mtu=1300:silent", "") else { return };
         let n = send(&lab, v6, 3).1.len();
         let truth = lab.finish().unwrap().truth;
         assert_eq!((n, truth.up.told_too_big), (3, 0));
@@ -289,7 +287,7 @@ fn senders_learn_the_mtu_of_the_path_unless_it_is_silent() {
 
 #[test]
 fn a_small_mtu_is_the_senders_to_know() {
-    let Some(lab) = lab("a_small_mtu_is_the_senders_to_know", "mtu=600", "mtu=9000") else { return };
+    let Some(lab) = lab("mtu=600", "mtu=9000") else { return };
     let (server, client) = connection(&lab, false);
     transfer(client, server, 200_000);
     let ended = lab.finish().unwrap();
@@ -327,7 +325,7 @@ fn tcp_gets_through_loss_and_reordering() {
     for v6 in [false, true] {
         // One bit a packet: two may cancel each other in the checksum (one pair in 32), and TCP would let them pass.
         let conditions = "delay=1ms,loss=1%,duplicate=1%,reorder=1%:2ms,corrupt=1%:1:wire";
-        let Some(lab) = lab("tcp_gets_through_loss_and_reordering", conditions, "loss=1%") else { return };
+        let Some(lab) = lab(conditions, "loss=1%") else { return };
         let (server, client) = connection(&lab, v6);
         transfer(client, server, 2_000_000);
         let truth = lab.finish().unwrap().truth;
@@ -344,12 +342,11 @@ fn tcp_gets_through_loss_and_reordering() {
 
 #[test]
 fn marks_of_congestion_are_made_and_cleared() {
-    const NAME: &str = "marks_of_congestion_are_made_and_cleared";
     for (conditions, expected) in [("ecn-ce=5%", true), ("ecn-ce=5%,ecn-bleach=yes", false)] {
-        let Some(lab) = lab(NAME, conditions, "") else { return };
+        let Some(lab) = lab(conditions, "") else { return };
         let use_ecn = || std::fs::write("/proc/sys/net/ipv4/tcp_ecn", "1");
         if [Side::Client, Side::Server].into_iter().any(|side| lab.within(side, use_ecn).is_err()) {
-            return skip(NAME, "ECN cannot be switched on");
+            return skip("ECN cannot be switched on");
         }
         let (server, client) = connection(&lab, false);
         transfer(client, server, 1_000_000);
@@ -365,7 +362,7 @@ fn marks_of_congestion_are_made_and_cleared() {
 
 #[test]
 fn conditions_may_be_for_some_packets_only() {
-    let Some(lab) = lab("conditions_may_be_for_some_packets_only", "only=udp,loss=100%", "") else { return };
+    let Some(lab) = lab("only=udp,loss=100%", "") else { return };
     let (server, client) = connection(&lab, false);
     transfer(client, server, 100_000);
     let (_, got) = send(&lab, false, 50);
@@ -380,10 +377,8 @@ fn conditions_may_be_for_some_packets_only() {
 
 #[test]
 fn labs_do_not_meet() {
-    let make = |up: &str| lab("labs_do_not_meet", up, "");
-    let (Some(one), Some(two), Some(three)) = (make("loss=100%"), make(""), make("corrupt=100%")) else {
-        return;
-    };
+    let labs = (lab("loss=100%", ""), lab("", ""), lab("corrupt=100%", ""));
+    let (Some(one), Some(two), Some(three)) = labs else { return };
     // The same addresses, at the same time.
     let (none, all, damaged) = std::thread::scope(|s| {
         let run = |lab| s.spawn(move || send(lab, false, 200).1);
@@ -401,7 +396,7 @@ fn labs_do_not_meet() {
 #[test]
 fn the_same_seed_does_the_same_again() {
     let fates = || {
-        let lab = lab("the_same_seed_does_the_same_again", "loss=10%,duplicate=10%,corrupt=10%:2", "")?;
+        let lab = lab("loss=10%,duplicate=10%,corrupt=10%:2", "")?;
         send(&lab, false, 300);
         let ended = lab.finish().unwrap();
         let mut all: Vec<_> =
@@ -416,7 +411,7 @@ fn the_same_seed_does_the_same_again() {
 
 #[test]
 fn nothing_is_left_behind() {
-    let Some(lab) = lab("nothing_is_left_behind", "", "") else { return };
+    let Some(lab) = lab("", "") else { return };
     let mut command = Command::new("sh");
     // A child of the child, in a session of its own, which no signal to a group would reach.
     lab.enter(Side::Server, command.args(["-c", "setsid sleep 1000 & exec sleep 1000"])).unwrap();
@@ -435,7 +430,7 @@ fn nothing_is_left_behind() {
 
 #[test]
 fn what_was_under_way_at_the_end_is_told() {
-    let Some(lab) = lab("what_was_under_way_at_the_end_is_told", "delay=30s", "") else { return };
+    let Some(lab) = lab("delay=30s", "") else { return };
     let client = lab.within(Side::Client, || UdpSocket::bind((Side::Client.ipv4(), 0))).unwrap();
     for _ in 0..50 {
         client.send_to(&[1; 100], (Side::Server.ipv4(), 9)).unwrap();
