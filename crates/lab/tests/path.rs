@@ -417,7 +417,7 @@ fn nothing_is_left_behind() {
     lab.enter(Side::Server, command.args(["-c", "setsid sleep 1000 & exec sleep 1000"])).unwrap();
     let mut child = command.spawn().unwrap();
     while lab.processes(Side::Server).len() < 2 {
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(1));
     }
     let space = format!("/proc/{}/ns/net", child.id());
     let inode = std::fs::read_link(&space).unwrap();

@@ -179,6 +179,11 @@ fn what_is_too_large_is_refused_early() {
     assert!(refused(&format!("{{\"a\":{}", "[".repeat(5_000)), Format::Json).contains("damaged"));
 }
 
+/// Generated cases of a property: `./test` takes the first number, and `bench/deep` the second.
+pub(crate) fn cases(usual: u32, deep: u32) -> ProptestConfig {
+    ProptestConfig::with_cases(if std::env::var_os("NETCALIPER_DEEP").is_some() { deep } else { usual })
+}
+
 /// Words that inventories are made of, and any text.
 fn piece() -> impl Strategy<Value = String> {
     const KNOWN: &str = "[web]\n~[web:children]\n~[web:vars]\n~all:\n~  hosts:\n~    a:\n~children~vars~: ~- ~targets: [a, b]\n~\
@@ -188,7 +193,7 @@ fn piece() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(cases(150, 5_000))]
 
     #[test]
     fn no_text_makes_a_parser_panic(pieces in proptest::collection::vec(piece(), 0..40)) {

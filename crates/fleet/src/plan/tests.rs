@@ -1,4 +1,5 @@
 use super::*;
+use crate::inventory::tests::cases;
 use crate::inventory::{Format, Limit};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -110,7 +111,7 @@ fn ten_thousand_hosts_are_sampled() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(cases(100, 2_000))]
 
     #[test]
     fn a_regular_plan_gives_each_host_its_partners_and_connects_all(n in 2usize..60, degree in 1u32..12, seed in any::<u64>()) {
@@ -137,7 +138,8 @@ proptest! {
 
     #[test]
     fn the_same_seed_makes_the_same_plan(seed in any::<u64>()) {
-        let make = || Plan::make(named(30), Request { seed, ..request(Shape::Regular(4)) }).unwrap();
+        let hosts = named(30);
+        let make = || Plan::make(hosts.clone(), Request { seed, ..request(Shape::Regular(4)) }).unwrap();
         prop_assert_eq!(make(), make());
     }
 }

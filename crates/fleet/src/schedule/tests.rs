@@ -1,5 +1,5 @@
 use super::*;
-use crate::inventory::tests::used;
+use crate::inventory::tests::{cases, used};
 use crate::inventory::{Format, Inventory, Limit};
 use crate::plan::{Attempt, CostClass, Plan, Random, Request, Shape, Test, Verb};
 use crate::result::Reason;
@@ -516,13 +516,8 @@ fn classes() -> impl Strategy<Value = Vec<CostClass>> {
     proptest::collection::vec(class, 1..3)
 }
 
-/// Simulated runs here; `bench/deep` takes more.
-fn runs() -> u32 {
-    if std::env::var_os("NETCALIPER_DEEP").is_some() { 1_000 } else { 50 }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(runs()))]
+    #![proptest_config(cases(50, 1_000))]
 
     /// Faults for 10 s, then none: every task ends once, nothing overlaps, what was measured counts, and the end comes.
     #[test]
