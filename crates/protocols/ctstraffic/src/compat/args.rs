@@ -105,4 +105,4 @@ fn misplaced(row: &Row, role: Option<Role>, given: &RawOptions) -> Option<String
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -431,4 +431,4 @@ impl Spec {
 const ROOM: u64 = 4 << 20;
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -9,7 +9,7 @@ fn asked(line: &str) -> Result<Request, String> {
 }
 
 #[track_caller]
-fn spec(line: &str) -> Spec {
+pub(in crate::compat) fn spec(line: &str) -> Spec {
     match asked(line) {
         Ok(Request::Run(spec)) => *spec,
         other => panic!("{line}: {other:?}"),

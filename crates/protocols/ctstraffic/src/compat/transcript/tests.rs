@@ -1,5 +1,5 @@
 use super::*;
-use crate::compat::args::{Request, read};
+use crate::compat::args::tests::spec;
 use crate::compat::printer::Console;
 use compat::Printed;
 use metrics::{Frames, Framing, SECOND};
@@ -7,10 +7,7 @@ use model::{Begin, HostSnapshot, NicSnapshot, Traffic};
 use uuid::Uuid;
 
 fn transcript(line: &str, resolved: Resolved) -> Transcript {
-    match read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()) {
-        Ok(Request::Run(spec)) => Transcript::new(*spec, resolved),
-        other => panic!("{line}: {other:?}"),
-    }
+    Transcript::new(spec(line), resolved)
 }
 
 fn localhost() -> Resolved {

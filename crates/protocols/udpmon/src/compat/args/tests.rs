@@ -6,7 +6,7 @@ fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn spec(program: Program, text: &str) -> Spec {
+pub(in crate::compat) fn spec(program: Program, text: &str) -> Spec {
     match read(program, &words(text)) {
         Ok(Request::Run(spec)) => *spec,
         other => panic!("{text}: {other:?}"),

@@ -1,21 +1,16 @@
 //! The printouts of UDPmon's programs, to the byte.
 
 use super::*;
+use crate::compat::args::tests::spec;
 use crate::compat::line::line;
-use crate::compat::read;
 use crate::{
     PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
     PacketTestLatency, PacketTestLost, PacketTestRecord,
 };
-use compat::options::Request;
 use metrics::Binned;
 
 fn printer(program: Program, words: &str) -> Printer {
-    let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    match read(program, &words) {
-        Ok(Request::Run(spec)) => Printer::new(*spec, "127.0.0.1".to_owned()),
-        other => panic!("{other:?}"),
-    }
+    Printer::new(spec(program, words), "127.0.0.1".to_owned())
 }
 
 fn said(printer: &mut Printer, test: PacketTest) -> String {

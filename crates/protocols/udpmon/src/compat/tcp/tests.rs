@@ -1,11 +1,11 @@
 //! The printouts of tcpmon's programs, to the byte.
 
-use crate::compat::{Printer, Program, read};
+use crate::compat::args::tests::spec;
+use crate::compat::{Printer, Program};
 use crate::{
     PacketTest, PacketTestCounts, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp,
     PacketTestPut,
 };
-use compat::options::Request;
 use metrics::{Binned, SocketState, TcpInfo};
 use model::{ConnectionRecord, Event};
 use uuid::Uuid;
@@ -26,9 +26,7 @@ fn original(text: &str) -> Vec<&str> {
 
 /// The printer of `words` hears a test of one connection.
 fn said(words: &str, snapshot: Option<PacketTest>, test: PacketTest, tcp: TcpInfo) -> String {
-    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    let Ok(Request::Run(spec)) = read(Program::TcpMon, &words) else { panic!("{words:?}") };
-    let mut printer = Printer::new(*spec, "127.0.0.1".to_owned());
+    let mut printer = Printer::new(spec(Program::TcpMon, words), "127.0.0.1".to_owned());
     let id = Uuid::from_u128(7);
     let record: ConnectionRecord = serde_json::from_value(serde_json::json!({
         "id": id, "local": null, "remote": "127.0.0.1:14233", "ended_ns": 1, "tx_bytes": 0, "rx_bytes": 0,
