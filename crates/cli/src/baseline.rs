@@ -66,7 +66,7 @@ fn within(
             baseline.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
         }
     });
-    // How the server ends is of no interest to anybody.
+    // The client's end alone says how the run went.
     server.end();
     let (_, reason) = ran?;
     match baseline.rtt_ns {
