@@ -34,8 +34,9 @@ const MAX_PATIENCE: u64 = 600 * SECOND;
 const NOTICE: u64 = SECOND / 2;
 /// How much later than the longest test a reservation may end, ns.
 const SLACK: u64 = 60 * SECOND;
-/// For how long a difference of two clocks counts at least, and for twice as long at most, ns.
-const OFFSET_WINDOW: u64 = 30 * SECOND;
+/// Length of a window, ns: a difference of two clocks counts for one to two of them, which are over before a controller gives up a
+/// test that is refused each second.
+const OFFSET_WINDOW: u64 = 8 * SECOND;
 
 /// A controller's run.
 #[derive(Debug)]
@@ -64,9 +65,9 @@ impl Session {
     }
 }
 
-/// How far this clock is ahead of a controller's, as messages tell that each take some time: the smallest difference of the last
-/// while, ns. Clocks drift, and the controller's stands still while its host is suspended, so that an older difference may have
-/// become too small: orders would seem to be out of date.
+/// How far this clock is ahead of a controller's, ns: the smallest difference in the messages of the last two windows, since each
+/// message takes some time. Older differences are dropped: clocks drift, and that of a suspended host stands still, after which
+/// orders would seem out of date.
 #[derive(Clone, Copy, Debug)]
 struct Offset {
     /// When the window began that goes on.
