@@ -258,8 +258,10 @@ impl Agent {
         }
         let held = self.admission.held.iter().filter(|held| held.run == run);
         let held_ns = held.map(|held| held.until.since(session.heard)).max().unwrap_or(0);
+        // Another agent may be the one that a controller before has started.
+        let held_ns = (!self.admission.is_elsewhere()).then_some(held_ns);
         self.sessions.insert(run, session);
-        self.tell(run, Report::Ready { resource: self.resource.clone(), held_ns: Some(held_ns) });
+        self.tell(run, Report::Ready { resource: self.resource.clone(), held_ns });
         // An agent that was started by another controller may have left some.
         self.spool.read();
         let kept: Vec<Kept> = self.spool.of(run).cloned().collect();
@@ -333,7 +335,7 @@ impl Agent {
         target: &Target,
     ) -> Result<(), Report> {
         let Held { run, attempt, until, .. } = wanted;
-        // The reason of another attempt is no answer to this one. An outcome is, and nothing has to run.
+        // The failure of another attempt does not answer this order. An outcome does: the test need not run again.
         let kept = self.spool.get(run, attempt.task);
         let kept = kept.filter(|kept| kept.attempt == attempt || kept.ending.reason().is_none());
         if let Some(kept) = kept.cloned() {
@@ -351,7 +353,7 @@ impl Agent {
         let target_words = options::target(target, &self.ceilings).map_err(refused)?;
         let more = options::limited(verb, &arguments, &self.ceilings).map_err(refused)?;
         self.admit(wanted)?;
-        // The controller that orders another attempt has given the one before up.
+        // The controller that orders another attempt has given up the one before.
         self.spool.forget(run, attempt.task);
         let (first, last) = (vec![verb.name().to_owned()], vec!["--json".to_owned()]);
         let words = [first, target_words, arguments, more, last].concat();

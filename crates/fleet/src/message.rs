@@ -74,7 +74,7 @@ pub enum Order {
     /// The controller has the results of these tasks on its disk: the agent need not keep them.
     Stored {
         tasks: Vec<TaskId>,
-        /// The attempt at each task, in the same order; without one whichever the agent keeps.
+        /// The number of the attempt at each task, in the same order. Where it is missing, any attempt counts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         numbers: Vec<u32>,
     },
@@ -108,7 +108,8 @@ pub enum Report {
     Ready {
         /// What the agent's tests occupy, which is boot id and network namespace, or what was given to the agent.
         resource: String,
-        /// How long tests of the run may go on that controllers before this one have started at the host, ns.
+        /// How long tests of the run may go on that controllers before this one have started at the host, ns; absent where another
+        /// agent of the host has tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ns: Option<u64>,
     },

@@ -116,6 +116,16 @@ impl Admission {
         self.held.iter().any(|held| held.class != CostClass::Background)
     }
 
+    /// Whether another agent of this host has tests other than background ones, which is known on Linux only.
+    pub(super) fn is_elsewhere(&mut self) -> bool {
+        if self.occupies() {
+            return false;
+        }
+        let is_free = self.lock.take();
+        self.lock.release();
+        !is_free
+    }
+
     /// Whether a test until `until` keeps the share of the time; else for how long none does, ns.
     fn within_share(&self, now: Mono, until: Mono) -> Result<(), u64> {
         let Some(budget) = self.longest() else { return Ok(()) };

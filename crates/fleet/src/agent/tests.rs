@@ -338,6 +338,22 @@ fn a_reservation_lasts_as_long_as_the_controller_that_took_over_wants() {
 }
 
 #[test]
+fn how_long_the_tests_of_another_agent_go_on_is_left_open() {
+    /// The lock of a host whose other agent has tests.
+    struct Taken;
+    impl HostLock for Taken {
+        fn take(&mut self) -> bool {
+            false
+        }
+        fn release(&mut self) {}
+    }
+    let mut rig = rig();
+    rig.agent.admission = Admission::new(1.0, Box::new(Taken));
+    let reports = rig.hello(0, 1);
+    assert!(matches!(&reports[..], [Report::Ready { held_ns: None, .. }]), "{reports:?}");
+}
+
+#[test]
 fn a_test_that_the_share_of_the_time_never_has_room_for_is_refused() {
     // Six seconds of ten minutes.
     let mut rig = within(Ceilings { share: 0.01, ..Ceilings::default() });
