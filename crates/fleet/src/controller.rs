@@ -130,8 +130,8 @@ impl<'a> Controller<'a> {
         let passive: Vec<(HostId, String)> =
             passive.map(|(id, host)| (id, format!("passive/{}", host.name))).collect();
         let dialled = (members.len() - passive.len()) as u64;
-        // Agents keep tests apart at their own host alone, and know no limit of a group.
-        let takes_over = journal.epoch() > 1;
+        // Agents keep tests apart only on their own host; they do not know the limits of groups.
+        let takes_over = journal.takes_over();
         let policy = Policy { dialling_ns: DIALLING * dialled, takes_over, ..Policy::default() };
         let (state, fresh) = State::new(plan, policy, &over, now);
         let mut controller = Controller {

@@ -9,7 +9,7 @@ use crate::{CliError, Exit, lock, measure, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
-use fleet::standby::{KEPT, Keeper, Lease, Shared};
+use fleet::standby::{KEPT, Keeper, Lease, Log, Shared};
 use fleet::transport::nats::Server;
 use runtime::Interrupt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,7 @@ impl<'a> Standing<'a> {
     /// Says that the server has no log of a run.
     fn gone(&self, run: RunId) -> CliError {
         CliError::failed(format!(
-            "the NATS server has no log of run {run}, which it keeps for {} days and without which the run cannot go on: `netcaliper fleet report` shows what a folder in {} has, `netcaliper fleet run --shared` begins a new run",
+            "the NATS server has no log of run {run}, and without it the run cannot go on (logs are kept for {} days): `netcaliper fleet report` shows the results in the run's folder in {}, and `netcaliper fleet run --shared` begins a new run",
             KEPT.as_secs() / (24 * 3600),
             self.runs.display()
         ))
@@ -210,8 +210,9 @@ impl<'a> Standing<'a> {
             }
         };
         let keeper = Arc::new(Mutex::new(keeper));
-        let mut leading = Leading { standing: self, lease, keeper, results: log.results, before: None };
-        let mut journal = self.folder(log.plan)?;
+        let Log { results, was_led, plan, .. } = log;
+        let mut leading = Leading { standing: self, lease, keeper, results, was_led, before: None };
+        let mut journal = self.folder(plan)?;
         leading.join(&mut journal)?;
         let over = lead(journal, self.show, &self.interrupt, &mut leading)?;
         if over.is_none() {
@@ -231,7 +232,7 @@ impl<'a> Standing<'a> {
             (Some(log), last) if last.as_ref().is_none_or(|(run, _)| *run != log.plan.run) => {
                 let mut journal = self.folder(log.plan)?;
                 let folder: PathBuf = journal.folder().to_owned();
-                journal.adopt(0, log.results, None).map_err(CliError::failed)?;
+                journal.adopt(0, false, log.results, None).map_err(CliError::failed)?;
                 drop(journal);
                 shown(&folder, self.show, None, false)
             }
@@ -248,6 +249,8 @@ struct Leading<'a> {
     keeper: Arc<Mutex<Keeper>>,
     /// What the log has, until the run's folder has it, too.
     results: Vec<PairResult>,
+    /// Whether the log names a controller before this one.
+    was_led: bool,
     /// The round before this one.
     before: Option<RunId>,
 }
@@ -270,7 +273,8 @@ impl Lead for Leading<'_> {
         if let Some(before) = self.before.replace(self.lease.run()) {
             shared.forget(before).map_err(CliError::failed)?;
         }
-        (self.lease, self.results, self.keeper) = (lease, log.results, Arc::new(Mutex::new(keeper)));
+        (self.lease, self.results, self.was_led) = (lease, log.results, log.was_led);
+        self.keeper = Arc::new(Mutex::new(keeper));
         Ok(true)
     }
 
@@ -279,7 +283,7 @@ impl Lead for Leading<'_> {
         let keeper = Arc::clone(&self.keeper);
         let mirror = move |results: &[_]| lock(&keeper).append(results);
         journal
-            .adopt(epoch, std::mem::take(&mut self.results), Some(Box::new(mirror)))
+            .adopt(epoch, self.was_led, std::mem::take(&mut self.results), Some(Box::new(mirror)))
             .map_err(CliError::failed)
     }
 

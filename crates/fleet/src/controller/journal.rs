@@ -45,6 +45,8 @@ pub struct Journal {
     record: Record,
     appender: Appender,
     held: Held,
+    /// Whether another controller has worked on the run before.
+    takes_over: bool,
     mirror: Option<Mirror>,
     /// Unlocked when closed.
     _lock: File,
@@ -71,7 +73,7 @@ impl Journal {
         let held = Held { epoch: 1, reach };
         held.write(folder).map_err(failed)?;
         let record = Record::create(folder, plan).map_err(failed)?;
-        Journal::of(folder, record, held, lock).map_err(failed)
+        Journal::of(folder, record, held, lock, false).map_err(failed)
     }
 
     /// Takes over the run in a folder.
@@ -88,12 +90,13 @@ impl Journal {
         held.epoch += 1;
         held.write(folder).map_err(failed)?;
         let _ = fs::remove_file(folder.join("cancel"));
-        Journal::of(folder, record, held, lock).map_err(failed)
+        Journal::of(folder, record, held, lock, true).map_err(failed)
     }
 
-    fn of(folder: &Path, record: Record, held: Held, lock: File) -> io::Result<Journal> {
+    fn of(folder: &Path, record: Record, held: Held, lock: File, takes_over: bool) -> io::Result<Journal> {
         let appender = record.append()?;
-        Ok(Journal { folder: folder.to_owned(), record, appender, held, mirror: None, _lock: lock })
+        let folder = folder.to_owned();
+        Ok(Journal { folder, record, appender, held, takes_over, mirror: None, _lock: lock })
     }
 
     /// Where it is.
@@ -127,6 +130,11 @@ impl Journal {
         self.held.epoch
     }
 
+    /// Whether tests may still run that another controller has started.
+    pub(crate) fn takes_over(&self) -> bool {
+        self.takes_over
+    }
+
     /// Adds results; they are on the disk when this returns.
     ///
     /// # Errors
@@ -138,11 +146,19 @@ impl Journal {
         self.appender.push(results)
     }
 
-    /// Takes over the results that a mirror has, and keeps it up from here on. `epoch` counts the controllers of the run.
+    /// Takes over the results that a mirror has, and keeps it up from here on. `epoch` grows with the controllers of the run;
+    /// `was_led` says whether there was one before this one.
     ///
     /// # Errors
     /// When the disk does not take them.
-    pub fn adopt(&mut self, epoch: u64, results: Vec<PairResult>, mirror: Option<Mirror>) -> io::Result<()> {
+    pub fn adopt(
+        &mut self,
+        epoch: u64,
+        was_led: bool,
+        results: Vec<PairResult>,
+        mirror: Option<Mirror>,
+    ) -> io::Result<()> {
+        self.takes_over |= was_led;
         let known = latest(&self.record)?;
         let is_measured = |result: &PairResult| result.ending.reason().is_none();
         let is_new = |result: &PairResult| match known.get(&result.task) {

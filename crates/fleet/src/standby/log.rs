@@ -40,6 +40,8 @@ pub struct Log {
     pub plan: Plan,
     /// What has been found, in the order in which it came.
     pub results: Vec<PairResult>,
+    /// Whether a controller has led the run.
+    pub was_led: bool,
     /// Whether the run is over.
     pub is_over: bool,
     /// Number of its last message.
@@ -205,7 +207,7 @@ async fn publish(place: &Place, subject: &str, payload: &[u8], last: u64) -> Res
 async fn read(place: &Place, run: Uuid) -> Result<Option<Log>, String> {
     let subject = place.subject(run);
     let (mut text, mut parts, mut whole) = (String::new(), 0, None);
-    let mut log = Log { plan: Plan::default(), results: Vec::new(), is_over: false, last: 0 };
+    let mut log = Log { plan: Plan::default(), results: Vec::new(), was_led: false, is_over: false, last: 0 };
     loop {
         let next = place.stream.raw_message_builder().sequence(log.last + 1).next_by_subject(&subject);
         let message = match next.send().await {
@@ -220,7 +222,7 @@ async fn read(place: &Place, run: Uuid) -> Result<Option<Log>, String> {
                 text += &more;
             }
             Ok(Entry::Results(results)) => log.results.extend(results),
-            Ok(Entry::Lead { .. }) => {}
+            Ok(Entry::Lead { .. }) => log.was_led = true,
             Ok(Entry::Over) => log.is_over = true,
             Ok(Entry::Plan { .. }) | Err(_) => {
                 return Err(failed(format!("message {} is none of a log", message.sequence)));
