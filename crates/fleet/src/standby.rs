@@ -82,11 +82,22 @@ impl Shared {
         let all = format!("{}.*", place.prefix);
         let subjects = place.wait(async {
             use futures_util::TryStreamExt as _;
-            let subjects = place.stream.info_with_subjects(all).await.map_err(failed)?;
+            let subjects = match place.stream.info_with_subjects(all).await {
+                Ok(subjects) => subjects,
+                // The server has lost its storage: no run has a log.
+                Err(e) if is_not_found(&e) => return Ok(Vec::new()),
+                Err(e) => return Err(failed(e)),
+            };
             subjects.try_collect::<Vec<_>>().await.map_err(failed)
         })?;
         Ok(subjects.iter().filter_map(|(subject, _)| subject.rsplit('.').next()?.parse().ok()).collect())
     }
+}
+
+/// Whether the server says that it does not have the stream.
+fn is_not_found(error: &stream::InfoError) -> bool {
+    let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<jetstream::Error>());
+    source.is_some_and(|e| e.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
 }
 
 impl Drop for Shared {
