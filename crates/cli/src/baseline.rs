@@ -66,7 +66,7 @@ fn within(
             baseline.rtt_ns = totals.pings.and_then(|trips| trips.path_ns);
         }
     });
-    // The client's end alone says how the run went.
+    // Only the client's result counts.
     server.end();
     let (_, reason) = ran?;
     match baseline.rtt_ns {

@@ -200,7 +200,7 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
 }
 
 impl State {
-    /// Whether a test uses what no agent keeps free, since each knows its own host alone: a group with a limit, a resource that the
+    /// Whether a test uses something that agents cannot keep free, since each knows only its own host: a group with a limit, a resource that the
     /// inventory names, a host without an agent.
     fn is_shared(&self, task: &Task, class: CostClass) -> bool {
         let is_named = |host: HostId| {

@@ -60,7 +60,7 @@ impl Spool {
         }
     }
 
-    /// Keeps a result: of a task the first outcome, and before there is one, the reason of the latest attempt.
+    /// Keeps a result. Of each task that is the first outcome or, until there is one, the reason of the latest attempt.
     pub(crate) fn keep(&mut self, run: Uuid, kept: Kept) {
         let key = (run, kept.attempt.task);
         let is_better = |before: &Kept| {
@@ -89,7 +89,7 @@ impl Spool {
         self.kept.len() >= MAX_KEPT
     }
 
-    /// The controller has the result of this attempt at a task; of whichever is kept where it does not say.
+    /// The controller has the result of this attempt at a task; without a number, of any attempt.
     pub(crate) fn stored(&mut self, run: Uuid, task: TaskId, number: Option<u32>) {
         let is_stored = |kept: &Kept| number.is_none_or(|number| number == kept.attempt.number);
         if self.get(run, task).is_some_and(is_stored) {

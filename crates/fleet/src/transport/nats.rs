@@ -39,9 +39,9 @@ const CONNECT: Duration = Duration::from_secs(10);
 const MAX_WAITING: usize = 65_536;
 /// Most reports of a host that the controller has not read: more than all results that an agent keeps, which it sends at once.
 const MAX_UNREAD: usize = 2 * MAX_KEPT;
-/// Most bytes of these reports.
+/// Most bytes of these reports: an agent sends what is beyond that after the next greeting.
 const MAX_UNREAD_BYTES: usize = 64 << 20;
-/// How long the messages of a host are ignored after one that is no report, or one too many.
+/// How long a host's messages are ignored after one that is not a report, or that exceeds the limit.
 const IGNORED: Duration = Duration::from_secs(3);
 /// Time between two looks for hosts that have not said anything.
 const KNOCK: Duration = Duration::from_secs(1);
@@ -188,8 +188,8 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, String> {
 /// What comes from a host, and its bytes where it counts among the unread reports.
 type Counted = (HostId, Arrival, Option<usize>);
 
-/// Number and bytes of the reports of each host that the controller has not read. NATS holds no agent up: one that sends more than
-/// is read loses its own reports, which it keeps until they are stored, and takes no memory or reports from other hosts.
+/// Number and bytes of the reports of each host that the controller has not read. NATS does not slow an agent down. Reports beyond the
+/// limit are dropped; the agent keeps its results until they are stored, and other hosts are not affected.
 #[derive(Default)]
 struct Unread(Mutex<BTreeMap<HostId, (usize, usize)>>);
 

@@ -21,12 +21,12 @@ pub(crate) use portable::Bell;
 pub use portable::{Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a wake has come that was not heard yet: another would change nothing.
+/// Whether a wake is pending: another would change nothing.
 #[derive(Debug, Default)]
 struct Rung(AtomicBool);
 
 impl Rung {
-    /// Whether one has; it counts as heard from now on.
+    /// Takes the pending wake away; whether there was one.
     #[inline]
     fn take(&self) -> bool {
         self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::AcqRel)

@@ -193,7 +193,7 @@ pub(crate) fn set_pacing(socket: &Socket, bits: u64) -> io::Result<()> {
     }
 }
 
-/// What `socket2` sets and reads on Linux, and not here.
+/// Options that `socket2` has on Linux only: here they are refused.
 #[cfg(not(target_os = "linux"))]
 pub(crate) trait MissingOptions {
     fn bind_device(&self, _: Option<&[u8]>) -> io::Result<()> {

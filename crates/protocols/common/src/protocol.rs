@@ -232,11 +232,11 @@ impl Started {
     }
 }
 
-/// A client that is to call.
+/// What a client is started with.
 pub struct Calling<'a> {
-    /// Whom, and how.
+    /// Its settings and peers.
     pub config: &'a ClientConfig,
-    /// What for.
+    /// The phase that it runs.
     pub phase: &'a Phase,
     /// The host.
     pub host: &'static dyn HostInfo,

@@ -26,7 +26,7 @@ pub struct LivePage {
     parts: BTreeMap<u32, Builder>,
     sessions: Sessions,
     ended: bool,
-    /// How much was heard: as long as it stays, so does the view.
+    /// Number of events taken in: while it stays the same, so does the view.
     pub heard: u64,
 }
 
