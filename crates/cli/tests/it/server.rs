@@ -17,7 +17,7 @@ fn small(server: &Server) -> Line {
 
 /// Waits until a session is taken in again.
 #[track_caller]
-fn takes_in_again(server: &Server) {
+fn accepts_again(server: &Server) {
     crate::support::eventually("the place is free again", || small(server).run().code == Some(0));
 }
 
@@ -96,7 +96,7 @@ fn a_key_never_stands_on_a_command_line_and_is_checked_before_use() {
     }
     let empty = netcaliper("serve").args("--port 0").env("NETCALIPER_PSK_FILE", "").run().exits(2);
     empty.complains(&["--psk-file"]);
-    // It is bytes.
+    // A key is bytes, not only text.
     let key = OsStr::from_bytes(b"\xff\xfe\x80 no text \x9f");
     let server = Server::start(netcaliper("serve").args("--port 0").env("NETCALIPER_PSK", key));
     assert!(server.proc.out().contains("a key is required"), "{}", server.proc.out());
@@ -124,11 +124,10 @@ fn with_a_key_protocols_without_one_are_answered_only_when_that_is_said() {
 fn sixty_four_workers_at_each_end_lose_nothing_and_end() {
     // Twice as many on the server: a second set for round trips. A lock that is held across a wait would hang here.
     let server = serve("--workers 64");
-    let all = 128 * 50_001;
-    let run = |way: &str| {
-        let line = tcp(server.at()).args("-P 64 --iterations 2 --transfer 50001 --workers 64 --pattern");
-        line.arg(way).outcome()
-    };
+    let size = sized(50_001, 200_001);
+    let all = 128 * size;
+    let words = format!("-P 64 --iterations 2 --transfer {size} --workers 64 --pattern");
+    let run = |way: &str| tcp(server.at()).args(&words).arg(way).outcome();
     run("push").moved(128, all, 0);
     run("pull").moved(128, 0, all);
     let pings = netcaliper("ping").arg(server.at()).args("-P 64 -n 20 --workers 64").outcome();
@@ -235,7 +234,7 @@ fn too_many_sessions_are_refused_with_the_reason() {
         }
         running.signal("INT");
         running.wait().exits(130);
-        takes_in_again(&server);
+        accepts_again(&server);
     }
 }
 
@@ -248,7 +247,7 @@ fn sessions_that_ended_badly_leave_their_place() {
         client.signal("KILL");
         client.wait();
     }
-    takes_in_again(&server);
+    accepts_again(&server);
 }
 
 // ---- queues ---------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 //! late and lost messages must be counted exactly.
 
 use crate::support::run::about;
-use crate::support::{combinations, ran};
+use crate::support::{combinations, ran, sized};
 use common::Acl;
 use common::one_sided::Answers;
 use common::ping::{Params, Pinger, Remote};
@@ -160,16 +160,18 @@ fn odd_pieces_change_no_byte_and_no_count() {
     ];
     let chunks = [None, Some(1), Some(7), Some(16), Some(1000), Some(5000)];
     let sizes = [1, 5, 16, 17, 1024, 3001];
+    let messages: usize = sized(3, 5);
     for [machine, chunk, size] in combinations([machines.len(), chunks.len(), sizes.len()]) {
         let ((name, quirks), chunk, size) = (machines[machine], chunks[chunk], sizes[size]);
-        let pair = ran(pair(Ping { chunk, ..ping(3, size) }).seed(u64::from(size)).quirks(quirks));
+        let pair =
+            ran(pair(Ping { chunk, ..ping(messages as u64, size) }).seed(u64::from(size)).quirks(quirks));
         let what = format!("{name} {chunk:?} {size}");
-        let moved = 3 * u64::from(size);
+        let moved = messages as u64 * u64::from(size);
         for end in &pair.ends {
             assert!(end.completed(), "{what}: {:?}", end.ended);
             assert_eq!((end.counts.tx_bytes, end.counts.rx_bytes), (moved, moved), "{what}");
         }
-        assert_eq!(fates(&rows(&pair)), [3, 0, 0, 0], "{what}");
+        assert_eq!(fates(&rows(&pair)), [messages, 0, 0, 0], "{what}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! ntttcp in virtual time: both sessions against each other, and the receiver against conversations as they were captured.
 
 use crate::support::run::{MS, Told, client_ip, told};
+use crate::support::sized;
 use common::Acl;
 use metrics::{Mono, SECOND};
 use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
@@ -107,10 +108,11 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 #[test]
 fn both_ends_measure_what_was_agreed_on() {
+    let rate = sized(400_000, 1_000_000);
     for (seed, sync, quirks, rate) in [
-        (1, true, Quirks::default(), 400_000),
+        (1, true, Quirks::default(), rate),
         (2, true, Quirks::rough(), 400_000),
-        (3, false, Quirks::default(), 400_000),
+        (3, false, Quirks::default(), rate),
         (4, true, Quirks::tiny_sends(), 100_000),
     ] {
         // Half a second of it may be under way.
