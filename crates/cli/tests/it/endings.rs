@@ -434,6 +434,9 @@ fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
     let word = match server.split(' ').next() {
         Some("iperf3") => "Server listening on ",
         Some("ntttcp") => " threads created",
+        Some("ctstraffic") => "Accepting connections on addresses",
+        Some("rttcpip") => "echo on ",
+        Some("bwdelaytester") => "listening on ",
         _ => "",
     };
     let server = line(server).spawn();

@@ -135,7 +135,7 @@ pub(crate) fn hostile_run(scratch: &Scratch, outcome: &str) -> PathBuf {
     scratch.with("evil.json", &run.to_string())
 }
 
-/// Its page, where none of them has become any.
+/// The page of such a run, in which no text became markup.
 #[track_caller]
 fn hostile_page(scratch: &Scratch, run: &Path) -> PathBuf {
     let page = scratch.file("evil.html");
@@ -166,7 +166,7 @@ fn played(page: &Path, script: &str) -> PathBuf {
 
 /// A reader can zoom, toggle series and read values.
 #[track_caller]
-fn obeys_its_reader(tab: &mut Tab, page: &Path) {
+fn can_be_zoomed_and_read(tab: &mut Tab, page: &Path) {
     // What is drawn by the script is what was drawn without it.
     let script = r##"
         const say = (name, value) => (document.body.dataset[name] = String(value));
@@ -271,7 +271,8 @@ fn pages_are_the_same_of_a_saved_run_and_work_in_a_browser() {
     let told = tab.says("({ ...document.body.dataset })");
     assert_eq!(told["owned"], Value::Null, "something that a peer said ran");
     assert!(told["plots"].as_str().is_some_and(|n| n != "0"), "the page's own script ran: {told}");
-    obeys_its_reader(&mut tab, &read);
+    assert_eq!(tab.says("document.images.length"), 0, "no text became an image");
+    can_be_zoomed_and_read(&mut tab, &read);
     for name in ["tcp", "ping", "stream", "train"] {
         fits(&mut tab, name, &scratch.file(&format!("{name}.html")));
     }

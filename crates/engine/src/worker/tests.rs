@@ -122,11 +122,12 @@ impl Thread {
         self.until(|report| matches!(report, Report::Found(Finding::Idle(Group(1)))).then_some(()));
     }
 
-    /// Until so many guests have left.
-    fn seen(&self, guests: usize) -> Vec<Seen> {
+    /// Until so many guests have left. With `strict` a message of another type is a failure.
+    fn seen(&self, guests: usize, strict: bool) -> Vec<Seen> {
         let mut all = Vec::new();
         self.until(|report| match report {
             Report::Message(message) => {
+                assert!(!strict || message.is::<Seen>(), "a message of another type");
                 all.extend(message.downcast::<Seen>().ok().map(|seen| *seen));
                 (all.len() == guests).then_some(())
             }
@@ -377,30 +378,30 @@ impl Connector for Opener {
 /// Lets some guests in under a wait policy.
 fn party(wait: Wait, guests: u32) {
     const TALK: u32 = 20;
-    let party = format!("{guests} guests, {wait:?}");
+    let case = format!("{guests} guests, {wait:?}");
     let sockets = bound(1);
     let at = sockets[0].local().unwrap();
     let server = Thread::serve(sockets, wait);
     let client = Thread::start(Vec::new());
     client.open((0..guests).map(|_| to(Guest::new(TALK), at)).collect(), wait, false);
-    let seen = client.seen(guests as usize);
+    let seen = client.seen(guests as usize, true);
     client.until_idle();
     for one in &seen {
-        assert_eq!((one.talked, one.refused), (TALK, 0), "{party}");
+        assert_eq!((one.talked, one.refused), (TALK, 0), "{case}");
         // The last may still be under way.
-        assert!(!io::udp::ability().transmit_stamps || one.stamps + 3 >= TALK, "{party}: {one:?}");
+        assert!(!io::udp::ability().transmit_stamps || one.stamps + 3 >= TALK, "{case}: {one:?}");
     }
     let all = (u64::from(guests), u64::from(guests));
     let (tally, records) = client.end(Group(1));
-    assert_eq!((tally.opened, tally.count(Ending::Completed)), all, "{party}");
-    assert!(tally.connect_ns.count() == 0, "{party}: nothing was connected");
-    assert!(tally.peak > 0, "{party}: links were open, and none is at the end of the interval");
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), all, "{case}");
+    assert!(tally.connect_ns.count() == 0, "{case}: nothing was connected");
+    assert!(tally.peak > 0, "{case}: links were open, and none is at the end of the interval");
     let is_whole = |r: &ConnectionRecord| r.remote == at && r.local.is_some_and(|l| l.port() != 0);
-    assert!(records.iter().all(is_whole), "{party}");
+    assert!(records.iter().all(is_whole), "{case}");
     let (tally, _) = server.end(Group(7));
-    assert_eq!((tally.opened, tally.count(Ending::Completed)), all, "{party}");
+    assert_eq!((tally.opened, tally.count(Ending::Completed)), all, "{case}");
     let heard = tally.packets.unwrap().counts.received;
-    assert!(heard >= u64::from(guests * (TALK + 1)), "{party}: {heard}");
+    assert!(heard >= u64::from(guests * (TALK + 1)), "{case}: {heard}");
 }
 
 /// The wake that came with it was told: no other ends the wait.
@@ -488,7 +489,7 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
         let mut flows = vec![to(Endless::default(), sink.local().unwrap())];
         flows.extend((0..GUESTS).map(|_| to(Guest::new(3), at)));
         client.open(flows, wait, false);
-        client.seen(GUESTS);
+        client.seen(GUESTS, false);
     }
 }
 
@@ -506,7 +507,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     // Now a server is bound there.
     let socket = Udp::bind(closed, true, &SocketSettings::default()).unwrap();
     let _server = Thread::serve(vec![socket], Wait::Block);
-    let seen = client.seen(1).remove(0);
+    let seen = client.seen(1, false).remove(0);
     assert!(seen.refused > 0 && seen.talked == 1, "{seen:?}");
 }
 

@@ -34,10 +34,13 @@ pub(crate) fn services(
 /// What such services say when their process is stopped, in their order.
 #[track_caller]
 pub(crate) fn all_stopped(server: Proc) -> Vec<Value> {
+    let services = server.port().split(' ').count();
     server.signal("INT");
     let done = server.wait();
     let said = done.out.lines().skip(1).map(serde_json::from_str);
-    said.collect::<Result<Vec<Value>, _>>().unwrap_or_else(|e| panic!("{e}: {}", done.tell()))
+    let said: Vec<Value> = said.collect::<Result<_, _>>().unwrap_or_else(|e| panic!("{e}: {}", done.tell()));
+    assert_eq!(said.len(), services, "{}", done.tell());
+    said
 }
 
 /// A peer, not run yet.

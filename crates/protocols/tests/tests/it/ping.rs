@@ -35,8 +35,8 @@ fn the_remote_end_s_time_is_measured_and_taken_off() {
             let mut net = network(3, &Link::new().delay(3 * MS));
             let phase = Phase { connections, ..phase(ping) };
             let told = outcome(&mut net, server_plan(), client_plan(&phase));
-            assert!(net.now < START.plus(20 * SECOND), "{:?}", net.now);
             let what = format!("{transport:?} {connections}");
+            assert!(net.now < START.plus(20 * SECOND), "{what}: {:?}", net.now);
             assert_eq!(told.status(), Status::Complete, "{what}: {}", told.reason());
             let trips = told.local().pings.clone().expect("round trips");
             let all = 40 * u64::from(connections);
