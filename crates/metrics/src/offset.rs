@@ -377,7 +377,7 @@ mod tests {
     fn the_bound_holds_for_an_hour_whatever_the_rate_does() {
         use std::f64::consts::TAU;
         for there in [10_000, 100_000, 195_000] {
-            // `bench/deep` looks at slower changes, too.
+            // `bench/deep` also runs 1 ppm.
             let deep = std::env::var_os("NETCALIPER_INPUTS").is_some().then_some(1.0);
             for ppm in deep.into_iter().chain([5.0]) {
                 let ppm = ppm * 1e-6;

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn it_ends_with_a_wrong_mean_no_more_often_than_it_says() {
-        // Each second one is enough to see a change; `bench/deep` has all.
+        // Every other ratio is enough to see a change; `bench/deep` has all.
         let step = if std::env::var_os("NETCALIPER_INPUTS").is_some() { 1 } else { 2 };
         let ratios = [0.4, 0.5, 0.6, 0.7, 0.85, 1.0];
         for (error, most) in [(0.05, 3.5), (0.01, 1.0)] {

@@ -269,7 +269,7 @@ mod tests {
     /// Up to 1,000,000 datagrams per second get through, beyond 3,000,000 none do, and rates between do so with a probability.
     #[test]
     fn a_rate_that_gets_through_by_luck_is_rarely_the_result() {
-        // `bench/deep` plays four times as many.
+        // `bench/deep` runs 1,000 searches.
         let searches = if std::env::var_os("NETCALIPER_INPUTS").is_some() { 1_000 } else { 250 };
         let mut state = 88_172_645_463_325_252u64;
         let mut accepted = |probability: f64| {
@@ -288,8 +288,14 @@ mod tests {
             beyond
         };
         let (seldom, mostly) = (accepted(0.3), accepted(0.99));
-        assert!(seldom < searches / 20, "{seldom} of {searches} end at a rate that does so 3 times in 10");
-        assert!(mostly > searches / 10 * 9, "{mostly} of {searches} at one that does so 99 times in 100");
+        assert!(
+            seldom < searches / 20,
+            "{seldom} of {searches} end at a rate that gets through 3 times in 10"
+        );
+        assert!(
+            mostly > searches / 10 * 9,
+            "{mostly} of {searches} at one that gets through 99 times in 100"
+        );
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn every_question_takes_conditions_and_repetitions() {
         let outcome = Outcome::of(done);
         let points = outcome.json["points"].as_array().unwrap();
         assert_eq!(points.iter().map(|p| number(&p["repeat"])).collect::<Vec<_>>(), [1, 2], "{verb}");
-        // Alone, what is kept is good.
+        // With only the condition that holds, the exit code is 0.
         netcaliper("report").arg(&file).args(&kept).run().exits(0);
     }
 }

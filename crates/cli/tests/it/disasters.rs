@@ -27,7 +27,7 @@ fn a_full_disk_is_told_once_and_costs_nothing_else() {
     Outcome::of(done).exits(1).status("complete");
     server.still_serves();
 
-    // Behind stdout.
+    // The full file is stdout.
     let scratch = Scratch::new();
     let told_once = |mut command: Command, format: &str| {
         let out = command.stdout(full()).stderr(Stdio::piped()).output().unwrap();
@@ -192,7 +192,7 @@ fn a_reader_that_leaves_does_not_end_the_run() {
     for format in ["", "--json", "--jsonl", "--status-csv -"] {
         let scratch = Scratch::new();
         let line = tcp(server.at()).args(RUN).args(format).arg("--save").arg(scratch.file("run.jsonl"));
-        // A document is said at the end.
+        // A document is printed at the end.
         assert_eq!(read_once(line, format != "--json"), (Some(1), String::new()), "{format}");
         let saved = netcaliper("report").arg(scratch.file("run.jsonl")).outcome().good();
         assert!(number(&saved.local()["completed"]) > 0);

@@ -49,7 +49,7 @@ impl Site {
         self.shells().arg("--program").arg(BIN)
     }
 
-    /// The same where hosts have no program.
+    /// The same, without naming a program on the hosts.
     fn shells(&self) -> Line {
         self.fleet("run").arg(self.inventory()).arg("--rsh").arg("ip netns exec {}")
     }

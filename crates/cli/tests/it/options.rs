@@ -117,7 +117,7 @@ fn counts_and_ranges() {
         ("serve --exit-after 0", "0|--exit-after"),
         ("serve --port 0 -i 1ms", "interval|10ms to 1h"),
         ("serve --port 70000", "70000|--port|65535"),
-        // No limit is a limit that is left out.
+        // For no limit the option is left out; 0 is refused.
         ("serve --port 0 --max-sessions 0", "max-sessions|0"),
         ("serve --port 0 --max-per-address 0", "max-per-address|0"),
         ("serve --port 0 --max-connections 0", "max-connections|0"),
@@ -251,7 +251,7 @@ fn addresses_must_fit_and_be_there() {
     assert!((done.out.clone() + &done.err).contains("Cannot assign requested address"), "{}", done.tell());
     let done = tcp(server.at()).args("-n 1M -B ::1").run();
     assert_ne!(done.code, Some(0), "an IPv6 source for an IPv4 target: {}", done.tell());
-    // Another server cannot have these.
+    // Addresses that a second server cannot listen on.
     let done = netcaliper("serve").args(&format!("--port {}", server.port)).run().exits(1);
     done.says_one_sentence().complains(&["Address already in use", &server.port.to_string()]);
     let done = netcaliper("serve").args("--listen 192.0.2.9 --port 0").run().exits(1);

@@ -146,7 +146,7 @@ fn a_rate_is_kept_in_both_directions() {
         let late = if flags == "-R" { &outcome.remote()[0]["late_ns"] } else { &outcome.local()["late_ns"] };
         assert!(number(&late["count"]) > 0, "how late paced sends were is known: {late}");
     }
-    // It does not change what is moved.
+    // A rate does not change what is moved.
     let line = tcp(server.at()).args("-P 2 --iterations 2 --transfer 300007 -b 20M --bidir");
     line.outcome().moved(4, 600_016, 600_016);
 }

@@ -406,7 +406,7 @@ fn a_page_that_was_away_is_told_all_of_it_and_nothing_twice() {
     interrupt(run);
 }
 
-/// Whether the page has heard the end of its run.
+/// Whether the page shows that its run has ended.
 const ENDED: &str = "document.querySelector('#state').textContent.startsWith('the run ended')";
 
 /// Nothing that a peer says becomes markup.

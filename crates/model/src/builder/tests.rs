@@ -444,7 +444,7 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
         let intervals = builder.outcome().points[0].intervals.clone();
         intervals.len() + intervals.iter().map(|i| i.samples.len()).sum::<usize>()
     };
-    // Hours of seconds (a day in `bench/deep`), in one of four of which a client sends 100 bytes to it.
+    // 20,000 seconds (86,400 in `bench/deep`), in one of four of which a client sends 100 bytes to it.
     let seconds = if std::env::var_os("NETCALIPER_INPUTS").is_some() { 86_400 } else { 20_000 };
     let mut most = 0;
     for index in 0..seconds {

@@ -54,7 +54,7 @@ fn moved(pattern: Pattern, transfer: u64) -> (u64, u64) {
     }
 }
 
-/// Runs a pair to its end; both ends are content and have counted the same, all of it.
+/// Runs a pair to its end: both ends have completed and counted all bytes.
 fn assert_whole(mut pair: Pair, pattern: Pattern, transfer: u64, what: &str) {
     pair.run();
     let (up, down) = moved(pattern, transfer);
@@ -86,7 +86,7 @@ fn patterns() -> [Pattern; 6] {
 #[test]
 fn every_pattern_ending_and_check_over_every_path() {
     let checks = [Verify::Data, Verify::Connection, Verify::None];
-    // A buffer of 64 KiB is dear in single bytes.
+    // Reading 64 KiB one byte at a time takes long.
     let buffer = sized(16_384, 65_536);
     let transfers = [1, 2, 255, buffer - 1, buffer, buffer + 1];
     let sizes = [patterns().len(), checks.len(), 2, conditions().len(), transfers.len()];

@@ -56,7 +56,7 @@ fn named(reason: &str) -> f64 {
     words.split(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("no instant: {reason}"))
 }
 
-/// Seconds from when the run began, as was told, until the path died.
+/// Seconds from the reported start of the run until its path was cut.
 fn lived(net: &Network, client: sim::Host) -> f64 {
     let begun = net.events(client).iter().find_map(|(_, event)| match event {
         model::Event::Start { at } => Some(at.0),

@@ -82,7 +82,7 @@ fn those_who_say_little_or_nothing_or_too_slowly_are_shown_out() {
         let (at, _) = ended(&heard(name, script, 20 * SECOND).0);
         assert!(at < by * MS, "{name}: {at}");
     }
-    // It needs no answer.
+    // A reset needs no answer.
     heard("a reset", vec![(0, Say::Bytes(b"GET".to_vec())), (MS, Say::Reset)], SECOND);
 }
 

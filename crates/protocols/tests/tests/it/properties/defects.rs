@@ -12,7 +12,7 @@ fn shown(defect: Defect) -> (Check, u64) {
         Defect::RegisterWhenIdle => (native::check_shares, 1),
         Defect::TimerNotRearmed | Defect::LateTimers => (exhausted::check, 1),
         Defect::AnsweredTwice | Defect::LostMessage => (together::check, 1),
-        // One connection of each of twelve clients.
+        // Seed 25: twelve clients with one connection each.
         Defect::LostEdge
         | Defect::IdleTooEarly
         | Defect::CountedTwice

@@ -67,12 +67,12 @@ impl Bench {
         }
     }
 
-    /// A path for flows that have none.
+    /// The path given to flows under test.
     pub(crate) fn path() -> Path {
         Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 2).into() }
     }
 
-    /// What a flow may know of the world now.
+    /// The context of a flow at this time.
     pub(crate) fn cx(&mut self) -> Context<'_> {
         let Bench { rec, rng, clock, outbox, now, .. } = self;
         Context::new(*now, clock, rng, rec, outbox)

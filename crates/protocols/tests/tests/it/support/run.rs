@@ -201,7 +201,7 @@ pub(crate) fn told(net: &Network, host: Host) -> Told {
     told
 }
 
-/// What a host told of the time in which its payload moved, for each test.
+/// The `Portion` events of a host.
 pub(crate) fn portions(net: &Network, host: Host) -> Vec<Portion> {
     let portion = |(_, event): &(Mono, Event)| match event {
         Event::Portion(portion) => Some(**portion),
