@@ -18,6 +18,21 @@ pub(crate) enum Socket<P: Platform> {
 }
 
 impl<P: Platform> Socket<P> {
+    /// Arms the reactor anew, after each turn that waits. The call is direct: on a reactor that reports edges it is nothing.
+    #[inline]
+    pub(crate) fn rearm(
+        &self,
+        reactor: &P::Reactor,
+        key: Key,
+        read: bool,
+        write: bool,
+    ) -> std::io::Result<()> {
+        match self {
+            Socket::Stream(stream) => stream.rearm(reactor, key.0, read, write),
+            Socket::Datagram(udp) => udp.rearm(reactor, key.0, read, write),
+        }
+    }
+
     /// The socket as a reactor watches it.
     pub(crate) fn as_watch(&self) -> &dyn Watch<P> {
         match self {

@@ -123,7 +123,7 @@ impl<P: Platform> Worker<P> {
         let Socket::Stream(stream) = &link.socket else { return };
         match stream.connected() {
             Ok(None) if link.state.watched => {
-                let _ = link.socket.as_watch().rearm(&self.reactor, key.0, true, true);
+                let _ = link.socket.rearm(&self.reactor, key, true, true);
             }
             Ok(None) => {}
             Ok(Some(path)) => {

@@ -218,10 +218,7 @@ impl<P: Platform> Worker<P> {
         }
         let watched = tried || !link.unwatched();
         // Only where the reactor forgets what it has told.
-        if waits
-            && link.state.watched
-            && link.socket.as_watch().rearm(&self.reactor, key.0, reads, due).is_err()
-        {
+        if waits && link.state.watched && link.socket.rearm(&self.reactor, key, reads, due).is_err() {
             link.unwatch(&self.reactor);
         }
         if waits && !(watched && (tried || link.state.watched)) && !link.state.to_register {
