@@ -308,7 +308,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Values in one distribution, and in two of which the first has those that `first` chooses by their number.
+    /// The same values in one distribution and split over two; `first` says by a value's index whether it belongs to the first of these.
     fn split(first: fn(usize) -> bool) -> (Dist, Dist, Dist) {
         let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
         for (i, v) in skewed(5_000).into_iter().enumerate() {

@@ -205,7 +205,7 @@ fn what_cannot_be_reached_is_said_in_a_sentence() {
     let Some(mut fleet) = Fleet::new("fleet_nats::what_cannot_be_reached_is_said_in_a_sentence") else {
         return;
     };
-    let run = |fleet: &Fleet| testing(fleet.run(&["nobody", "none"]), "background", "ping").run();
+    let run = |fleet: &Fleet| testing(fleet.run(&["absent1", "absent2"]), "background", "ping").run();
     assert_ne!(run(&fleet).code, Some(0));
     fleet.kill_server(0);
     run(&fleet).exits(1).complains(&["NATS server"]);

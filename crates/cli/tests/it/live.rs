@@ -97,12 +97,12 @@ fn every_end_leaves_the_terminal_as_it_was() {
     let short = format!("tcp {} -P 2 -b 2M -t 1s --live", server.at());
     let Some(seen) = on_terminal("every_end", "80x24", &[], &short) else { return };
     assert!(left_well(&seen, 0).contains("bit/s to server"), "{seen:#}");
-    // Nobody answers there: the view has hardly begun.
-    let nobody = "tcp 127.0.0.1:1";
-    let Some(seen) = on_terminal("every_end", "80x24", &[], &format!("{nobody} --live")) else { return };
+    // No program listens there: the view has hardly begun.
+    let refused = "tcp 127.0.0.1:1";
+    let Some(seen) = on_terminal("every_end", "80x24", &[], &format!("{refused} --live")) else { return };
     assert!(left_well(&seen, 1).contains("refused"), "{seen:#}");
     // Why a run failed is told once.
-    let Some(seen) = on_terminal("every_end", "80x24", &[], nobody) else { return };
+    let Some(seen) = on_terminal("every_end", "80x24", &[], refused) else { return };
     assert_eq!(seen["code"].as_i64(), Some(1), "{seen:#}");
     let printed = seen["printed"].as_str().unwrap();
     assert_eq!(printed.matches("Connection refused").count(), 1, "{printed}");

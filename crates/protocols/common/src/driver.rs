@@ -22,7 +22,7 @@ pub struct Driver {
     /// Why, unless it is complete.
     pub reason: Option<String>,
     notices: HashSet<String>,
-    /// Lines about newcomers for whom others had to give way.
+    /// Limits how often a warning says that waiting connections were closed to make room for new ones.
     crowd: Lines,
 }
 
