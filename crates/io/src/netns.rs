@@ -276,6 +276,7 @@ mod tests {
 
     #[test]
     fn programs_run_within_and_are_found_and_killed() {
+        let _starts = crate::testing::starts();
         let Some(space) = namespace() else { return };
         assert!(space.processes().is_empty());
         let mut command = Command::new("sleep");
@@ -292,6 +293,7 @@ mod tests {
 
     #[test]
     fn a_program_dies_with_the_thread_that_started_it() {
+        let _starts = crate::testing::starts();
         let Some(space) = namespace() else { return };
         let mut command = Command::new("sleep");
         space.enter(command.arg("1000")).unwrap();

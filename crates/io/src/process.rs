@@ -172,6 +172,7 @@ mod tests {
     #[test]
     fn every_request_to_end_is_told() {
         if std::env::var_os(INSIDE).is_none() {
+            let _starts = crate::testing::starts();
             let mut own = Command::new(std::env::current_exe().unwrap());
             own.args(["--exact", "process::tests::every_request_to_end_is_told"]).env(INSIDE, "1");
             let output = own.output().unwrap();

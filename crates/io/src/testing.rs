@@ -4,6 +4,7 @@ use crate::reactor::Watchable;
 use crate::{Clock, Listener, Reactor, Stream};
 use metrics::SECOND;
 use std::net::SocketAddr;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use transport::{
     Fault, Got, ListenerSocket as _, Net as _, Path, Read, Ready, SocketSettings, StreamSocket as _, Target,
     Trigger,
@@ -11,6 +12,20 @@ use transport::{
 
 /// Longer than anything takes on loopback, even on a loaded machine.
 const PATIENCE: u64 = 60 * SECOND;
+
+/// A program that is started has copies of all descriptors of this process until it runs. A socket that is closed meanwhile goes on
+/// receiving, and its port stays taken.
+static STARTS: RwLock<()> = RwLock::new(());
+
+/// While a test holds this, no other starts a program.
+pub(crate) fn no_starts() -> RwLockReadGuard<'static, ()> {
+    STARTS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// For a test that starts programs.
+pub(crate) fn starts() -> RwLockWriteGuard<'static, ()> {
+    STARTS.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Reports that the test of this thread could not run, or not all of it, to `./test`, which counts skips, and to stderr.
 pub(crate) fn skip(reason: &str) {

@@ -7,12 +7,15 @@ use crate::udp::{Ability as Found, ability};
 use crate::{Clock, Listener, Reactor, Udp, testing};
 use metrics::Mono;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::RwLockReadGuard;
 use transport::conformance::{Ability, Bench};
 use transport::{Fault, Ready, SocketSettings};
 
-transport::conformance!(Loopback);
+transport::conformance!(Loopback { _closes_at_once: testing::no_starts() });
 
-struct Loopback;
+struct Loopback {
+    _closes_at_once: RwLockReadGuard<'static, ()>,
+}
 
 impl Bench for Loopback {
     type Platform = System;

@@ -147,6 +147,7 @@ mod tests {
     /// What the tools of the system say of every interface that has an address.
     #[test]
     fn agrees_with_ethtool_and_tc() {
+        let _starts = crate::testing::starts();
         for address in sys::addresses() {
             let Some(nic) = address.ip.and_then(nic) else { continue };
             match Command::new("ethtool").args(["-k", &nic.name]).output() {

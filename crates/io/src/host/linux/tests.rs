@@ -25,6 +25,7 @@ fn agrees(ours: &str, command: &str, args: &[&str]) {
 
 #[test]
 fn the_snapshot_agrees_with_the_systems_tools() {
+    let _starts = crate::testing::starts();
     let host = snapshot(None);
     agrees(&host.kernel, "uname", &["-sr"]);
     agrees(&host.name, "uname", &["-n"]);
