@@ -48,7 +48,7 @@ pub(crate) struct LoadArgs {
 
 /// How often it is looked whether the user wants the end while the path fills.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much longer than planned the load may go on while the probes are set up and their last messages come back, ns.
+/// How much longer than planned the load may go on while the probes are set up, ns.
 const EXTRA: u64 = 60 * SECOND;
 const TOO_SHORT: &str = "the load ended before the delays beside it were measured, because the server limits the time of a run \
                          (its --max-time): choose a shorter -t or --ramp";
@@ -163,7 +163,9 @@ fn run(
 }
 
 /// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
-/// ramp, and the load ends after them: their set-up may take long in a full queue, and they must not measure an unloaded path.
+/// ramp. Their set-up may take long in a full queue, and they must not measure an unloaded path: the load ends when both have told
+/// their last interval, with what the remote end says of it. That came through the queue behind the last answers. The load does not
+/// go on for answers that were lost, nor while the ends exchange what they found.
 fn beside(
     load: &Load,
     (stage, repeat): (Stage, u32),
@@ -173,22 +175,25 @@ fn beside(
 ) -> Vec<(Part, Told)> {
     let (filler, probes) = (load.filler(stage), load.probes(stage));
     let shown = Mutex::new(outputs);
-    type Started = Option<mpsc::Sender<()>>;
-    let one = |place, (label, phase): &Part, extra_ns, interrupt: &Interrupt, started: Started| -> Told {
+    // Is told when the load has begun, and when a probe has measured.
+    type Progress = mpsc::Sender<()>;
+    let one = |place, (label, phase): &Part, extra_ns, interrupt: &Interrupt, progress: Progress| -> Told {
         let mut events = Vec::new();
         let show = |event: &Event| {
             lock(&shown).show_part(place, event);
         };
         show(&Event::Phase { label: label.clone(), repeat, phase: Box::new(phase.clone()) });
-        let duration_ns = phase.duration_ns.map(|ns| ns.saturating_add(extra_ns));
-        let phase = Phase { duration_ns, ..phase.clone() };
+        let is_load = extra_ns > 0;
+        let time = phase.duration_ns;
+        let phase = Phase { duration_ns: time.map(|ns| ns.saturating_add(extra_ns)), ..phase.clone() };
         let end = measure::one(config, &phase, interrupt, &mut |mut event| {
             match &mut event {
-                Event::Start { .. } => {
-                    started.iter().for_each(|started| started.send(()).unwrap_or_default());
+                Event::Start { .. } if is_load => progress.send(()).unwrap_or_default(),
+                Event::Interval(interval) if !is_load && Some(interval.end_ns) >= time => {
+                    progress.send(()).unwrap_or_default();
                 }
                 // A limit that leaves the load long enough is of no interest, and a shorter one fails the stage.
-                Event::Session(info) if extra_ns > 0 => {
+                Event::Session(info) if is_load => {
                     info.accepted.changes.retain(|change| change.what != "duration");
                 }
                 _ => {}
@@ -201,9 +206,9 @@ fn beside(
     let one = &one;
     let of_load = &interrupt.for_one();
     std::thread::scope(|scope| {
-        let start = |place, part: Part, extra_ns: u64, interrupt, started| {
+        let start = |place, part: Part, extra_ns: u64, interrupt, progress| {
             let own = part.clone();
-            (part, scope.spawn(move || one(place, &own, extra_ns, interrupt, started)))
+            (part, scope.spawn(move || one(place, &own, extra_ns, interrupt, progress)))
         };
         let ended = |(part, thread): (Part, ScopedJoinHandle<'_, Told>)| {
             let died = |_| Err(CliError::failed("a measurement ended without a result"));
@@ -211,21 +216,22 @@ fn beside(
         };
         // The load comes first on a terminal, and last in the report.
         let last = u32::clamped(probes.len());
-        let (started, starts) = mpsc::channel();
-        let filling = filler.map(|part| start((0, last), part, EXTRA, of_load, Some(started)));
+        let (progress, starts) = mpsc::channel();
+        let filling = filler.map(|part| start((0, last), part, EXTRA, of_load, progress));
         let is_ready = filling.is_none() || is_filled(&starts, load.ramp_ns, interrupt);
         let probes = (0..).zip(probes).filter(|_| is_ready);
-        let probing: Vec<_> =
-            probes.map(|(at, part)| start((at + 1, at), part, 0, interrupt, None)).collect();
-        let mut told: Vec<_> = probing.into_iter().map(ended).collect();
-        if let Some(filling) = filling {
-            // A load that has said all it has to say need not have left its thread.
-            let too_short = !is_ready || filling.1.is_finished();
-            of_load.finish();
-            told.push(ended(filling));
-            if too_short && matches!(told.last(), Some((_, Ok(((Status::Complete, _), _))))) {
-                told.iter_mut().filter_map(|(_, told)| told.as_mut().ok()).for_each(spoil);
-            }
+        let (progress, measured) = mpsc::channel();
+        let probe = |(at, part)| start((at + 1, at), part, 0, interrupt, progress.clone());
+        let probing: Vec<_> = probes.map(probe).collect();
+        drop(progress);
+        let Some(filling) = filling else { return probing.into_iter().map(ended).collect() };
+        measured.iter().take(probing.len()).for_each(drop);
+        // A load that has said all it has to say need not have left its thread.
+        let too_short = !is_ready || filling.1.is_finished();
+        of_load.finish();
+        let mut told: Vec<_> = probing.into_iter().chain([filling]).map(ended).collect();
+        if too_short && matches!(told.last(), Some((_, Ok(((Status::Complete, _), _))))) {
+            told.iter_mut().filter_map(|(_, told)| told.as_mut().ok()).for_each(spoil);
         }
         told
     })

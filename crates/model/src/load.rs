@@ -100,7 +100,7 @@ const TIMEOUT: u64 = 5 * metrics::SECOND;
 pub type Part = (BTreeMap<String, String>, Phase);
 
 impl Load {
-    /// What fills the path in a stage; nothing when idle. Its time is the shortest: it goes on until the probes have ended.
+    /// What fills the path in a stage; nothing when idle. Its time is the shortest: it goes on until the probes have measured.
     pub fn filler(&self, stage: Stage) -> Option<Part> {
         let pattern = stage.pattern()?;
         let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(self.ramp_ns));

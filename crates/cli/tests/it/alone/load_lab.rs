@@ -52,9 +52,9 @@ fn applied(trace: &Csv, way: &str) -> Vec<f64> {
     measuring.map(|(_, delays)| median(delays)).collect()
 }
 
-/// Whether the load of each stage was still under way when its last measuring datagram came to the path: its flows are those whose
-/// first long packet came between the measuring datagrams of the stage before and its own.
-fn load_outlasts_probes(trace: &Csv) -> bool {
+/// How much longer than the measuring datagrams of its stage each load was under way, s: its flows are those whose first long packet
+/// came between the measuring datagrams of the stage before and its own.
+fn load_beyond_probes(trace: &Csv) -> Vec<f64> {
     let column = |name| trace.column(name);
     let (ways, lengths) = (column("direction"), column("length"));
     let (flows, arrivals) = (column("flow"), column("arrived_ns"));
@@ -74,10 +74,13 @@ fn load_outlasts_probes(trace: &Csv) -> bool {
         if probe { &mut probes } else { &mut loads }.push((first, last));
     }
     probes.sort_unstable();
-    probes.windows(2).all(|stages| {
+    let beyond = |stages: &[(u64, u64)]| {
         let ((_, before), (begin, end)) = (stages[0], stages[1]);
-        loads.iter().any(|(first, last)| (before..begin).contains(first) && *last > end)
-    })
+        let of_stage = loads.iter().filter(|(first, _)| (before..begin).contains(first));
+        let last = of_stage.map(|(_, last)| *last).max().expect("a load in each stage");
+        (last as f64 - end as f64) / 1e9
+    };
+    probes.windows(2).map(beyond).collect()
 }
 
 /// The median that was measured, of the datagrams of a stage's direction.
@@ -143,7 +146,8 @@ fn recognised(outcome: &Outcome, trace: &Csv, grade: &str) -> Result<(), String>
     let truth = ways.map(|way| applied(trace, way));
     assert!(truth.iter().all(|way| way.len() == STAGES.len()), "a flow in each stage: {truth:?}");
     let added: [[f64; 2]; 4] = std::array::from_fn(|s| [0, 1].map(|w| truth[w][s] - truth[w][0]));
-    assert!(load_outlasts_probes(trace), "delays were measured when the load had ended");
+    let beyond = load_beyond_probes(trace);
+    assert!(beyond.iter().all(|s| *s > 0.0), "delays were measured when the load had ended: {beyond:?} s");
     let [_, down, up, both] = added;
     if down[1].min(up[0]).min(both[0].max(both[1])) < 100.0 * MS {
         return Err(format!("this host did not fill the path: {added:?} ns"));
@@ -177,12 +181,16 @@ fn a_queue_of_ten_milliseconds_passes() {
         let (path, load) = sized(("--rate 10M --queue 10ms", "-P 1"), ("--rate 20M --queue 10ms", "-P 4"));
         let words = format!("-t 1s --ramp {}s {load}", ramp / 2);
         let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", path, &words) else { return };
-        let grade = run.map_or_else(|why| why, |(_, _, grade)| grade);
-        // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer.
-        if ["Grade A", "Grade B"].iter().any(|good| grade.starts_with(good)) {
+        let (grade, beyond) =
+            run.map_or_else(|why| (why, Vec::new()), |(_, trace, grade)| (grade, load_beyond_probes(&trace)));
+        // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer. And the load does not go
+        // on while messages that were dropped are waited for, twice 5 s.
+        if ["Grade A", "Grade B"].iter().any(|good| grade.starts_with(good))
+            && beyond.iter().all(|s| *s < 5.0)
+        {
             return;
         }
-        grades.push(grade);
+        grades.push((grade, beyond));
     }
     panic!("{grades:?}");
 }
