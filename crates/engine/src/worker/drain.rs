@@ -91,8 +91,8 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::time::Duration;
     use transport::{
-        Checked, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Open, Order,
-        Received, SocketSettings, Target, Transmit, Wait, When,
+        Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Order, Received, SocketSettings, Target,
+        Transmit, Wait, When,
     };
 
     const GROUP: Group = Group(7);
@@ -148,15 +148,6 @@ mod tests {
         }
     }
 
-    struct NoLinks;
-
-    impl Connector for NoLinks {
-        fn open(&mut self, _: &mut Context<'_>) -> Open {
-            Open::Idle
-        }
-        fn stop(&mut self) {}
-    }
-
     /// A socket for a flow, and a sender to it.
     fn pair() -> (UdpSocket, Udp) {
         let local = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -187,7 +178,7 @@ mod tests {
     /// The worker finds a flow, and the order to end it, in one look at its mailbox.
     fn stopped() -> u64 {
         let thread = Thread::start(Vec::new());
-        thread.group(GROUP, LinkSource::Connector(Box::new(NoLinks)), Wait::Block, false);
+        thread.group(GROUP, None, Wait::Block, false);
         let (local, udp) = pair();
         fill(&local);
         thread.tell_all([adopt(udp, Reader::default()), Command::Order(GROUP, Order::Stop)]);
@@ -202,7 +193,7 @@ mod tests {
     /// Another flow holds the worker up until a wake is overdue and the datagrams are there.
     fn woken() -> u64 {
         let thread = Thread::start(Vec::new());
-        thread.group(GROUP, LinkSource::Connector(Box::new(NoLinks)), Wait::Block, false);
+        thread.group(GROUP, None, Wait::Block, false);
         let ((local, udp), (other, second)) = (pair(), pair());
         let closes = Arc::new(AtomicBool::new(false));
         let first = Reader { wake: Some(Mono(0)), closes: closes.clone(), ..Reader::default() };

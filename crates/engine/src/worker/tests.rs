@@ -60,8 +60,8 @@ impl Thread {
     /// A worker with a porter at these sockets.
     fn serve(sockets: Vec<Udp>, wait: Wait) -> Self {
         let server = Thread::start(sockets);
-        server.group(Group(7), LinkSource::Acceptor(Box::new(Porter)), wait, true);
-        server.group(Group::ALL, LinkSource::Acceptor(Box::new(Porter)), Wait::Block, false);
+        server.group(Group(7), None, wait, true);
+        server.group(Group::ALL, Some(LinkSource::Acceptor(Box::new(Porter))), Wait::Block, false);
         server
     }
 
@@ -77,7 +77,7 @@ impl Thread {
         self.waker.wake();
     }
 
-    pub(super) fn group(&self, group: Group, source: LinkSource, wait: Wait, packets: bool) {
+    pub(super) fn group(&self, group: Group, source: Option<LinkSource>, wait: Wait, packets: bool) {
         let plan = GroupPlan {
             throttle: 10,
             connect_timeout: SECOND,
@@ -86,7 +86,7 @@ impl Thread {
             wait,
             ..GroupPlan::new(group, System.clock().now(), 3_600 * SECOND)
         };
-        let (source, state) = (Some(source), GroupProgress::default());
+        let state = GroupProgress::default();
         let group = GroupState { plan, source, as_listeners: true, core: None, state };
         self.tell(Command::Group(Box::new(group)));
     }
@@ -95,7 +95,7 @@ impl Thread {
     fn open(&self, flows: Flows, wait: Wait, packets: bool) -> mpsc::Receiver<Fault> {
         let (tell, told) = mpsc::channel();
         let opener = Opener { flows: flows.into_iter(), tell };
-        self.group(Group(1), LinkSource::Connector(Box::new(opener)), wait, packets);
+        self.group(Group(1), Some(LinkSource::Connector(Box::new(opener))), wait, packets);
         told
     }
 
@@ -105,7 +105,7 @@ impl Thread {
         loop {
             assert!(Instant::now() < end, "the worker says nothing");
             let Ok((_, report)) = self.reports.try_recv() else {
-                std::thread::sleep(Duration::from_micros(100));
+                std::thread::sleep(Duration::from_millis(1));
                 continue;
             };
             if let Report::Found(Finding::Trouble(text)) = &report {
