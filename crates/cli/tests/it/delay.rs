@@ -288,6 +288,19 @@ fn the_knee_is_where_power_is_largest() {
     assert_eq!(marked, if beyond { vec![best] } else { vec![] }, "{slots:?}");
 }
 
+/// 1400 bytes there, where routers say so, and 1300 back, where they do not.
+#[test]
+fn the_mtu_of_each_direction_is_the_paths() {
+    const TEST: &str = "delay::the_mtu_of_each_direction_is_the_paths";
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --mtu-limit 1500 --bidir --json");
+    let options = "-q --wait sleep --only udp --up path-mtu=1400 --down path-mtu=1300:silent";
+    let Some(done) = on_lab(TEST, options, &command) else { return };
+    let outcome = done.exits(0).json();
+    let found = &outcome["path_mtu"];
+    assert_eq!(found["up"], serde_json::json!({ "mtu": 1400, "too_big": 1401, "told": true }), "{found}");
+    assert_eq!(found["down"], serde_json::json!({ "mtu": 1300, "too_big": 1301, "told": false }), "{found}");
+}
+
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
     for (words, complaint) in [

@@ -2,7 +2,7 @@
 //! how long things take depends on how busy this machine is.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::lab::{lab, on_lab, served};
+use crate::support::lab::{lab, served};
 use crate::support::{BIN, Outcome, number, sized, skip};
 use serde_json::Value;
 
@@ -272,17 +272,4 @@ fn a_stalled_sender_hides_no_spikes() {
     let unsent = count(&local, "unsent");
     assert!(unsent >= 190, "{local}");
     assert_eq!(count(&local, "sent") + unsent, 2_000, "{local}");
-}
-
-/// 1400 bytes there, where routers say so, and 1300 back, where they do not.
-#[test]
-fn the_mtu_of_each_direction_is_the_paths() {
-    const TEST: &str = "delay_lab::the_mtu_of_each_direction_is_the_paths";
-    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER --path-mtu --mtu-limit 1500 --bidir --json");
-    let options = "-q --wait sleep --only udp --up path-mtu=1400 --down path-mtu=1300:silent";
-    let Some(done) = on_lab(TEST, options, &command) else { return };
-    let outcome = done.exits(0).json();
-    let found = &outcome["path_mtu"];
-    assert_eq!(found["up"], serde_json::json!({ "mtu": 1400, "too_big": 1401, "told": true }), "{found}");
-    assert_eq!(found["down"], serde_json::json!({ "mtu": 1300, "too_big": 1301, "told": false }), "{found}");
 }
