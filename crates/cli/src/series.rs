@@ -176,7 +176,7 @@ fn by_streams(outcome: &Outcome) -> Series {
         ("fairness", |p| maybe(p.fairness.filter(|_| p.phase.connections > 1), |f| format!("{f:.3}"))),
         ("sndbuf", |p| or_empty(p.local.effective.as_ref().and_then(|e| e.sndbuf))),
         ("remote_rcvbuf", |p| or_empty(p.remote.first().and_then(|t| t.effective.as_ref()?.rcvbuf))),
-        ("retransmits", |p| p.ends().map(|totals| totals.tcp.retransmits).sum::<u64>().to_string()),
+        ("retransmits", |p| p.ends().filter_map(Totals::retransmits).sum::<u64>().to_string()),
         ("errors", |p| p.errors().to_string()),
     ];
     table("streams.csv", "TCP: streams against rate (Mbit/s, every byte compared)", &columns, points)
@@ -199,7 +199,7 @@ fn hosts(outcome: &Outcome) -> Series {
         ("end", |(_, name, _)| (*name).to_owned()),
         ("unsent", |(.., t)| or_empty(t.packets.as_ref().map(|p| p.counts.unsent))),
         ("late_p99_us", |(.., t)| maybe(t.late_ns.as_ref(), |late| format!("{:.1}", real(late.p99) / 1e3))),
-        ("dropped_here", |(.., t)| or_empty(t.packets.as_ref().map(|p| p.counts.dropped))),
+        ("dropped_here", |(.., t)| or_empty(t.packets.as_ref().and_then(|p| p.dropped()))),
         ("preempted", |(.., t)| counter(t, "process.preempted")),
         ("context_switches", |(.., t)| counter(t, "cpu.context_switches")),
         ("steal_s", |(.., t)| maybe(t.cpu.as_ref(), |cpu| format!("{:.3}", cpu.steal_s))),

@@ -19,6 +19,15 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if is_command(c) { INSTEAD } else { c }).collect())
 }
 
+/// `text` of several lines without control characters but tabs and line ends, and without characters that turn the reading direction.
+pub fn clean_lines(text: &str) -> Cow<'_, str> {
+    let bad = |c: char| is_command(c) && !matches!(c, '\t' | '\n' | '\r');
+    if !text.contains(bad) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if bad(c) { INSTEAD } else { c }).collect())
+}
+
 /// A peer's JSON whose texts, names of fields among them, have none of these either, written as they are or escaped; tabs and line
 /// ends stay. To be called before parsing, so that all texts made of it are clean.
 pub fn clean_json(json: &str) -> Cow<'_, str> {
@@ -72,6 +81,7 @@ mod tests {
         let evil =
             "a\u{1b}b\u{7f}c\u{80}d\u{9f}e\u{61c}f\u{200e}g\u{200f}h\u{202a}i\u{202e}j\u{2066}k\u{2069}l\nm";
         assert_eq!(clean(evil).replace('\u{fffd}', "·"), "a·b·c·d·e·f·g·h·i·j·k·l·m");
+        assert_eq!(clean_lines("a\tb\r\nc\u{1b}d"), "a\tb\r\nc\u{fffd}d");
         // Their neighbours are harmless.
         assert!(matches!(clean("\u{a0}\u{200d}\u{2010}\u{202f}\u{2065}\u{206a}"), Cow::Borrowed(_)));
     }

@@ -5,8 +5,8 @@ mod rows;
 pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, sampled_rtt_ns};
 
 use crate::{
-    Baseline, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links, PacketReport,
-    PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
+    Baseline, Counts, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links,
+    PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
 };
 use metrics::{
     CauseCount, DistSummary, Frames, Framing, Moments, PlayoutSummary, Remote, Sample, TcpTotals,
@@ -319,6 +319,9 @@ pub struct Interval {
     /// TCP_INFO of up to 64 open connections at its end.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
+    /// Counts of `local` that are not known; their fields are 0.
+    #[serde(skip_serializing_if = "Counts::is_empty")]
+    pub unknown: Counts,
 }
 
 /// What one end counted over a phase. Only `traffic` leaves the omitted start, and what moves after the end, out.
@@ -383,4 +386,7 @@ pub struct Totals {
     pub others: u32,
     /// How receivers read: `compare`, `read`, `discard` (`MSG_TRUNC`).
     pub receive: String,
+    /// Counts that this end does not have; their fields are 0.
+    #[serde(skip_serializing_if = "Counts::is_empty")]
+    pub unknown: Counts,
 }

@@ -1,6 +1,6 @@
 //! The figures of a phase: what follows from both ends' counts, and from nothing else.
 
-use crate::{CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic};
+use crate::{Count, Counts, CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic};
 use metrics::{
     Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, sum_of, tcp_efficiency_percent,
 };
@@ -105,12 +105,21 @@ impl CpuUse {
 struct Side {
     /// Its totals; `None` when it never said anything.
     total: Option<Traffic>,
+    /// Counts that the end does not have.
+    unknown: Counts,
     /// What it said about an interval.
     of: fn(&Interval) -> Option<Traffic>,
 }
 
 /// An end without counts.
-const SILENT: Side = Side { total: None, of: |_| None };
+const SILENT: Side = Side { total: None, unknown: Counts::NONE, of: |_| None };
+
+impl Side {
+    /// What the end counted, unless `count` is unknown to it.
+    fn knowing(&self, count: Count) -> Option<Traffic> {
+        self.total.filter(|_| !self.unknown.has(count))
+    }
+}
 
 /// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
 /// by a server, and what moved before its intervals: there the local end is the server, and the clients' counts are not known.
@@ -118,11 +127,14 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     if point.phase.kind == Kind::Ping {
         return; // its figures are distributions, which are told as they are
     }
-    let local = Side { total: Some(point.local.traffic), of: |i| Some(i.local) };
-    let remote = Side { total: remote_total(point), of: |i| i.remote };
+    let local =
+        Side { total: Some(point.local.traffic), unknown: point.local.unknown, of: |i| Some(i.local) };
+    let unknown = point.remote.iter().fold(Counts::NONE, |all, totals| all.and(totals.unknown));
+    let remote = Side { total: remote_total(point), unknown, of: |i| i.remote };
     let (client, server) = match serving {
         Some(before) => {
-            (SILENT, Side { total: busy(point, before), of: |i| Some(i.local).filter(|t| !is_idle(t)) })
+            let of = |i: &Interval| Some(i.local).filter(|t| !is_idle(t));
+            (SILENT, Side { total: busy(point, before), of, ..local })
         }
         None => (local, remote),
     };
@@ -135,8 +147,8 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     // Datagrams without bytes are another program's, which told how many came and not how fast.
     let untold = |totals: &Totals| totals.packets.as_ref().is_some_and(|p| p.counts.received > 0);
     let (up_told, down_told) = (!point.remote.iter().any(untold), !untold(&point.local));
-    point.up = Some(up).filter(|d| moved(d) || (measured && !serving && asked.sends_up() && up_told));
-    point.down = Some(down).filter(|d| moved(d) || (measured && !serving && asked.sends_down() && down_told));
+    point.up = up.filter(|d| moved(d) || (measured && !serving && asked.sends_up() && up_told));
+    point.down = down.filter(|d| moved(d) || (measured && !serving && asked.sends_down() && down_told));
 
     if point.phase.kind == Kind::Connect {
         return; // the rest is about bytes, and they are not its work
@@ -170,27 +182,34 @@ fn remote_total(point: &Point) -> Option<Traffic> {
     sum_of(point.counted().filter_map(|i| i.remote), Traffic::after)
 }
 
-/// The result is the receiver's count. Only when the receiver never said anything does the sender's stand in for it.
-fn direction(point: &Point, sender: &Side, receiver: &Side) -> Direction {
-    let sent = sender.total.unwrap_or_default();
-    let confirmed = receiver.total.is_some();
+/// The result is the receiver's count. Only when the receiver never said anything, or cannot know, does the sender's stand in for it.
+/// `None` when neither end knows.
+fn direction(point: &Point, sender: &Side, receiver: &Side) -> Option<Direction> {
+    let sent = sender.knowing(Count::SentBytes);
+    let got = receiver.knowing(Count::ReceivedBytes);
+    let unknown = sender.unknown.common(Counts::of(&[Count::SentBytes]));
+    if sent.or(got).is_none() && !unknown.is_empty() {
+        return None;
+    }
+    let sent = sent.unwrap_or_default();
     let (received_bytes, goodput_bps) =
-        receiver.total.map_or((sent.tx_bytes, sent.tx_bps()), |got| (got.rx_bytes, got.rx_bps()));
+        got.map_or((sent.tx_bytes, sent.tx_bps()), |got| (got.rx_bytes, got.rx_bps()));
     let rates: Vec<f64> = point
         .readings()
-        .filter_map(|i| match confirmed {
-            true => (receiver.of)(i).map(|got| got.rx_bps()),
-            false => (sender.of)(i).map(|sent| sent.tx_bps()),
+        .filter_map(|i| match got {
+            Some(_) => (receiver.of)(i).map(|got| got.rx_bps()),
+            None => (sender.of)(i).map(|sent| sent.tx_bps()),
         })
         .collect();
-    Direction {
+    Some(Direction {
         sent_bytes: sent.tx_bytes,
         received_bytes,
         sent_bps: sent.tx_bps(),
         goodput_bps,
         per_interval: Spread::of(&rates),
-        confirmed,
-    }
+        confirmed: got.is_some(),
+        unknown,
+    })
 }
 
 /// Jain's index over the rates of our slots of connections, or, when we know of fewer than two, of the remote ends'.

@@ -23,6 +23,7 @@ mod frames;
 mod host;
 mod kept;
 mod knee;
+mod known;
 pub mod load;
 mod media;
 mod method;
@@ -45,7 +46,7 @@ pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
 pub use builder::Builder;
 pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveat_levels, caveats_about, caveats_so_far};
-pub use clean::{clean, clean_json};
+pub use clean::{clean, clean_json, clean_lines};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use event::{
     Accepted, Begin, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval, Level,
@@ -58,6 +59,7 @@ pub use frames::{FrameTime, FrameTimes};
 pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use kept::{KeptFigure, KeptRun};
 pub use knee::Slot;
+pub use known::{Count, Counts, CountsByWay, EndCounts, Role, reject_impossible};
 pub use media::{LARGEST_DATAGRAM, Media, SMALLEST_DATAGRAM};
 pub use method::{Axis, AxisName, Method, Step};
 pub use metrics::{CauseCount, Sample};

@@ -1,8 +1,8 @@
 //! What a run found: the document that reports print, files keep and `schema/outcome.v2.json` describes.
 
 use crate::{
-    Baseline, Begin, Caveat, ConnectionRecord, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu, Phase,
-    SessionInfo, Slot, Stat, Totals, Trains, Way,
+    Baseline, Begin, Caveat, ConnectionRecord, Counts, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu,
+    Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -85,6 +85,9 @@ pub struct Direction {
     pub per_interval: Option<Spread>,
     /// Whether the received figure is the receiver's own (else it is only the sender's).
     pub confirmed: bool,
+    /// Counts of the sender that are not known; their fields are 0. What arrived is unknown where it is not `confirmed`.
+    #[serde(skip_serializing_if = "Counts::is_empty")]
+    pub unknown: Counts,
 }
 
 /// One phase and what it found.

@@ -1,5 +1,6 @@
 //! What one end found out about datagrams, in an interval or over a phase.
 
+use crate::Counts;
 use metrics::{ClockFound, ClockKind, DistSummary, IpFields, PacketTally, Packets, Tally, add_known, real};
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +74,9 @@ pub struct PacketReport {
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
     pub marks: IpFields,
+    /// Counts that this end does not have; their fields are 0.
+    #[serde(skip_serializing_if = "Counts::is_empty")]
+    pub unknown: Counts,
 }
 
 /// Summary of delays without a distribution, ns.
@@ -225,6 +229,7 @@ impl PacketReport {
         self.card_refused += other.card_refused;
         self.card_unplaced += other.card_unplaced;
         self.marks.add(&other.marks);
+        self.unknown = self.unknown.and(other.unknown);
     }
 
     /// The last `n` datagrams of a flow are lost, behind the last one received; below 0, that many less are.
@@ -237,13 +242,13 @@ impl PacketReport {
 
     /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
     pub fn loss(&self) -> Option<f64> {
-        let lost = real(self.counts.lost.max(0));
-        let all = lost + real(self.arrivals());
+        let lost = real(self.lost()?.max(0));
+        let all = lost + real(self.arrivals()?);
         (all > 0.0).then(|| lost / all)
     }
 
     /// Datagrams that came, damaged ones included.
-    pub(crate) fn arrivals(&self) -> u64 {
-        self.counts.received.saturating_add(self.counts.corrupt)
+    pub(crate) fn arrivals(&self) -> Option<u64> {
+        Some(self.received()?.saturating_add(self.counts.corrupt))
     }
 }

@@ -195,13 +195,13 @@ impl Figure {
         let of = |interval: &Interval| match self {
             Figure::Loss(way) => {
                 let packets = way.receiver().packets(interval)?;
-                let (lost, arrivals) = (packets.counts.lost, packets.arrivals());
+                let (lost, arrivals) = (packets.lost()?, packets.arrivals()?);
                 Some((interval.index, lost, arrivals.saturating_add_signed(lost)))
             }
             _ => interval.pings.as_ref().map(|p| (interval.index, p.counts.lost, p.counts.sent)),
         };
         let whole = match self {
-            Figure::Loss(way) => way.packets(point)?.counts.lost,
+            Figure::Loss(way) => way.packets(point)?.lost()?,
             Figure::MessagesLost => point.local.pings.as_ref()?.counts.lost,
             _ => return None,
         };

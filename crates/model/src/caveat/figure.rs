@@ -46,6 +46,14 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Reason> {
         );
         return Some((text, ADVICE));
     }
+    // A client knows what it received: this is the file of another program's server.
+    if let Some(down) = point.down.filter(|down| !down.confirmed && down.sent_bytes > 0 && !case.serving()) {
+        let text = format!(
+            "What the client received is unknown: the {} to it are the sender's own count.",
+            format_bytes(down.sent_bytes)
+        );
+        return Some((text, "Import the client's file of the same test."));
+    }
     let missing = point.sessions.len().saturating_sub(point.remote.len());
     let (told, all) = (point.counted().filter(|i| i.remote.is_some()).count(), point.counted().count());
     (missing > 0 && told > 0).then(|| {
@@ -130,7 +138,8 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Reason> {
 
 /// Goodput of an interval, both directions together, bits/s, as the receivers counted (as far as they told).
 fn goodput(interval: &Interval) -> f64 {
-    interval.remote.map_or(interval.local.tx_bps(), |remote| remote.rx_bps()) + interval.local.rx_bps()
+    let up = interval.remote.map(|remote| remote.rx_bps()).or(interval.sent_bps());
+    up.unwrap_or(0.0) + interval.received_bps().unwrap_or(0.0)
 }
 
 pub(super) fn unstable(case: &Case<'_>) -> Option<Reason> {
@@ -177,7 +186,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
             // Connections that are done early, or have not begun, lower the sum without anything being wrong.
             let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
             let want = real(each) * f64::from(point.phase.connections);
-            let sent = [point.up, point.down].into_iter().flatten().map(|d| d.sent_bps);
+            let sent = [point.up, point.down].into_iter().flatten().filter_map(|d| d.sent_bps());
             let got = sent.filter(|&got| got > 0.0 && steady && short(got, want)).reduce(f64::min)?;
             let [want, got] = [want, got].map(format_bits_per_second);
             format!("Of {want} that were asked for, {got} were sent.")

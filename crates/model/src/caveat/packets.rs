@@ -73,7 +73,7 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Reason> {
 pub(super) fn own_buffer(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let lost = real(report.counts.lost.max(1));
-        let dropped = report.counts.dropped;
+        let dropped = report.dropped_of_lost()?;
         let share = (real(dropped) / lost).min(1.0);
         (dropped > 0)
             .then(|| format!("{name} dropped {dropped}, {} of what is missing there", percent(share)))

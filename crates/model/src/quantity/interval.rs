@@ -1,7 +1,7 @@
 //! What an interval tells, in one table. The status CSV has a column for each row; interval lines and figures read the same rows.
 
 use super::{Stat, Unit};
-use crate::{Interval, PacketReport, Traffic, sampled_rtt_ns};
+use crate::{Count, Interval, PacketReport, Traffic, sampled_rtt_ns};
 use metrics::{Frames, per_second, percent_of, real};
 
 /// An end of a run, as the one that recorded it sees it.
@@ -22,9 +22,10 @@ impl End {
         }
     }
 
-    fn traffic(self, interval: &Interval) -> Option<&Traffic> {
+    /// What it counted of bytes, unless `count` is unknown to it.
+    fn traffic(self, interval: &Interval, count: Count) -> Option<&Traffic> {
         match self {
-            End::Local => Some(&interval.local),
+            End::Local => Some(&interval.local).filter(|_| !interval.unknown.has(count)),
             End::Remote => interval.remote.as_ref(),
         }
     }
@@ -53,9 +54,11 @@ static TABLE: [(&[End], &[Measure]); 4] = [
     (
         ENDS,
         &[
-            measure("tx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i)?.tx_bytes))),
+            measure("tx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i, Count::SentBytes)?.tx_bytes))),
             Measure::SENT,
-            measure("rx_bytes", Unit::Bytes, |i, end| Some(real(end.traffic(i)?.rx_bytes))),
+            measure("rx_bytes", Unit::Bytes, |i, end| {
+                Some(real(end.traffic(i, Count::ReceivedBytes)?.rx_bytes))
+            }),
             Measure::RECEIVED,
         ],
     ),
@@ -73,21 +76,19 @@ static TABLE: [(&[End], &[Measure]); 4] = [
     (
         ENDS,
         &[
-            measure("datagrams_sent", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.sent))),
-            measure("datagrams_received", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.received))),
+            measure("datagrams_sent", Unit::Count, |i, end| end.packets(i)?.sent().map(real)),
+            measure("datagrams_received", Unit::Count, |i, end| end.packets(i)?.received().map(real)),
             Measure::LOST,
-            measure("datagrams_duplicated", Unit::Count, |i, e| Some(real(e.packets(i)?.counts.duplicated))),
-            measure("datagrams_reordered", Unit::Count, |i, end| {
-                Some(real(end.packets(i)?.counts.reordered))
-            }),
+            measure("datagrams_duplicated", Unit::Count, |i, e| e.packets(i)?.repeated().map(real)),
+            measure("datagrams_reordered", Unit::Count, |i, end| end.packets(i)?.reordered().map(real)),
             measure("datagrams_late", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.late))),
             measure("datagrams_corrupt", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.corrupt))),
             measure("datagrams_unsent", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.unsent))),
-            measure("datagrams_dropped", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.dropped))),
+            measure("datagrams_dropped", Unit::Count, |i, end| end.packets(i)?.dropped().map(real)),
             Measure::DELAY_P50,
             Measure::DELAY_P99,
             Measure::DELAY_MAX,
-            measure("jitter_ns", Unit::Ns, |i, end| end.packets(i)?.jitter_ns),
+            measure("jitter_ns", Unit::Ns, |i, end| end.packets(i)?.jitter_ns()),
             measure("clock_bound_ns", Unit::Ns, |i, end| end.packets(i)?.clock_bound_ns.map(real)),
         ],
     ),
@@ -113,11 +114,11 @@ static TABLE: [(&[End], &[Measure]); 4] = [
 impl Measure {
     /// Rate of payload sent.
     pub const SENT: Measure = measure("tx_bps", Unit::BitsPerSecond, |i, end| {
-        end.traffic(i).filter(|t| t.ns > 0).map(Traffic::tx_bps)
+        end.traffic(i, Count::SentBytes).filter(|t| t.ns > 0).map(Traffic::tx_bps)
     });
     /// Rate of payload received. Of no time at all no rate is known: a table of frames tells no bytes.
     pub const RECEIVED: Measure = measure("rx_bps", Unit::BitsPerSecond, |i, end| {
-        end.traffic(i).filter(|t| t.ns > 0).map(Traffic::rx_bps)
+        end.traffic(i, Count::ReceivedBytes).filter(|t| t.ns > 0).map(Traffic::rx_bps)
     });
     /// Connections open at its end.
     pub const OPEN: Measure = measure("in_flight", Unit::Count, |i, _| Some(real(i.in_flight)));
@@ -132,20 +133,19 @@ impl Measure {
     pub const ERRORS: Measure = measure("errors", Unit::Count, |i, _| Some(real(i.errors())));
     /// Datagrams sent per second.
     pub const DATAGRAMS_SENT: Measure = measure("datagrams_sent_per_s", Unit::PerSecond, |i, end| {
-        Some(per_second(end.packets(i)?.counts.sent, i.ns().max(1)))
+        Some(per_second(end.packets(i)?.sent()?, i.ns().max(1)))
     });
     /// Datagrams received per second.
     pub const DATAGRAMS_RECEIVED: Measure = measure("datagrams_received_per_s", Unit::PerSecond, |i, end| {
-        Some(per_second(end.packets(i)?.counts.received, i.ns().max(1)))
+        Some(per_second(end.packets(i)?.received()?, i.ns().max(1)))
     });
     /// Datagrams that did not come, less those of earlier intervals that came meanwhile.
     pub const LOST: Measure =
-        measure("datagrams_lost", Unit::Count, |i, end| Some(real(end.packets(i)?.counts.lost)));
+        measure("datagrams_lost", Unit::Count, |i, end| end.packets(i)?.lost().map(real));
     /// Share of the datagrams expected that did not come.
     pub const LOST_SHARE: Measure = measure("datagrams_lost_percent", Unit::Percent, |i, end| {
         let packets = end.packets(i)?;
-        let all = packets.arrivals().saturating_add_signed(packets.counts.lost.max(0));
-        (all > 0).then(|| percent_of(packets.counts.lost.max(0), all))
+        packets.loss().map(|share| 100.0 * share)
     });
     /// Median delay of datagrams.
     pub const DELAY_P50: Measure = measure("delay_p50_ns", Unit::Ns, |i, end| {

@@ -2,7 +2,7 @@
 
 use super::interval::{self, End, Measure};
 use super::{Figure, Stat, Unit, Way};
-use crate::{Interval, Kind, Point, Status};
+use crate::{Interval, Kind, Point, Status, Totals};
 use metrics::real;
 
 /// Row of the table: properties of a figure.
@@ -178,7 +178,7 @@ pub(super) static TABLE: [Row; 17] = [
         unit: Unit::BitsPerSecond,
         more_is_better: true,
         gauge: ("sent", "Payload that was sent, by the sender's count."),
-        of: |point, way, _| Some(way.direction(point)?.sent_bps).filter(|bps| *bps > 0.0),
+        of: |point, way, _| way.direction(point)?.sent_bps().filter(|bps| *bps > 0.0),
         ..ROW
     },
     Row {
@@ -197,8 +197,8 @@ pub(super) static TABLE: [Row; 17] = [
         key: "jitter",
         unit: Unit::Ns,
         gauge: ("jitter", "Interarrival jitter (RFC 3550), mean."),
-        of: |point, way, _| way.packets(point)?.jitter_ns,
-        of_interval: |interval, way, _| way.receiver().packets(interval)?.jitter_ns,
+        of: |point, way, _| way.packets(point)?.jitter_ns(),
+        of_interval: |interval, way, _| way.receiver().packets(interval)?.jitter_ns(),
         ..ROW
     },
     Row {
@@ -224,10 +224,7 @@ pub(super) static TABLE: [Row; 17] = [
         figure: |_, _| Figure::Retransmits,
         key: "retransmits",
         gauge: ("retransmits", "Segments sent again by either end."),
-        of: |point, _, _| {
-            let told = point.ends().filter(|totals| totals.tcp.connections > 0);
-            told.map(|totals| real(totals.tcp.retransmits)).reduce(|sum, one| sum + one)
-        },
+        of: |point, _, _| point.ends().filter_map(Totals::retransmits).map(real).reduce(|sum, one| sum + one),
         ..ROW
     },
     Row {

@@ -48,6 +48,7 @@ impl Intervals {
             packets: if self.pings || self.within { None } else { PacketReport::of_interval(tally) },
             remote_packets: None,
             samples: tally.samples.clone(),
+            unknown: model::Counts::NONE,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::protocol::{Calling, Info, Listening, Ports, Protocol, Serving, Starte
 use crate::wait::wait;
 use crate::{Acl, Psk};
 use metrics::{Clamped, Group, Mono, Packets, SECOND};
-use model::{Event, Kind, Phase, SocketSettings, Status, Totals, Transport};
+use model::{EndCounts, Event, Kind, Phase, Role, SocketSettings, Status, Totals, Transport};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use transport::{Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Order, Session};
@@ -32,6 +32,8 @@ pub struct OneSidedPlan {
     pub serving: bool,
     /// Whether every ended connection is reported, or only failed ones.
     pub records: bool,
+    /// Counts that each end of the protocol has.
+    pub counts: EndCounts,
 }
 
 /// Targets and local addresses of a client.
@@ -148,7 +150,8 @@ impl Protocol for OneSidedProtocol {
             host: host.texts(),
         };
         let sources = LinkSource::connectors((self.connectors)(phase, &calls));
-        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records: config.records };
+        let (records, counts) = (config.records, self.info.counts);
+        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, phase))
     }
 
@@ -167,7 +170,8 @@ impl Protocol for OneSidedProtocol {
             host: host.texts(),
         };
         let sources = LinkSource::acceptors((self.acceptors)(&phase, &answers));
-        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records: config.records };
+        let (records, counts) = (config.records, self.info.counts);
+        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, &phase))
     }
 }
@@ -203,12 +207,13 @@ pub struct OneSided {
     local: Option<Box<Totals>>,
     /// What the remote end says it received, test by test, and when it last did: UDPmon's and tcpmon's do.
     received: Option<(Box<Totals>, Mono)>,
+    counts: EndCounts,
 }
 
 impl OneSided {
     /// A session that starts as soon as it is polled.
     pub fn new(plan: OneSidedPlan, now: Mono) -> Self {
-        let OneSidedPlan { phase, sources, serving, records } = plan;
+        let OneSidedPlan { phase, sources, serving, records, counts } = plan;
         // Trains end with the conversation about the last of them.
         let stop_at =
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
@@ -244,6 +249,7 @@ impl OneSided {
             kill_at: None,
             local: None,
             received: None,
+            counts,
         }
     }
 
@@ -316,6 +322,10 @@ impl OneSided {
             if let Some((mut remote, told)) = self.received.take() {
                 // The last of them came after the time that was to be measured was over.
                 remote.traffic.ns = ns.max(told.since(self.start));
+                let (_, unknown) =
+                    self.counts.unknown(Role::Client, self.phase.pattern, self.phase.kind.probes());
+                remote.unknown = unknown;
+                remote.packets.iter_mut().for_each(|packets| packets.unknown = unknown);
                 self.driver.ask(Event::Remote(remote));
             }
         }

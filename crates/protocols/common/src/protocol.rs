@@ -5,7 +5,7 @@ use crate::host::HostInfo;
 use crate::original::Original;
 use compat::Importer;
 use metrics::seconds;
-use model::{Event, Phase, SocketSettings, Traffic};
+use model::{EndCounts, Event, Phase, SocketSettings, Traffic};
 use std::fmt;
 use std::net::SocketAddr;
 use transport::{Replica, Session};
@@ -38,6 +38,8 @@ pub struct Info {
     pub originals: &'static [Original],
     /// What reads the files of these programs.
     pub importers: &'static [Importer],
+    /// Counts that each end has of a test, its own and those that its peer reports.
+    pub counts: EndCounts,
 }
 
 impl Info {
@@ -56,6 +58,7 @@ impl Info {
             settings: None,
             originals: &[],
             importers: &[],
+            counts: EndCounts::OWN,
         }
     }
 }

@@ -12,7 +12,7 @@ use common::protocol::{
     Calling, Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
 };
 use metrics::SECOND;
-use model::{Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
+use model::{EndCounts, Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -146,6 +146,7 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
     }),
     originals: crate::compat::ORIGINALS,
     importers: crate::compat::IMPORTERS,
+    counts: EndCounts::OF_CLIENT,
     ..Info::new(NAME, PORT)
 });
 

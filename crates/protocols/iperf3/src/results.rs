@@ -14,8 +14,12 @@ use super::codec::{slot_of, stream_id};
 use super::params::whole;
 use crate::{BulkCpu, RemoteRow, ServerOutput};
 use metrics::{Clamped, real};
+use model::{Count, Counts};
 
 use serde_json::{Value, json};
+
+/// More bytes of one stream are no count but a wrapped one.
+const MOST_BYTES: u64 = 1 << 60;
 
 /// What one end says of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -29,6 +33,8 @@ pub struct Line {
     /// Datagrams that came twice and that came after a later one: ours only, in a key that others ignore.
     pub repeated: u64,
     pub reordered: u64,
+    /// Counts that the peer does not report, or whose number no test can have.
+    pub unknown: Counts,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -126,17 +132,29 @@ fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
         |value: Option<&Value>| value.and_then(Value::as_f64).filter(|s| s.abs() < 1e9).unwrap_or(0.0);
     let (omitted_errors, omitted_packets) = (optional("omitted_errors"), optional("omitted_packets"));
     let end_s = seconds(map.get("end_time"));
+    let bytes = whole(number("bytes")?).filter(|bytes| *bytes <= MOST_BYTES);
+    let jitter_s = seconds(Some(number("jitter")?));
     let row = RemoteRow {
         slot: slot.ok_or("the results have a stream that the test has not")?,
-        bytes: whole(number("bytes")?).unwrap_or(0),
+        bytes: bytes.unwrap_or(0),
         retransmits: u64::try_from(signed(number("retransmits")?)).ok(),
-        jitter_ns: seconds(Some(number("jitter")?)) * 1e9,
+        jitter_ns: jitter_s.max(0.0) * 1e9,
         lost: signed(number("errors")?).saturating_sub(omitted_errors),
         packets: signed(number("packets")?).saturating_sub(omitted_packets),
         ns: (end_s > 0.0).then(|| (end_s * 1e9).round().min(1e18) as u64),
     };
     let (repeated, reordered) = (extra("repeated"), extra("reordered"));
-    Ok(Line { row, omitted_errors, omitted_packets, repeated, reordered })
+    let unknown = [
+        (bytes.is_none(), Counts::of(&[Count::SentBytes, Count::ReceivedBytes])),
+        (ours.is_none(), Counts::of(&[Count::RepeatedDatagrams, Count::ReorderedDatagrams])),
+        (jitter_s < 0.0, Counts::of(&[Count::Jitter])),
+        (row.lost < 0, Counts::of(&[Count::LostDatagrams])),
+        (row.packets < 0, Counts::of(&[Count::ReceivedDatagrams, Count::SentDatagrams])),
+        (row.retransmits.is_none(), Counts::of(&[Count::Retransmits])),
+    ];
+    let unknown = unknown.into_iter().filter(|(lacks, _)| *lacks);
+    let unknown = unknown.fold(Counts::NONE, |all, (_, counts)| all.and(counts));
+    Ok(Line { row, omitted_errors, omitted_packets, repeated, reordered, unknown })
 }
 
 /// A number of either sign, however it is written; what is out of range is 0.
@@ -180,13 +198,14 @@ mod tests {
             packets: 7,
             ns: Some(1_500_000_000),
         };
-        let line = Line { row, omitted_errors: 1, omitted_packets: 2, repeated: 1, reordered: 2 };
+        let unknown = Counts::of(&[Count::Retransmits]);
+        let line = Line { row, omitted_errors: 1, omitted_packets: 2, repeated: 1, reordered: 2, unknown };
         let other = RemoteRow { slot: 0, retransmits: Some(7), ..row };
         let results = Results {
             cpu: BulkCpu { total: 1.5, user: 1.0, system: 0.5 },
             has_retransmits: 0,
             congestion: Some("cubic".into()),
-            lines: vec![line, Line { row: other, ..line }],
+            lines: vec![line, Line { row: other, unknown: Counts::NONE, ..line }],
             output: Some(ServerOutput::Text("a\nb".into())),
         };
         assert_eq!(read(&write(&results), 2), Ok(results));
@@ -209,6 +228,7 @@ mod tests {
             omitted_packets: i64::MIN,
             repeated: u64::MAX,
             reordered: u64::MAX,
+            unknown: Counts::NONE,
         };
         let slots = 0..2 * crate::params::MOST_STREAMS;
         let lines = slots.map(|slot| Line { row: RemoteRow { slot, ..row }, ..line }).collect();

@@ -331,6 +331,7 @@ impl StreamStats {
                 omitted_packets: i64::clamped(stream.base.packets),
                 repeated: row.duplicates,
                 reordered: row.out_of_order,
+                unknown: model::Counts::NONE,
             }
         };
         self.streams.iter().zip(&rows).map(line).collect()

@@ -40,7 +40,7 @@ use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started,
 use common::ProtocolOptions;
 use common::protocol::{Calling, Foreigners};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
-use model::{Kind, Phase, SMALLEST_PROBE, SocketSettings};
+use model::{EndCounts, Kind, Phase, SMALLEST_PROBE, SocketSettings};
 use std::net::SocketAddr;
 use transport::Replica;
 
@@ -52,6 +52,7 @@ pub const WIRE_VERSION: u16 = 3;
 pub static PROTOCOL: Native = Native(Info {
     keyed: true,
     holds: true,
+    counts: EndCounts::OF_CLIENT,
     hello: Some(Hello { encode: |id| hello(id).to_vec(), is_answer }),
     ..Info::new("native", PORT)
 });

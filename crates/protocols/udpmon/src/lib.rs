@@ -38,7 +38,7 @@ use common::{call, host, one_sided, payload, protocol};
 use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Info, Legacy, refused};
 pub use codec::PORT;
-use model::{Kind, Phase, Range, SocketSettings};
+use model::{Count, Counts, CountsByWay, EndCounts, Kind, Phase, Range, SocketSettings};
 pub use packet_test::{
     PacketTest, PacketTestCard, PacketTestClock, PacketTestCounts, PacketTestCpu, PacketTestHost,
     PacketTestInterface, PacketTestIp, PacketTestLatency, PacketTestLost, PacketTestPut, PacketTestRecord,
@@ -50,6 +50,14 @@ pub use respond::{Listener, Responder, acceptors};
 
 /// What the results of UDPmon and tcpmon go by.
 const NAME: &str = "udpmon";
+
+/// What a responder reports of the packets that it received.
+const REPORTED: Counts = Counts::of(&[
+    Count::ReceivedBytes,
+    Count::ReceivedDatagrams,
+    Count::LostDatagrams,
+    Count::ReorderedDatagrams,
+]);
 
 /// That of UDPmon.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
@@ -74,6 +82,10 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
         settings: Some(NAME),
+        counts: EndCounts {
+            client: CountsByWay { up: Counts::SENDER.and(REPORTED), ..EndCounts::OWN.client },
+            ..EndCounts::OWN
+        },
         ..Info::new(NAME, PORT)
     },
     carries,

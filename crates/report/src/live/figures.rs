@@ -115,7 +115,7 @@ fn tcp(pattern: Pattern) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
     // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
     let goodput_up = Figure::new("goodput up", Unit::BitsPerSecond, Main, |r| {
-        Some(r.interval.remote.map_or(r.interval.local.tx_bps(), |remote| remote.rx_bps()))
+        r.interval.remote.map_or(r.interval.sent_bps(), |remote| Some(remote.rx_bps()))
     });
     let mut all = Vec::from_iter(pattern.sends_up().then_some(goodput_up));
     if pattern.sends_down() {

@@ -64,18 +64,20 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) {
 
 fn counts(ways: &[Way<'_>], page: &mut Page<'_>) {
     let columns: [Column<&Way<'_>>; 9] = [
-        ("sent", |way| or_dash(way.sent, |sent| sent.counts.sent.to_string())),
-        ("received", |way| way.got.map_or("NOT CONFIRMED".to_owned(), |got| got.counts.received.to_string())),
-        ("lost", |way| or_dash(way.got, |got| got.counts.lost.to_string())),
+        ("sent", |way| or_dash(way.sent.and_then(PacketReport::sent), |n| n.to_string())),
+        ("received", |way| {
+            way.got.and_then(PacketReport::received).map_or("NOT CONFIRMED".to_owned(), |n| n.to_string())
+        }),
+        ("lost", |way| or_dash(way.got.and_then(PacketReport::lost), |n| n.to_string())),
         ("loss", |way| or_dash(way.got.and_then(PacketReport::loss), share)),
-        ("repeated", |way| or_dash(way.got, |got| got.counts.duplicated.to_string())),
-        ("reordered", |way| or_dash(way.got, |got| got.counts.reordered.to_string())),
+        ("repeated", |way| or_dash(way.got.and_then(PacketReport::repeated), |n| n.to_string())),
+        ("reordered", |way| or_dash(way.got.and_then(PacketReport::reordered), |n| n.to_string())),
         ("late", |way| or_dash(way.got, |got| got.counts.late.to_string())),
         ("damaged", |way| or_dash(way.got, |got| got.counts.corrupt.to_string())),
         ("rate", |way| or_dash(way.goodput_bps.filter(|_| way.got.is_some()), format_bits_per_second)),
     ];
     let rows = ways.iter().map(|way| {
-        let bad = way.got.is_none_or(|got| got.counts.lost > 0 || got.counts.corrupt > 0);
+        let bad = way.got.is_none_or(|got| got.lost() != Some(0) || got.counts.corrupt > 0);
         (Tone::bad_if(bad), way.name.to_owned(), way)
     });
     page.table(&Table::of("Datagrams (receiver's count)", &columns, rows));
@@ -119,7 +121,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) {
             };
             format!("delays are right to ±{}{how}", format_duration(ns))
         }));
-        words.extend(got.jitter_ns.map(|ns| {
+        words.extend(got.jitter_ns().map(|ns| {
             let largest =
                 got.jitter_max_ns.map(|ns| format!(", in an interval up to {}", format_duration(ns)));
             format!("jitter (RFC 3550) {}{}", format_duration(ns), largest.unwrap_or_default())
@@ -131,7 +133,11 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) {
         let of = |n: Option<u64>, words: fn(u64) -> String| n.filter(|&n| n > 0).map(words);
         words.extend(of(got.longest_loss, |n| format!("longest loss {n} in a row")));
         words.extend(of(got.max_extent, |n| format!("reordered by up to {n}")));
-        words.extend(words::counted([(got.counts.dropped, "dropped by the receiver's own buffer")]));
+        let dropped = got.dropped_of_lost();
+        words.extend(words::counted([
+            (dropped.unwrap_or(0), "dropped by the receiver's own buffer"),
+            (u64::from(dropped.is_none()), "unknown count of drops by the receiver's own buffer"),
+        ]));
         words.push(stamps(got));
         words.extend(words::counted([
             (got.card_refused, "stamps of the card not believed"),

@@ -142,8 +142,8 @@ fn direction(name: &str, of: &Direction, (from, to): (&str, &str), serving: bool
     if of.confirmed {
         let text = format!("received: {}, counted by {to}", format_bytes(of.received_bytes));
         line(Tone::Plain, name, of.goodput_bps, &text);
-        if of.sent_bytes > 0 {
-            line(Tone::Plain, "", of.sent_bps, &sent);
+        if let Some(bps) = of.sent_bps().filter(|_| of.sent_bytes > 0) {
+            line(Tone::Plain, "", bps, &sent);
         }
     } else if serving {
         line(Tone::Plain, name, of.sent_bps, &format!("{sent}; the receivers' counts are theirs"));

@@ -4,8 +4,8 @@ use crate::common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::ClockKind;
 use model::{
-    Baseline, CaveatLevel, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound, PathMtu,
-    Pattern, Phase, Ping, Probe, Reading, Schedule, Shown, Slot, StampSettings, Trace, Unit,
+    Baseline, CaveatLevel, Count, Counts, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound,
+    PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, Shown, Slot, StampSettings, Totals, Trace, Unit,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +41,10 @@ fn written_in_full() -> Value {
     let pattern = Pattern::PushPull { push: 3, pull: 5 };
     told.push(phase(2, Phase { pattern, ..crate::common::phase() }));
     let media = Some(Media::new(25_000_000, 60, 60, 1, 1400).unwrap());
+    told.push(phase(4, crate::common::phase()));
+    let unknown = Counts::of(&[Count::SentBytes]);
+    told.push(Event::Local(Box::new(Totals { unknown, ..Totals::default() })));
+    told.push(Event::Remote(Box::default()));
     told.push(phase(3, Phase { kind: Kind::Stream, media, ..crate::common::phase() }));
     let frame = FrameRow {
         seq: 1,

@@ -4,7 +4,8 @@ use super::{Client, TestState};
 use crate::BulkNews;
 use metrics::{Clamped, Packets, TcpTotals};
 use model::{
-    Accepted, CpuUse, Event, HostSnapshot, Kind, Level, PacketReport, SessionInfo, Status, Totals, Traffic,
+    Accepted, Counts, CpuUse, Event, HostSnapshot, Kind, Level, PacketReport, SessionInfo, Status, Totals,
+    Traffic,
 };
 use transport::Context;
 
@@ -72,8 +73,11 @@ impl Client {
         let (mut traffic, mut packets) = (Traffic::default(), Packets::default());
         let mut jitter: f64 = 0.0;
         let mut tcp = TcpTotals::default();
+        let mut unknown = Counts::NONE;
         for line in &remote.lines {
             let row = line.row;
+            let of_end = if test_state.sends(row.slot) { Counts::RECEIVER } else { Counts::SENDER };
+            unknown = unknown.and(line.unknown.common(of_end));
             traffic.ns = traffic.ns.max(row.ns.unwrap_or(0));
             tcp.connections += 1;
             if test_state.sends(row.slot) {
@@ -82,6 +86,7 @@ impl Client {
                 packets.received += row.packets.saturating_sub(row.lost).max(0) as u64;
                 packets.lost += row.lost;
                 packets.duplicated += line.repeated;
+                packets.reordered += line.reordered;
                 jitter = jitter.max(row.jitter_ns);
             } else {
                 traffic.tx_bytes += row.bytes;
@@ -103,8 +108,10 @@ impl Client {
             ..CpuUse::default()
         });
         totals.packets = udp.then(|| {
-            Box::new(PacketReport { counts: packets, jitter_ns: Some(jitter), ..PacketReport::default() })
+            let counts = packets;
+            Box::new(PacketReport { counts, jitter_ns: Some(jitter), unknown, ..PacketReport::default() })
         });
+        totals.unknown = unknown;
         totals.tcp = tcp;
         totals.traffic = traffic;
         Some(totals)

@@ -20,7 +20,7 @@ use crate::one_sided::OneSidedProtocol;
 use crate::protocol::{Defaults, Info, Legacy, refused};
 pub use codec::PORT;
 use common::bulk::COMPARES_NOTHING;
-use model::{Kind, Pattern, Payload, Phase, Range, Verify};
+use model::{Count, Counts, CountsByWay, EndCounts, Kind, Pattern, Payload, Phase, Range, Verify};
 pub use plan::Plan;
 pub use request::{Requester, connectors};
 pub use respond::{Responder, acceptors};
@@ -40,6 +40,14 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         }),
         originals: crate::compat::TCPMON,
         settings: Some(crate::NAME),
+        // The responder's last words are the bytes that it received.
+        counts: EndCounts {
+            client: CountsByWay {
+                up: Counts::SENDER.and(Counts::of(&[Count::ReceivedBytes])),
+                ..EndCounts::OWN.client
+            },
+            ..EndCounts::OWN
+        },
         ..Info::new("tcpmon", PORT)
     },
     carries,

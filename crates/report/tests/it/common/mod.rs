@@ -6,10 +6,10 @@ use metrics::{
     TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
-    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, CpuUse, DelayRange, Effective,
-    Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot,
-    Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range, RoundTrips, Sample,
-    SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
+    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, Count, Counts, CpuUse, DelayRange,
+    Effective, Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level,
+    NicSnapshot, Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range, RoundTrips,
+    Sample, SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -235,6 +235,7 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
             rx_bytes: 45_000,
             info: tcp_info(),
         }],
+        unknown: Counts::of(&[Count::Jitter]),
     }
 }
 
@@ -338,6 +339,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_refused: 2,
         card_unplaced: 1,
         marks: IpFields { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
+        unknown: Counts::of(&[Count::Retransmits]),
     })
 }
 
@@ -501,6 +503,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         counters: HostCounters { moved: [("TcpExt.ListenDrops".to_owned(), 3)].into() },
         others: 2,
         receive: "compare".to_owned(),
+        unknown: Counts::of(&[Count::Jitter]),
     }
 }
 

@@ -13,8 +13,8 @@ use common::Peer;
 use common::one_sided::{Answers, Calls, KEEPALIVE, OneSided, OneSidedPlan, OneSidedProtocol};
 use metrics::{Mono, SECOND};
 use model::{
-    Event, Kind, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings, Status, Transport,
-    Verify,
+    EndCounts, Event, Kind, Pattern, Phase, Ping, Range, Schedule, SocketSettings, StampSettings, Status,
+    Transport, Verify,
 };
 use sim::{Host, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
@@ -145,7 +145,10 @@ fn solo(
             (phase, LinkSource::acceptors(acceptors))
         }
     };
-    Box::new(OneSided::new(OneSidedPlan { phase, sources, serving: to.is_none(), records: true }, now))
+    Box::new(OneSided::new(
+        OneSidedPlan { phase, sources, serving: to.is_none(), records: true, counts: EndCounts::OWN },
+        now,
+    ))
 }
 
 /// A scenario as it is simulated.

@@ -5,7 +5,7 @@ use common::one_sided::{OneSided, OneSidedPlan};
 use common::protocol::{Foreigners, Protocol as _};
 use common::{ClientConfig, Keyring, Peer, Placement, ProtocolOptions, Psk, ServerConfig};
 use metrics::{Mono, SECOND};
-use model::{Event, Interval, Kind, Phase, Portion, Range, SessionInfo, Status, Totals};
+use model::{EndCounts, Event, Interval, Kind, Phase, Portion, Range, SessionInfo, Status, Totals};
 use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
@@ -151,7 +151,13 @@ pub(crate) fn serve_with(
     acceptors: Vec<Box<dyn Acceptor>>,
     records: bool,
 ) -> Host {
-    let plan = OneSidedPlan { phase, sources: LinkSource::acceptors(acceptors), serving: true, records };
+    let plan = OneSidedPlan {
+        phase,
+        sources: LinkSource::acceptors(acceptors),
+        serving: true,
+        records,
+        counts: EndCounts::OWN,
+    };
     let now = net.now;
     net.serve(address(1), workers, Box::new(OneSided::new(plan, now)))
 }
@@ -166,7 +172,8 @@ pub(crate) fn call_with(
     records: bool,
 ) -> Host {
     let sources = LinkSource::connectors(connectors);
-    let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records };
+    let plan =
+        OneSidedPlan { phase: phase.clone(), sources, serving: false, records, counts: EndCounts::OWN };
     let now = net.now;
     net.join(client_ip(n), workers, Box::new(OneSided::new(plan, now)))
 }
