@@ -165,7 +165,7 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
             .nats
             .refuse()
             .and_then(|()| Err(CliError::usage("controllers stand by at a NATS server: give --nats URL"))),
-        FleetCommand::Report(args) => pages::report(&args.result, &args.show, None),
+        FleetCommand::Report(args) => pages::report(&args.result, &args.show, None).map(|_| Exit::Good),
     }
 }
 

@@ -469,25 +469,31 @@ fn ending(test: &Running, left: Left) -> Ending {
         (Some(Reason::TimedOut), _) => Ending::missing(Reason::TimedOut, "the test did not end in its time"),
         (Some(reason), _) => Ending::missing(reason, ""),
         // An assertion of the test that does not hold is a result, too.
-        (None, Some(0 | 3)) => outcome(&left.out),
+        (None, Some(0 | 3)) => match outcome(&left.out) {
+            Ok(document) => Ending::Measured(document),
+            Err(why) => Ending::missing(Reason::BadResult, why),
+        },
         (None, Some(2)) => Ending::missing(Reason::Refused, said),
-        (None, Some(_)) => Ending::missing(Reason::Failed, said),
+        (None, Some(_)) => {
+            let document = outcome(&left.out).ok();
+            Ending::Missing { reason: Reason::Failed, detail: said.to_owned(), document }
+        }
         (None, None) if said.is_empty() => Ending::missing(Reason::Failed, crashed),
         (None, None) => Ending::missing(Reason::Failed, format!("{crashed}: {said}")),
     }
 }
 
-fn outcome(out: &[u8]) -> Ending {
-    let bad = |why: &str| Ending::missing(Reason::BadResult, why);
+/// The document that a test printed, as it fits into a report; its controller reads it.
+fn outcome(out: &[u8]) -> Result<Box<RawValue>, &'static str> {
     if out.len() > 8 * MAX_OUTCOME {
-        return bad("the test printed more than an outcome has");
+        return Err("the test printed more than an outcome has");
     }
-    let Ok(text) = std::str::from_utf8(out) else { return bad("the test printed no text") };
+    let text = std::str::from_utf8(out).map_err(|_| "the test printed no text")?;
     match RawValue::from_string(compact(text)) {
         Ok(document) if document.get().len() > MAX_OUTCOME => {
-            bad("the outcome is longer than a report may be")
+            Err("the outcome is longer than a report may be")
         }
-        Ok(document) => Ending::Measured(document),
-        Err(_) => bad("the test printed no outcome"),
+        Ok(document) => Ok(document),
+        Err(_) => Err("the test printed no outcome"),
     }
 }

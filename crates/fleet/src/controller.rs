@@ -6,8 +6,8 @@ mod tests;
 
 use crate::inventory::{Host, HostId};
 use crate::message::{Of, Order, Report, Target, VERSION, bounded};
-use crate::plan::{Attempt, Plan, TaskId, Test, Verb};
-use crate::result::{Ending, PairResult, Reason};
+use crate::plan::{Attempt, Plan, TaskId};
+use crate::result::{Documents, Ending, PairResult, Reason};
 use crate::schedule::{self, Assignment, Event, Policy, State};
 use crate::spool::Kept;
 use crate::transport::{Arrival, Transport};
@@ -82,6 +82,8 @@ pub struct Controller<'a> {
     state: State,
     transport: &'a mut dyn Transport,
     journal: Journal,
+    /// The outcomes of the run, which are read as they arrive.
+    documents: Documents,
     key: Option<String>,
     members: Vec<Member>,
     running: BTreeMap<TaskId, Running>,
@@ -120,7 +122,7 @@ impl<'a> Controller<'a> {
         transport: &'a mut dyn Transport,
     ) -> io::Result<Controller<'a>> {
         let plan = journal.record().plan().clone();
-        let over = journal.record().over()?;
+        let (over, documents) = journal.record().over()?;
         let member = |host: &Host| {
             let stage = if host.passive_protocol().is_some() { Stage::Passive } else { Stage::Away };
             Member { stage, heard: now, why: None }
@@ -138,6 +140,7 @@ impl<'a> Controller<'a> {
             state,
             transport,
             journal,
+            documents,
             key,
             members,
             running: BTreeMap::new(),
@@ -231,7 +234,7 @@ impl<'a> Controller<'a> {
         let Some(task) = self.plan().task(task).filter(|_| is_absence) else { return ending };
         let known = |host: HostId| self.members.get(host.index())?.why.clone();
         match known(task.from).or_else(|| known(task.to)) {
-            Some((reason, why)) => Ending::Missing { reason, detail: why },
+            Some((reason, why)) => Ending::missing(reason, why),
             None => ending,
         }
     }
@@ -281,10 +284,14 @@ impl<'a> Controller<'a> {
                 self.apply(Event::Busy { attempt, host, until });
             }
             Report::Refused { attempt, reason, why } if self.is_at(host, attempt) => {
+                let reason = if reason.is_of_agents() { reason } else { Reason::Refused };
                 self.end(attempt, Ending::missing(reason, bounded(&why)));
             }
             Report::Ended(Kept { attempt, ending }) => self.on_ended(host, attempt, ending),
-            Report::Rejected { reason, why } => self.on_lost(host, reason, bounded(&why), false),
+            Report::Rejected { reason, why } => {
+                let reason = if reason.is_of_agents() { reason } else { Reason::Refused };
+                self.on_lost(host, reason, bounded(&why), false);
+            }
             Report::Ready { .. } | Report::Busy { .. } | Report::Refused { .. } | Report::Alive => {}
         }
     }
@@ -367,7 +374,7 @@ impl<'a> Controller<'a> {
             class: test.class,
             until: assignment.until,
             verb: test.verb,
-            arguments: arguments(test, assignment.is_reversed(task)),
+            arguments: test.ordered(assignment.is_reversed(task)),
             target: Target { host: server.address.clone(), port, protocol },
         };
         self.send(assignment.client, order);
@@ -379,6 +386,7 @@ impl<'a> Controller<'a> {
         if self.plan().inventory.client(task.from, task.to) != Some(host) {
             return;
         }
+        let ending = self.read(attempt, ending);
         // Also where another result of the task is there already: the agent need not keep this one.
         self.owed.entry(host).or_default().insert(attempt);
         // An outcome that comes after the task was given up takes the place of the reason.
@@ -389,6 +397,20 @@ impl<'a> Controller<'a> {
             self.fresh.push((attempt.task, ending.clone()));
         }
         self.end(attempt, ending);
+    }
+
+    /// The ending that an agent reports, read.
+    fn read(&mut self, Attempt { task, number }: Attempt, ending: Ending) -> Ending {
+        let ending = match ending.reason().filter(|reason| !reason.is_of_agents()) {
+            Some(reason) => Ending::missing(
+                Reason::BadResult,
+                format!("the agent gave a reason that it cannot have: {reason}"),
+            ),
+            None => ending,
+        };
+        let mut result = PairResult { task, attempts: number, ended: self.wall, ending };
+        self.documents.read(&self.state.plan, &mut result);
+        result.ending
     }
 
     /// An attempt is over.
@@ -483,26 +505,4 @@ impl<'a> Controller<'a> {
         }
         self.transport.close();
     }
-}
-
-/// The options of a test; where the client runs at the receiving host, the direction is turned round.
-fn arguments(test: &Test, is_reversed: bool) -> Vec<String> {
-    let mut arguments = test.arguments.clone();
-    let at = |names: &[&str]| arguments.iter().position(|word| names.contains(&word.as_str()));
-    let (reverse, both) = (at(&["-R", "--reverse"]), at(&["--bidir", "--echo"]));
-    match test.verb {
-        _ if !is_reversed || both.is_some() => {}
-        Verb::Tcp | Verb::Train => match reverse {
-            Some(at) => drop(arguments.remove(at)),
-            None => arguments.push("--reverse".to_owned()),
-        },
-        // By itself it measures both directions.
-        Verb::Delay => match (at(&["--up"]), reverse) {
-            (Some(at), _) => "--reverse".clone_into(&mut arguments[at]),
-            (None, Some(at)) => "--up".clone_into(&mut arguments[at]),
-            (None, None) => {}
-        },
-        Verb::Ping | Verb::Load => {}
-    }
-    arguments
 }

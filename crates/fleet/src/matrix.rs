@@ -8,7 +8,7 @@ mod view;
 
 use crate::inventory::{HostId, Inventory};
 use crate::plan::{Round, Test};
-use crate::result::Reason;
+use crate::result::{Counts, Reason};
 use crate::verdict::{Readings, Verdict, figure, judge, median};
 pub use build::MatrixBuilder;
 pub use html::write_html;
@@ -90,7 +90,7 @@ pub struct Cell {
     /// Caveats of the outcomes, the gravest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<CellCaveat>,
-    /// Identifiers of the outcomes, as in the store.
+    /// Identifiers of the outcomes, as in the store and in the names of pages: made of the run, the test and the attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Uuid>,
 }
@@ -171,13 +171,15 @@ impl Matrix {
         })
     }
 
-    /// Tests with an outcome, and repeats without, by reason.
-    fn counts(&self) -> (usize, BTreeMap<Reason, usize>) {
-        let mut missing = BTreeMap::<Reason, usize>::new();
+    /// How the tests stand.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let measured = self.cells.iter().map(|cell| cell.runs.len()).sum();
+        let mut counts = Counts { measured, ..Counts::default() };
         for (reason, n) in self.cells.iter().flat_map(|cell| &cell.missing) {
-            *missing.entry(*reason).or_default() += usize::from(*n);
+            *counts.missing.entry(*reason).or_default() += usize::from(*n);
         }
-        (self.cells.iter().map(|cell| cell.runs.len()).sum(), missing)
+        counts
     }
 
     /// What was run, by the index of a test.

@@ -209,10 +209,11 @@ pub(crate) fn write_lines(lines: &Receiver<impl Display>, mut to: impl Write) {
     let _ = lines.iter().try_for_each(&mut write);
 }
 
-/// At most [`MAX_TEXT`] bytes of a text, without control characters.
+/// At most [`MAX_TEXT`] bytes of a text, without characters that a terminal obeys.
 pub(crate) fn bounded(text: &str) -> String {
-    let mut bounded: String =
+    let one_line: String =
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_TEXT).collect();
+    let mut bounded = model::clean(&one_line).into_owned();
     bounded.truncate(bounded.floor_char_boundary(MAX_TEXT));
     bounded
 }

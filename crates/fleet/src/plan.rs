@@ -11,6 +11,7 @@ pub(crate) use make::Random;
 pub use make::{Request, Shape};
 pub use rounds::{MAX_ROUNDS, Round, Rounds};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 pub use uuid::Uuid as RunId;
 use uuid::Uuid;
 
@@ -116,6 +117,28 @@ pub struct Test {
 }
 
 impl Test {
+    /// The options that the client is given: where it runs at the receiving host, the direction is turned round.
+    pub(crate) fn ordered(&self, is_reversed: bool) -> Vec<String> {
+        let mut arguments = self.arguments.clone();
+        let at = |names: &[&str]| arguments.iter().position(|word| names.contains(&word.as_str()));
+        let (reverse, both) = (at(&["-R", "--reverse"]), at(&["--bidir", "--echo"]));
+        match self.verb {
+            _ if !is_reversed || both.is_some() => {}
+            Verb::Tcp | Verb::Train => match reverse {
+                Some(at) => drop(arguments.remove(at)),
+                None => arguments.push("--reverse".to_owned()),
+            },
+            // By itself it measures both directions.
+            Verb::Delay => match (at(&["--up"]), reverse) {
+                (Some(at), _) => "--reverse".clone_into(&mut arguments[at]),
+                (None, Some(at)) => "--up".clone_into(&mut arguments[at]),
+                (None, None) => {}
+            },
+            Verb::Ping | Verb::Load => {}
+        }
+        arguments
+    }
+
     /// As the command line has it, without the host.
     pub(crate) fn words(&self) -> String {
         let mut words = vec![self.verb.name()];
@@ -193,12 +216,30 @@ impl Plan {
         Some((task, self.test(task)?))
     }
 
+    /// Whether the client of a task runs at the host that receives.
+    pub(crate) fn is_reversed(&self, task: &Task) -> bool {
+        self.inventory.client(task.from, task.to) != Some(task.from)
+    }
+
+    /// The identifier of a task's outcome after so many attempts, in matrix, store and names of pages.
+    pub(crate) fn outcome_id(&self, task: TaskId, attempts: u32) -> Uuid {
+        derived(self.run, &[task.0, attempts])
+    }
+
     /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.
     pub(crate) fn class_of(&self, task: &Task) -> CostClass {
         let hosts = [task.from, task.to].map(|host| self.inventory.host(host));
         let is_passive = hosts.into_iter().flatten().any(|host| host.passive_protocol().is_some());
         self.test(task).filter(|_| !is_passive).map_or(CostClass::Exclusive, |test| test.class)
     }
+}
+
+/// An identifier made of another one and of numbers: the same for every maker.
+fn derived(of: Uuid, numbers: &[u32]) -> Uuid {
+    let digest = Sha256::new().chain_update(of.as_bytes());
+    let digest = numbers.iter().fold(digest, |digest, n| digest.chain_update(n.to_be_bytes()));
+    let bytes = digest.finalize().first_chunk().copied().unwrap_or_default();
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! cut off is dropped when the folder is opened, and its task is missing again.
 
 use crate::plan::{Plan, TaskId};
-use crate::result::PairResult;
+use crate::result::{Counts, Documents, PairResult, Reason, Standing};
 use crate::spool::write_whole;
+use model::Outcome;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -59,12 +60,29 @@ impl Record {
         &self.plan
     }
 
-    /// Shows every result to `each`, in the order in which they came. What follows a line that was cut off is not read. Returns the
-    /// bytes of whole lines.
+    /// Shows every result to `each`, in the order in which they were written, with its outcome where it has one: builds before this
+    /// one did not read what agents reported.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn results(&self, mut each: impl FnMut(PairResult)) -> io::Result<u64> {
+    pub fn results(&self, each: impl FnMut(PairResult, Option<Outcome>)) -> io::Result<()> {
+        self.read(&mut Documents::default(), each)
+    }
+
+    fn read(
+        &self,
+        documents: &mut Documents,
+        mut each: impl FnMut(PairResult, Option<Outcome>),
+    ) -> io::Result<()> {
+        let read = self.lines(|mut result| {
+            let outcome = documents.read(&self.plan, &mut result);
+            each(result, outcome);
+        });
+        read.map(drop)
+    }
+
+    /// Shows every result as its line has it. What follows a line that was cut off is not read. Returns the bytes of whole lines.
+    fn lines(&self, mut each: impl FnMut(PairResult)) -> io::Result<u64> {
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
             file => file?,
@@ -84,17 +102,26 @@ impl Record {
         }
     }
 
-    /// The tasks that have a result that is not to be tried again: an outcome, or a reason that does not pass.
+    /// The tasks that have a result that is not to be tried again, an outcome or a reason that does not pass; and the documents.
+    pub(crate) fn over(&self) -> io::Result<(Vec<TaskId>, Documents)> {
+        let (mut over, mut documents) = (Vec::new(), Documents::default());
+        self.read(&mut documents, |result, _| {
+            let again = result.ending.reason().is_some_and(Reason::is_resumed);
+            over.extend((!again).then_some(result.task));
+        })?;
+        Ok((over, documents))
+    }
+
+    /// How the tasks of the run stand.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn over(&self) -> io::Result<Vec<TaskId>> {
-        let mut over = Vec::new();
-        self.results(|result| {
-            let again = result.ending.reason().is_some_and(crate::result::Reason::is_resumed);
-            over.extend((!again).then_some(result.task));
+    pub fn counts(&self) -> io::Result<Counts> {
+        let mut standing = Standing::of(&self.plan);
+        self.results(|result, _| {
+            standing.add(result.task, result.ending.reason());
         })?;
-        Ok(over)
+        Ok(standing.counts())
     }
 
     /// Goes on after the last whole line.
@@ -102,7 +129,7 @@ impl Record {
     /// # Errors
     /// When the file cannot be read or written.
     pub fn append(&self) -> io::Result<Appender> {
-        let length = self.results(|_| {})?;
+        let length = self.lines(|_| {})?;
         let mut file = OpenOptions::new().create(true).write(true).truncate(false).open(&self.path)?;
         file.set_len(length)?;
         file.seek(SeekFrom::End(0))?;
@@ -141,8 +168,8 @@ impl Appender {
 mod tests {
     use super::*;
     use crate::inventory::{Format, Inventory};
-    use crate::plan::{Request, Shape, Test};
-    use crate::result::{Ending, Reason};
+    use crate::plan::{Request, Shape, Test, Verb};
+    use crate::result::{Ending, document};
     use metrics::Wall;
 
     fn plan() -> Plan {
@@ -170,7 +197,8 @@ mod tests {
         let record = Record::create(&folder, plan()).unwrap();
         assert!(Record::create(&folder, plan()).is_err(), "a run is not written over");
         let result = |task, ending| PairResult { task: TaskId(task), attempts: 1, ended: Wall(5), ending };
-        let raw = serde_json::value::RawValue::from_string("{\"schema\": 1}".to_owned()).unwrap();
+        let text = document(Verb::Ping, &[]).to_string();
+        let raw = serde_json::value::RawValue::from_string(text.clone()).unwrap();
         let mut all = record.append().unwrap();
         all.push(&[result(0, Ending::Measured(raw))]).unwrap();
         all.push(&[result(1, Ending::missing(Reason::Refused, "no"))]).unwrap();
@@ -180,12 +208,16 @@ mod tests {
         file.write_all(b"{\"task\": 3, \"attem").unwrap();
         let record = Record::open(&folder).unwrap();
         assert_eq!(record.plan(), &plan());
-        assert_eq!(record.over().unwrap(), [TaskId(0), TaskId(1)], "what was cancelled is resumed");
+        assert_eq!(record.over().unwrap().0, [TaskId(0), TaskId(1)], "what was cancelled is resumed");
         record.append().unwrap().push(&[result(4, Ending::missing(Reason::Version, ""))]).unwrap();
         let mut seen = Vec::new();
-        record.results(|result| seen.push(result)).unwrap();
-        assert_eq!(seen.iter().map(|result| result.task.0).collect::<Vec<_>>(), [0, 1, 2, 4]);
-        assert!(matches!(&seen[0].ending, Ending::Measured(raw) if raw.get() == "{\"schema\": 1}"));
+        record.results(|result, outcome| seen.push((result, outcome.is_some()))).unwrap();
+        let counts = record.counts().unwrap();
+        assert_eq!((counts.measured, counts.all(), counts.of(Reason::NotMeasuredYet)), (1, 6, 2));
+        let tasks: Vec<(u32, bool)> =
+            seen.iter().map(|(result, is_outcome)| (result.task.0, *is_outcome)).collect();
+        assert_eq!(tasks, [(0, true), (1, false), (2, false), (4, false)]);
+        assert!(matches!(&seen[0].0.ending, Ending::Measured(raw) if raw.get() == text));
         fs::write(folder.join(PLAN), b"{}").unwrap();
         assert!(Record::open(&folder).unwrap_err().to_string().contains("no plan"));
         fs::remove_dir_all(&folder).unwrap();

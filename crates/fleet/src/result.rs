@@ -1,9 +1,15 @@
 //! How a task ended: with an outcome, or without one for a stated reason.
 
-use crate::plan::TaskId;
+mod read;
+
+use crate::plan::{Plan, TaskId};
 use metrics::Wall;
+pub(crate) use read::Documents;
+#[cfg(test)]
+pub(crate) use read::document;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Why a pair has no outcome.
@@ -24,7 +30,7 @@ pub enum Reason {
     TimedOut,
     /// The test ran, and measured nothing.
     Failed,
-    /// What came is no outcome.
+    /// The report is no outcome of the test that was ordered.
     BadResult,
     /// The agent's version cannot run the test.
     Version,
@@ -65,6 +71,12 @@ impl Reason {
         self.is_transient() || matches!(self, Reason::HostAbsent | Reason::Cancelled | Reason::NotMeasuredYet)
     }
 
+    /// Whether an agent can know of it; the others are a controller's to give.
+    pub(crate) const fn is_of_agents(self) -> bool {
+        use Reason::{BadResult, Busy, Failed, Refused, TimedOut, Version};
+        matches!(self, Refused | Busy | TimedOut | Failed | BadResult | Version)
+    }
+
     /// Whether another attempt may succeed.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(
@@ -93,13 +105,16 @@ pub enum Ending {
         /// What was said about it, in one sentence; may be empty.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
+        /// The document of a test that ran and failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        document: Option<Box<RawValue>>,
     },
 }
 
 impl Ending {
     /// Without an outcome, for this reason.
     pub(crate) fn missing(reason: Reason, detail: impl Into<String>) -> Ending {
-        Ending::Missing { reason, detail: detail.into() }
+        Ending::Missing { reason, detail: detail.into(), document: None }
     }
 
     /// Why there is no outcome.
@@ -123,4 +138,71 @@ pub struct PairResult {
     pub ended: Wall,
     /// How.
     pub ending: Ending,
+}
+
+/// How the tasks of a run stand: one count for exit codes, status and matrix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tasks with an outcome.
+    pub measured: usize,
+    /// Tasks without, by reason.
+    pub missing: BTreeMap<Reason, usize>,
+}
+
+impl Counts {
+    /// Tasks of the run.
+    #[must_use]
+    pub fn all(&self) -> usize {
+        self.measured + self.missing.values().sum::<usize>()
+    }
+
+    /// Tasks without an outcome for this reason.
+    #[must_use]
+    pub fn of(&self, reason: Reason) -> usize {
+        self.missing.get(&reason).copied().unwrap_or(0)
+    }
+}
+
+/// What each task of a run has: its first outcome, or else the last reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing(Vec<Option<Option<Reason>>>);
+
+impl Standing {
+    /// No result yet.
+    pub(crate) fn of(plan: &Plan) -> Standing {
+        Standing(vec![None; plan.tasks.len()])
+    }
+
+    /// Adds a result. Whether it counts: nothing replaces an outcome.
+    pub(crate) fn add(&mut self, task: TaskId, reason: Option<Reason>) -> bool {
+        match self.0.get_mut(task.index()) {
+            None | Some(Some(None)) => false,
+            Some(known) => {
+                *known = Some(reason);
+                true
+            }
+        }
+    }
+
+    /// Why a task has no outcome.
+    pub(crate) fn reason(&self, task: TaskId) -> Option<Reason> {
+        self.0.get(task.index())?.unwrap_or(Some(Reason::NotMeasuredYet))
+    }
+
+    /// Whether a task has a result.
+    pub(crate) fn has(&self, task: TaskId) -> bool {
+        self.0.get(task.index()).is_some_and(Option::is_some)
+    }
+
+    /// All tasks together.
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for known in &self.0 {
+            match known.unwrap_or(Some(Reason::NotMeasuredYet)) {
+                None => counts.measured += 1,
+                Some(reason) => *counts.missing.entry(reason).or_default() += 1,
+            }
+        }
+        counts
+    }
 }

@@ -1,16 +1,17 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
 use super::ShowArgs;
-use crate::{CliError, Context as _, Exit, file, kept, pages, saved, stderr};
+use crate::{CliError, Context as _, file, kept, pages, saved, stderr};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
+use fleet::result::Counts;
 use model::Outcome;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Component, Path};
 
-/// Shows a result. It is compared with the one that was asked for, or else with `before`.
-pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Exit, CliError> {
+/// Shows a result, and returns how its tests stand. It is compared with the one that was asked for, or else with `before`.
+pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Counts, CliError> {
     args.pages.as_deref().map_or(Ok(()), file::folder)?;
     let mut store = if args.keep { Some(args.store.make()?) } else { None };
     let mut matrix = read(result, &mut |outcome| {
@@ -40,7 +41,8 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
             serde_json::to_writer(&mut *out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
         false => write_text(&matrix, kept::color(), stderr::stdout_columns(), out),
-    })
+    })?;
+    Ok(matrix.counts())
 }
 
 /// The page of a cell's last outcome, as seen from the page of the matrix.
@@ -86,11 +88,12 @@ pub(super) fn read(
     let record = Record::open(path).context(path.display())?;
     let mut builder = MatrixBuilder::new(record.plan());
     let mut told = Ok(());
-    let read = record.results(|result| {
-        if let Some(outcome) = builder.add(&result)
+    let read = record.results(|result, outcome| {
+        if builder.add(&result, outcome.as_ref())
             && told.is_ok()
+            && let Some(outcome) = &outcome
         {
-            told = each(&outcome);
+            told = each(outcome);
         }
     });
     read.context(path.display()).and(told)?;

@@ -1,11 +1,10 @@
 //! The schedule of a plan: from the command line, and the rounds one after the other.
 
-use super::run::{Found, shown, work};
+use super::run::{found, shown, work};
 use super::{ShowArgs, WhenArgs};
 use crate::{CliError, Context as _, Exit, measure, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
-use fleet::record::Record;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
@@ -253,14 +252,7 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
 fn earlier(round: &Round, folder: &Path) -> Option<PathBuf> {
     let folder_of = |number| folder.with_file_name(Round { number, ..*round }.run().to_string());
     let mut before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);
-    before.find(|folder| has_outcome(folder))
-}
-
-fn has_outcome(folder: &Path) -> bool {
-    let Ok(record) = Record::open(folder) else { return false };
-    let mut has_outcome = false;
-    let read = record.results(|result| has_outcome |= result.ending.reason().is_none());
-    read.is_ok() && has_outcome
+    before.find(|folder| found(folder).is_ok_and(|(_, counts)| counts.measured > 0))
 }
 
 fn named(round: &Round) -> String {
@@ -289,9 +281,8 @@ pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError
             lines.push(format!("  round {number}: missed"));
             continue;
         }
-        let found = Found::open(&beside)?;
-        let (measured, all) = (found.measured(), found.all());
-        lines.push(format!("  round {number}: {measured} of {all} measured, run {run}"));
+        let (_, counts) = found(&beside)?;
+        lines.push(format!("  round {number}: {} of {} measured, run {run}", counts.measured, counts.all()));
     }
     Ok(lines)
 }
@@ -346,9 +337,17 @@ mod tests {
             let plan = plan.clone().in_round(at(number));
             Journal::create(&folder(number), plan, serde_json::Value::Null).unwrap()
         };
-        let outcome = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
-        let ending = Ending::Measured(outcome);
-        made(1).append(&[PairResult { task: TaskId(0), attempts: 1, ended: Wall(0), ending }]).unwrap();
+        let ending = |outcome: &serde_json::Value| {
+            Ending::Measured(serde_json::value::RawValue::from_string(outcome.to_string()).unwrap())
+        };
+        let result = |ending| PairResult { task: TaskId(0), attempts: 1, ended: Wall(0), ending };
+        let outcome = serde_json::json!({
+            "schema": model::SCHEMA,
+            "begin": { "verb": "ping", "protocol": "native" },
+            "status": "complete",
+            "points": [{ "phase": { "kind": "ping" } }],
+        });
+        made(1).append(&[result(ending(&outcome))]).unwrap();
         made(2).end_all(Wall(0), "missed").unwrap();
         assert_eq!(earlier(&at(3), &folder(3)), Some(folder(1)));
         std::fs::remove_dir_all(&all).unwrap();

@@ -12,15 +12,14 @@ use crate::{CliError, Context as _, Exit, key, stderr};
 use common::auth::{DRAWN, hex};
 use fleet::controller::{self, Controller, Journal, Progress, Wish};
 use fleet::inventory::{Host, HostId};
-use fleet::plan::{Plan, TaskId};
+use fleet::plan::Plan;
 use fleet::record::Record;
-use fleet::result::{PairResult, Reason};
+use fleet::result::{Counts, Reason};
 use fleet::transport::Transport;
 use fleet::transport::direct::Direct;
 use fleet::transport::lines::{Lines, Named};
 use fleet::transport::ssh::RemoteShell;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -186,33 +185,11 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
     controller.context(folder.display())?.run(wish, &mut tell).map_err(CliError::failed)
 }
 
-/// The record of a run, and the last result of each test.
-pub(super) struct Found {
-    record: Record,
-    results: BTreeMap<TaskId, PairResult>,
-}
-
-impl Found {
-    pub(super) fn open(folder: &Path) -> Result<Found, CliError> {
-        let record = Record::open(folder).context(folder.display())?;
-        let results = controller::latest(&record).context(folder.display())?;
-        Ok(Found { record, results })
-    }
-
-    /// Number of all tests.
-    pub(super) fn all(&self) -> usize {
-        self.record.plan().tasks.len()
-    }
-
-    /// Number of measured tests.
-    pub(super) fn measured(&self) -> usize {
-        self.results.values().filter(|result| result.ending.reason().is_none()).count()
-    }
-
-    /// Number of tests without a result.
-    fn missing(&self) -> usize {
-        self.all() - self.results.len()
-    }
+/// The record of a run, and how its tests stand.
+pub(super) fn found(folder: &Path) -> Result<(Record, Counts), CliError> {
+    let record = Record::open(folder).context(folder.display())?;
+    let counts = record.counts().context(folder.display())?;
+    Ok((record, counts))
 }
 
 /// Shows what has been found of a run.
@@ -222,16 +199,15 @@ pub(super) fn shown(
     before: Option<&Path>,
     is_interrupted: bool,
 ) -> Result<Exit, CliError> {
-    let found = Found::open(folder)?;
-    let (all, missing) = (found.all(), found.missing());
+    let counts = pages::report(folder, show, before)?;
+    let (all, missing) = (counts.all(), counts.of(Reason::NotMeasuredYet));
     if missing > 0 {
         stderr::say(format_args!(
             "netcaliper: {missing} of {all} tests are not measured yet: `netcaliper fleet resume {}` goes on",
             folder.display()
         ));
     }
-    pages::report(folder, show, before)?;
-    Ok(match (is_interrupted, found.measured()) {
+    Ok(match (is_interrupted, counts.measured) {
         (true, _) if missing > 0 => Exit::Interrupted,
         (_, measured) if measured == all => Exit::Good,
         (_, 0) => Exit::Failed,
@@ -242,18 +218,13 @@ pub(super) fn shown(
 /// `netcaliper fleet status`.
 pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
     let folder = args.folder()?;
-    let found = Found::open(&folder)?;
-    let plan = found.record.plan();
-    let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
-    for reason in found.results.values().filter_map(|result| result.ending.reason()) {
-        *counts.entry(reason).or_default() += 1;
-    }
-    *counts.entry(Reason::NotMeasuredYet).or_default() += found.missing();
+    let (record, counts) = found(&folder)?;
+    let plan = record.plan();
     let hosts = metrics::format_count(plan.inventory.hosts.len() as u64, "host");
-    let tests = metrics::format_count(found.all() as u64, "test");
-    let measured = format!("  {} measured", found.measured());
+    let tests = metrics::format_count(counts.all() as u64, "test");
+    let measured = format!("  {} measured", counts.measured);
     let mut lines = vec![format!("run {}: {hosts}, {tests}", plan.run), measured];
-    lines.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(reason, n)| format!("  {n} {reason}")));
+    lines.extend(counts.missing.iter().map(|(reason, n)| format!("  {n} {reason}")));
     if let Some(round) = plan.round {
         lines.extend(rounds::told(&round, &folder)?);
     }
@@ -261,7 +232,7 @@ pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
     lines.push(match controller::is_held(&folder) {
         true if is_early() => "a controller waits for its time".to_owned(),
         true => "a controller works on it".to_owned(),
-        false if found.missing() > 0 => {
+        false if counts.of(Reason::NotMeasuredYet) > 0 => {
             format!("no controller works on it: `netcaliper fleet resume {}` goes on", folder.display())
         }
         false => "it is over".to_owned(),

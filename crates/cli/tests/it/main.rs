@@ -42,6 +42,8 @@ mod fleet_agent;
 mod fleet_direct;
 #[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_gone;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
+mod fleet_lies;
 #[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_nats;
 #[cfg(all(target_os = "linux", feature = "fleet"))]

@@ -235,11 +235,16 @@ fn what_a_process_leaves_is_a_result_or_a_reason() {
     ];
     for (task, (left, expected)) in (1..).zip(cases) {
         rig.order(s(1), run(task, 5));
+        let printed = !left.out.is_empty();
         let reports = rig.over(s(2), task, left);
         let [Report::Ended(Kept { ending, .. })] = &reports[..] else { panic!("{reports:?}") };
         let found = match ending {
             Ending::Measured(_) => None,
-            Ending::Missing { reason, detail } => Some((*reason, detail.as_str())),
+            Ending::Missing { reason, detail, document } => {
+                let is_kept = document.as_ref().is_some_and(|document| document.get() == "{}");
+                assert_eq!(is_kept, *reason == Reason::Failed && printed, "{detail}");
+                Some((*reason, detail.as_str()))
+            }
         };
         assert_eq!(found, expected);
     }

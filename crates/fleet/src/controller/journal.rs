@@ -8,7 +8,7 @@
 
 use crate::plan::{Plan, TaskId};
 use crate::record::{Appender, Record};
-use crate::result::{Ending, PairResult, Reason};
+use crate::result::{Ending, PairResult, Reason, Standing};
 use crate::spool::write_whole;
 use metrics::Wall;
 use serde::{Deserialize, Serialize};
@@ -200,13 +200,17 @@ fn hold(folder: &Path) -> Result<File, String> {
     Ok(lock)
 }
 
-/// The last result of each task.
+/// What each task has: its first outcome, or else the last reason.
 ///
 /// # Errors
-/// When they cannot be read.
+/// When the results cannot be read.
 pub fn latest(record: &Record) -> io::Result<BTreeMap<TaskId, PairResult>> {
-    let mut latest = BTreeMap::new();
-    record.results(|result| drop(latest.insert(result.task, result)))?;
+    let (mut latest, mut standing) = (BTreeMap::new(), Standing::of(record.plan()));
+    record.results(|result, _| {
+        if standing.add(result.task, result.ending.reason()) {
+            latest.insert(result.task, result);
+        }
+    })?;
     Ok(latest)
 }
 

@@ -7,7 +7,8 @@ use crate::agent::options::Ceilings;
 use crate::agent::programs::{Happened, Left, Programs};
 use crate::agent::tests::Free;
 use crate::inventory::{Group, Inventory};
-use crate::plan::{CostClass, Random, Task};
+use crate::plan::{CostClass, Random, Task, Test, Verb};
+use crate::result::document;
 use crate::spool::Spool;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -107,6 +108,11 @@ impl Drop for World {
 }
 
 const LENGTH: u64 = 500 * MS;
+
+/// What a test prints that has measured something.
+fn measured() -> String {
+    document(Verb::default(), &[]).to_string()
+}
 
 fn plan(hosts: u32) -> Plan {
     let host = |n: u32| Host { name: format!("h{n}"), address: format!("10.0.0.{n}"), ..Host::default() };
@@ -235,7 +241,7 @@ impl World {
                 }
                 Asked::Start(run, attempt) => {
                     self.running.insert((at, attempt.task, attempt.number), self.now);
-                    let left = Left { code: Some(0), out: b"{\"points\":[]}".to_vec(), said: String::new() };
+                    let left = Left { code: Some(0), out: measured().into_bytes(), said: String::new() };
                     let hangs = self.hangs && self.random.next().is_multiple_of(200);
                     let length = if hangs { 1_000 * SECOND } else { LENGTH - self.random.next() % 50 * MS };
                     self.push(length, What::Process(at, life, Happened::Over { run, attempt, left }));
@@ -388,7 +394,7 @@ fn run(world: &mut World, limit: u64) -> Vec<PairResult> {
 fn controller_results(folder: &Path) -> Vec<PairResult> {
     let record = crate::record::Record::open(folder).unwrap();
     let mut seen: BTreeMap<TaskId, PairResult> = BTreeMap::new();
-    let add = |result: PairResult| {
+    let add = |result: PairResult, _| {
         let task = result.task;
         let before = seen.insert(task, result);
         // Only an outcome that came late, or that a resumed run measured, follows another result.
@@ -497,7 +503,7 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
     let mut controller = Controller::at(Mono(0), journal, None, &mut transport).unwrap();
     // The one comes as the run ends, the other a moment later; their agents have kept them from before.
     for task in [0, 1] {
-        let outcome = serde_json::value::RawValue::from_string("{\"points\":[]}".to_owned()).unwrap();
+        let outcome = serde_json::value::RawValue::from_string(measured()).unwrap();
         let attempt = Attempt { task: TaskId(task), number: 1 };
         let report = Report::Ended(Kept { attempt, ending: Ending::Measured(outcome) });
         let report = Arrival::Report(Box::new(Of::new(world.plan.run, report)));
@@ -509,4 +515,86 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
     let measured: Vec<u32> =
         results.iter().filter(|of| of.ending.reason().is_none()).map(|of| of.task.0).collect();
     assert_eq!(measured, [0, 1]);
+}
+
+/// What a host's agent reports of each attempt at the only test from h0 to h1, and how the task ends: after so many attempts, with
+/// this reason, and whether a document is kept.
+fn ending_of(lie: &Report, expected: (u32, Option<Reason>, bool)) {
+    let world = World::new(2, 1);
+    let folder = world.folder.join("run");
+    let (run, journal) =
+        (world.plan.run, Journal::create(&folder, world.plan.clone(), serde_json::Value::Null));
+    let sent = Sent::default();
+    let mut transport = sent.clone();
+    let mut controller = Controller::at(Mono(0), journal.unwrap(), None, &mut transport).unwrap();
+    let report = |host: u32, message| (HostId(host), Arrival::Report(Box::new(Of::new(run, message))));
+    for host in 0..2 {
+        controller.arrived.push(report(host, Report::Hello { version: VERSION, program: String::new() }));
+        controller
+            .arrived
+            .push(report(host, Report::Ready { resource: format!("r{host}"), held_ns: Some(0) }));
+    }
+    let mut attempts = 0;
+    for tenth in 0..200 {
+        controller.step(Mono(tenth * SECOND / 10), Wall(0), false).unwrap();
+        for (host, order) in std::mem::take(&mut *sent.0.borrow_mut()) {
+            let answer = match order.message {
+                Order::Alive { .. } => Report::Alive,
+                Order::Reserve { attempt, .. } => Report::Reserved { attempt, port: 9 },
+                Order::Run { attempt, .. } => {
+                    let mut report = lie.clone();
+                    match &mut report {
+                        Report::Ended(kept) => kept.attempt = attempt,
+                        Report::Refused { attempt: refused, .. } => *refused = attempt,
+                        _ => {}
+                    }
+                    attempts += u32::from(attempt.task == TaskId(0));
+                    report
+                }
+                _ => continue,
+            };
+            controller.arrived.push(report(host.0, answer));
+        }
+    }
+    drop(controller);
+    let results = controller_results(&folder);
+    let ending = &results.iter().find(|result| result.task == TaskId(0)).unwrap().ending;
+    let keeps = matches!(ending, Ending::Missing { document: Some(_), .. });
+    assert_eq!((attempts, ending.reason(), keeps), expected, "{lie:?}");
+    let counts = crate::record::Record::open(&folder).unwrap().counts().unwrap();
+    assert_eq!(counts.measured, if expected.1.is_none() { 2 } else { 0 }, "{counts:?}");
+}
+
+#[test]
+fn a_report_is_read_when_it_arrives_and_a_lie_is_tried_again() {
+    let attempt = Attempt { task: TaskId(0), number: 1 };
+    let measured = |document: serde_json::Value| {
+        let document = serde_json::value::RawValue::from_string(document.to_string()).unwrap();
+        Report::Ended(Kept { attempt, ending: Ending::Measured(document) })
+    };
+    let good = document(Verb::default(), &[]);
+    let with = |name: &str, value: serde_json::Value| {
+        let mut document = good.clone();
+        document[name] = value;
+        measured(document)
+    };
+    let missing = |reason| Report::Ended(Kept { attempt, ending: Ending::missing(reason, "") });
+    let refused = |reason| Report::Refused { attempt, reason, why: String::new() };
+    for (lie, expected) in [
+        (measured(good.clone()), (1, None, false)),
+        (measured(serde_json::json!({})), (3, Some(Reason::BadResult), false)),
+        (measured(serde_json::json!({ "forged": 1 })), (3, Some(Reason::BadResult), false)),
+        (measured(document(Verb::Tcp, &[])), (3, Some(Reason::BadResult), false)),
+        (with("points", 7.into()), (3, Some(Reason::BadResult), false)),
+        (with("status", "failed".into()), (3, Some(Reason::Failed), true)),
+        (with("status", "partial".into()), (3, Some(Reason::Failed), true)),
+        (missing(Reason::UnreachableByDesign), (3, Some(Reason::BadResult), false)),
+        (missing(Reason::NotMeasuredYet), (3, Some(Reason::BadResult), false)),
+        (missing(Reason::Cancelled), (3, Some(Reason::BadResult), false)),
+        (missing(Reason::Refused), (1, Some(Reason::Refused), false)),
+        (refused(Reason::UnreachableByDesign), (1, Some(Reason::Refused), false)),
+        (refused(Reason::Version), (1, Some(Reason::Version), false)),
+    ] {
+        ending_of(&lie, expected);
+    }
 }

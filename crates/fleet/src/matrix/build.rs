@@ -3,29 +3,20 @@
 use super::{Cell, CellCaveat, Matrix, SCHEMA, SHOWN};
 use crate::inventory::HostId;
 use crate::plan::Plan;
-use crate::result::{Ending, PairResult, Reason};
+use crate::result::{Ending, PairResult, Standing};
 use metrics::Wall;
-use model::document::Document as _;
-use model::{Figure, Outcome, Status, Way};
+use model::{Figure, Outcome, Way};
 use std::collections::HashMap;
 
 /// Most caveats of a cell.
 const MOST_CAVEATS: usize = 8;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Seen {
-    Nothing,
-    Missing(Reason),
-    Measured,
-}
 
 /// Collects the results of a plan. Each task counts once: by its first outcome, or else by the last reason.
 pub struct MatrixBuilder<'a> {
     plan: &'a Plan,
     cells: Vec<Cell>,
     at: HashMap<(HostId, HostId, u16), usize>,
-    /// What each task has until now.
-    seen: Vec<Seen>,
+    standing: Standing,
 }
 
 impl<'a> MatrixBuilder<'a> {
@@ -40,51 +31,36 @@ impl<'a> MatrixBuilder<'a> {
                 cells.len() - 1
             });
         }
-        MatrixBuilder { plan, cells, at, seen: vec![Seen::Nothing; plan.tasks.len()] }
+        MatrixBuilder { plan, cells, at, standing: Standing::of(plan) }
     }
 
-    /// Adds a result. Returns its outcome, where it has one and its task has none before.
-    pub fn add(&mut self, result: &PairResult) -> Option<Outcome> {
-        let task = self.plan.task(result.task)?;
-        let cell = &mut self.cells[*self.at.get(&(task.from, task.to, task.test))?];
-        let seen = self.seen.get_mut(result.task.index())?;
-        if *seen == Seen::Measured {
-            return None;
+    /// Adds a result with its outcome, as [`Record::results`](crate::record::Record::results) has them. Whether the outcome counts:
+    /// its task had none before.
+    pub fn add(&mut self, result: &PairResult, outcome: Option<&Outcome>) -> bool {
+        let Some(task) = self.plan.task(result.task) else { return false };
+        let at = self.at.get(&(task.from, task.to, task.test));
+        let Some(cell) = at.and_then(|at| self.cells.get_mut(*at)) else { return false };
+        if !self.standing.add(result.task, result.ending.reason()) {
+            return false;
         }
-        let (reason, detail) = match &result.ending {
-            Ending::Missing { reason, detail } => (*reason, detail.clone()),
-            Ending::Measured(raw) => match Outcome::read(raw.get().as_bytes()) {
-                Ok(outcome) if outcome.status == Status::Failed => {
-                    (Reason::Failed, outcome.reason.unwrap_or_default())
-                }
-                Ok(outcome) => {
-                    *seen = Seen::Measured;
-                    let reversed = self.plan.inventory.client(task.from, task.to) == Some(task.to);
-                    note(cell, &outcome, if reversed { Way::Down } else { Way::Up });
-                    cell.measured = cell.measured.max(Some(result.ended));
-                    return Some(outcome);
-                }
-                Err(error) => (Reason::BadResult, error.to_string()),
-            },
-        };
-        *seen = Seen::Missing(reason);
-        cell.detail = report::clean(&detail).chars().take(500).collect();
-        None
+        if let Ending::Missing { detail, .. } = &result.ending {
+            cell.detail = report::clean(detail).chars().take(500).collect();
+        }
+        let Some(outcome) = outcome else { return false };
+        note(cell, outcome, if self.plan.is_reversed(task) { Way::Down } else { Way::Up });
+        cell.measured = cell.measured.max(Some(result.ended));
+        true
     }
 
     /// The matrix of what has come until `made`.
     #[must_use]
     pub fn build(self, made: Wall) -> Matrix {
-        let MatrixBuilder { plan, mut cells, at, seen } = self;
+        let MatrixBuilder { plan, mut cells, at, standing } = self;
         let mut has_reason = vec![false; cells.len()];
-        for (task, seen) in plan.tasks.iter().zip(&seen) {
+        for task in &plan.tasks {
             let Some(at) = at.get(&(task.from, task.to, task.test)).copied() else { continue };
-            has_reason[at] |= matches!(seen, Seen::Missing(_));
-            let reason = match seen {
-                Seen::Missing(reason) => *reason,
-                Seen::Nothing => Reason::NotMeasuredYet,
-                Seen::Measured => continue,
-            };
+            let Some(reason) = standing.reason(task.id) else { continue };
+            has_reason[at] |= standing.has(task.id);
             let n = cells[at].missing.entry(reason).or_default();
             *n = n.saturating_add(1);
         }

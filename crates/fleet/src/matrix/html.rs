@@ -75,7 +75,7 @@ fn list(verdicts: &[Verdict], none: &str, out: &mut dyn Write) -> io::Result<()>
 /// The reasons that occur, with their colours.
 fn legend(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "<ul class=\"legend\">")?;
-    for reason in matrix.counts().1.into_keys() {
+    for reason in matrix.counts().missing.into_keys() {
         let (class, letter) = (reason.class(), reason.letter());
         let key = format!("<span class=\"swatch {class}\">{letter}</span>{reason}");
         write!(out, "<li><span class=\"key\">{key}</span></li>")?;

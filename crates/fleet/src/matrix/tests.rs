@@ -1,11 +1,11 @@
 use super::*;
 use crate::inventory::{Format, Inventory};
 use crate::plan::{Plan, Request, Shape, Task, Test, Verb};
-use crate::result::{Ending, PairResult, Reason};
+use crate::result::{Counts, Documents, Ending, PairResult, Reason, document};
 use crate::verdict::{Side, Subject};
 use metrics::{Clamped, Dist, format_duration};
 use model::document::Document as _;
-use model::{Caveat, Direction, Outcome, Point, RoundTrips, Status};
+use model::{Caveat, Direction, Outcome, RoundTrips};
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
@@ -20,14 +20,16 @@ fn plan(hosts: &str, verb: Verb, repeats: u16) -> Plan {
 }
 
 /// An outcome with this round trip, and these rates up and down.
-fn outcome(task: &Task, rtt_us: u64, goodput: (f64, f64)) -> Outcome {
+fn outcome(plan: &Plan, task: &Task, rtt_us: u64, goodput: (f64, f64)) -> Outcome {
+    let test = plan.test(task).unwrap();
+    let text = document(test.verb, &test.ordered(plan.is_reversed(task))).to_string();
+    let mut outcome = Outcome::read(text.as_bytes()).unwrap();
     let mut trips = Dist::default();
     trips.record(rtt_us * 1_000);
-    let mut point = Point { status: Status::Complete, ..Point::default() };
+    let point = &mut outcome.points[0];
     point.local.pings = Some(Box::new(RoundTrips { rtt_ns: trips.spectrum(), ..RoundTrips::default() }));
     point.up = Some(Direction { goodput_bps: goodput.0, ..Direction::default() });
     point.down = Some(Direction { goodput_bps: goodput.1, ..Direction::default() });
-    let mut outcome = Outcome { points: vec![point], status: Status::Complete, ..Outcome::default() };
     outcome.begin.run = Uuid::from_u128(1_000 + u128::from(task.id.0));
     outcome
 }
@@ -46,6 +48,12 @@ fn host(name: &str) -> u32 {
     name.trim_start_matches('h').parse().unwrap()
 }
 
+/// Adds a result as it is read.
+fn add(builder: &mut MatrixBuilder<'_>, plan: &Plan, mut result: PairResult) -> bool {
+    let outcome = Documents::default().read(plan, &mut result);
+    builder.add(&result, outcome.as_ref())
+}
+
 /// The matrix of these tasks of a plan, each with a round trip of its own, us, and rates up and down.
 fn built<'a>(
     plan: &Plan,
@@ -55,7 +63,7 @@ fn built<'a>(
 ) -> Matrix {
     let mut builder = MatrixBuilder::new(plan);
     for task in tasks {
-        builder.add(&result(task, raw(&outcome(task, rtt_us(task), goodput))));
+        add(&mut builder, plan, result(task, raw(&outcome(plan, task, rtt_us(task), goodput))));
     }
     builder.build(NOW)
 }
@@ -78,7 +86,7 @@ fn measured() -> (Plan, Matrix) {
 #[test]
 fn a_matrix_has_readings_of_each_pair_and_names_the_bad_host() {
     let (_, matrix) = measured();
-    assert_eq!((matrix.cells.len(), matrix.counts()), (90, (270, BTreeMap::new())));
+    assert_eq!((matrix.cells.len(), matrix.counts()), (90, Counts { measured: 270, ..Counts::default() }));
     let cell = matrix.cells.iter().find(|cell| cell.from == "h3" && cell.to == "h7").unwrap();
     assert_eq!((cell.readings["rtt.p50"].len(), cell.readings["goodput"].len()), (3, 3));
     assert!((cell.value("rtt.p50").unwrap() - 2e6).abs() < 2e4, "{:?}", cell.readings);
@@ -141,25 +149,23 @@ fn reasons_are_counted_and_an_outcome_replaces_them() {
         *plan.tasks.iter().find(|task| (task.from.0, task.to.0) == (host(from), host(to))).unwrap()
     };
     let bad = RawValue::from_string("{\"points\": 7}".to_owned()).unwrap();
-    builder.add(&result(&task("h0", "h1"), Ending::missing(Reason::AgentLost, "gone\x1b[2J")));
-    builder.add(&result(&task("h1", "h0"), Ending::Measured(bad)));
-    builder.add(&result(&task("h2", "h3"), Ending::missing(Reason::UnreachableByDesign, "")));
-    builder.add(&result(&task("h3", "h2"), Ending::missing(Reason::UnreachableByDesign, "")));
-    builder.add(&result(&task("h0", "h2"), Ending::missing(Reason::Refused, "<b>no</b>")));
+    let mut add = |result| add(&mut builder, &plan, result);
+    add(result(&task("h0", "h1"), Ending::missing(Reason::AgentLost, "gone\x1b[2J")));
+    add(result(&task("h1", "h0"), Ending::Measured(bad)));
+    add(result(&task("h2", "h3"), Ending::missing(Reason::UnreachableByDesign, "")));
+    add(result(&task("h3", "h2"), Ending::missing(Reason::UnreachableByDesign, "")));
+    add(result(&task("h0", "h2"), Ending::missing(Reason::Refused, "<b>no</b>")));
     let again = task("h1", "h2");
-    builder.add(&result(&again, Ending::missing(Reason::Failed, "no route")));
-    assert!(builder.add(&result(&again, raw(&outcome(&again, 5, (1.0, 1.0))))).is_some());
-    assert!(
-        builder.add(&result(&again, Ending::missing(Reason::TimedOut, ""))).is_none(),
-        "a result counts once"
-    );
+    add(result(&again, Ending::missing(Reason::Failed, "no route")));
+    assert!(add(result(&again, raw(&outcome(&plan, &again, 5, (1.0, 1.0))))));
+    assert!(!add(result(&again, Ending::missing(Reason::TimedOut, ""))), "a result counts once");
     let stranger =
         PairResult { task: crate::plan::TaskId(99), ..result(&again, Ending::missing(Reason::Busy, "")) };
-    builder.add(&stranger);
+    add(stranger);
     let matrix = builder.build(NOW);
     let cell = matrix.cells.iter().find(|cell| !cell.runs.is_empty()).unwrap();
     assert!(cell.detail.is_empty(), "an outcome takes the place of what was said about the failure");
-    let (measured, missing) = matrix.counts();
+    let Counts { measured, missing } = matrix.counts();
     assert_eq!(measured, 1);
     let want = [
         (Reason::UnreachableByDesign, 2),

@@ -2,7 +2,7 @@
 
 use super::Matrix;
 use super::view::{Picture, TOO_MANY, View};
-use crate::result::Reason;
+use crate::result::{Counts, Reason};
 use metrics::format_count;
 use report::{Page, Table, Tone};
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ const MOST_VERDICTS: usize = 20;
 pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, color).within(columns);
     let view = View::of(matrix);
-    let (measured, missing) = matrix.counts();
+    let Counts { measured, missing } = matrix.counts();
     page.line(Tone::Heading, &summary(matrix));
     for verdict in matrix.verdicts.iter().take(MOST_VERDICTS) {
         page.paragraph(Tone::Warning, "  ", &format!("{}.", verdict.words()));
@@ -58,7 +58,7 @@ pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut 
 
 /// `90 of 90 tests of 10 hosts have an outcome, 2 verdicts`
 pub(super) fn summary(matrix: &Matrix) -> String {
-    let (measured, missing) = matrix.counts();
+    let Counts { measured, missing } = matrix.counts();
     let by_design = missing.get(&Reason::UnreachableByDesign).copied().unwrap_or(0);
     let all = measured + missing.values().sum::<usize>() - by_design;
     let hosts = matrix.inventory.hosts.len();

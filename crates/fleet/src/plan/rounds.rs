@@ -4,7 +4,6 @@
 
 use metrics::{SECOND, Wall};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 /// Most rounds of a series.
@@ -97,10 +96,7 @@ impl Round {
     /// Identifier of its run: the same for everyone who makes the round, so that it is made once.
     #[must_use]
     pub fn run(&self) -> Uuid {
-        let digest =
-            Sha256::new().chain_update(self.series.as_bytes()).chain_update(self.number.to_be_bytes());
-        let bytes = digest.finalize().first_chunk().copied().unwrap_or_default();
-        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+        super::derived(self.series, &[self.number])
     }
 }
 

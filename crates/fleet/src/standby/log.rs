@@ -154,7 +154,9 @@ impl Keeper {
         for result in results {
             let own = match &result.ending {
                 Ending::Measured(outcome) => outcome.get().len() + 1_000,
-                Ending::Missing { detail, .. } => detail.len() + 1_000,
+                Ending::Missing { detail, document, .. } => {
+                    detail.len() + document.as_ref().map_or(0, |document| document.get().len()) + 1_000
+                }
             };
             if length + own > MAX_REPORT && !batch.is_empty() {
                 self.write(&Entry::Results(std::mem::take(&mut batch)))?;
