@@ -137,7 +137,7 @@ pub(super) fn run(args: &RunArgs) -> Result<Exit, CliError> {
     let reach = Reach::of(&args.reach)?;
     #[cfg(feature = "nats")]
     if let Some(server) = reach.nats.as_ref().filter(|_| reach.shared) {
-        return standby::begin(server, folder.parent().unwrap_or(&folder), plan, &args.show);
+        return standby::begin(server, &folder, plan, &args.show);
     }
     let reach = serde_json::to_value(reach).map_err(CliError::failed)?;
     rounds::go_on(Journal::create(&folder, plan, reach).map_err(CliError::failed)?, &args.show)
@@ -151,7 +151,7 @@ pub(super) fn resume(args: &ResumeArgs) -> Result<Exit, CliError> {
         let reach = read_reach(&Journal::reach_in(&folder).context(folder.display())?)?;
         if let Some(server) = reach.nats.as_ref().filter(|_| reach.shared) {
             let record = Record::open(&folder).context(folder.display())?;
-            return standby::resume(server, folder.parent().unwrap_or(&folder), record.plan(), &args.show);
+            return standby::resume(server, &folder, record.plan(), &args.show);
         }
     }
     rounds::go_on(Journal::resume(&folder).map_err(CliError::failed)?, &args.show)

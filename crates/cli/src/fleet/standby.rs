@@ -24,7 +24,10 @@ const LOOK: Duration = Duration::from_millis(500);
 struct Standing<'a> {
     shared: Shared,
     server: &'a Server,
+    /// Where the folders of runs are.
     runs: &'a Path,
+    /// The run that the user gave a folder, and that folder.
+    own: Option<(RunId, &'a Path)>,
     show: &'a ShowArgs,
     interrupt: Interrupt,
     /// Tells this controller apart from all others.
@@ -35,18 +38,18 @@ struct Standing<'a> {
     series: BTreeMap<RunId, RunId>,
 }
 
-/// `netcaliper fleet run --shared`.
-pub(super) fn begin(server: &Server, runs: &Path, plan: Plan, show: &ShowArgs) -> Result<Exit, CliError> {
-    let mut standing = Standing::new(server, runs, show)?;
+/// `netcaliper fleet run --shared`, in this folder.
+pub(super) fn begin(server: &Server, folder: &Path, plan: Plan, show: &ShowArgs) -> Result<Exit, CliError> {
+    let mut standing = Standing::of(server, folder, &plan, show)?;
     let lease = standing.shared.lead(plan.run, &standing.name).map_err(CliError::failed)?;
     let lease = lease.ok_or_else(|| CliError::failed("another controller leads a run of this name"))?;
     standing.shared.create(&lease, &plan).map_err(CliError::failed)?;
     standing.stand(Some(series(&plan)), Some(lease))
 }
 
-/// `netcaliper fleet resume` of a run that is shared.
-pub(super) fn resume(server: &Server, runs: &Path, plan: &Plan, show: &ShowArgs) -> Result<Exit, CliError> {
-    Standing::new(server, runs, show)?.stand(Some(series(plan)), None)
+/// `netcaliper fleet resume` of a run that is shared, in this folder.
+pub(super) fn resume(server: &Server, folder: &Path, plan: &Plan, show: &ShowArgs) -> Result<Exit, CliError> {
+    Standing::of(server, folder, plan, show)?.stand(Some(series(plan)), None)
 }
 
 /// `netcaliper fleet stand-by`.
@@ -66,12 +69,19 @@ fn series(plan: &Plan) -> RunId {
 }
 
 impl<'a> Standing<'a> {
+    /// Stands by for the run of a plan in this folder; other rounds of its series have folders beside.
+    fn of(server: &'a Server, folder: &'a Path, plan: &Plan, show: &'a ShowArgs) -> Result<Self, CliError> {
+        let standing = Standing::new(server, folder.parent().unwrap_or(folder), show)?;
+        Ok(Standing { own: Some((plan.run, folder)), ..standing })
+    }
+
     fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
         let host = crate::agent::host_name();
         Ok(Standing {
             shared: Shared::connect(server, stderr::tell).map_err(CliError::failed)?,
             server,
             runs,
+            own: None,
             show,
             interrupt: measure::on_signals()?,
             name: format!("{host}, process {}, since {}", std::process::id(), runtime::wall_now().0),
@@ -195,7 +205,10 @@ impl<'a> Standing<'a> {
     /// The folder of a run, with the log's results.
     fn folder(&self, plan: Plan) -> Result<Journal, CliError> {
         let reach = serde_json::to_value(Reach::shared(self.server)).map_err(CliError::failed)?;
-        opened(&self.runs.join(plan.run.to_string()), plan, reach)
+        let own = self.own.filter(|(run, _)| *run == plan.run);
+        let folder =
+            own.map_or_else(|| self.runs.join(plan.run.to_string()), |(_, folder)| folder.to_owned());
+        opened(&folder, plan, reach)
     }
 
     /// Leads a run; `None` where another controller has taken it over.
