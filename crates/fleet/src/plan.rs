@@ -9,6 +9,7 @@ pub use forecast::{Busiest, Forecast, GroupForecast};
 #[cfg(test)]
 pub(crate) use make::Random;
 pub use make::{Request, Shape};
+use model::{Cost, Kind, Phase};
 pub use rounds::{MAX_ROUNDS, Round, Rounds};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -17,6 +18,13 @@ use uuid::Uuid;
 
 /// Most tasks of a plan.
 pub const MAX_TASKS: usize = 2_000_000;
+
+/// Tests of at most this rate are limited ones, bits/s of a direction.
+const PACED: u64 = 10_000_000;
+/// Pings of at most this rate are background tests, bits/s of a direction.
+const LIGHT: u64 = 1_000_000;
+/// And of at most so many messages a second.
+const LIGHT_MESSAGES: f64 = 100.0;
 
 /// Position of a task in its plan. A run's results name tasks by it, so that a result that comes twice is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -43,7 +51,7 @@ pub struct Attempt {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostClass {
-    /// Fills the path: at both hosts nothing but background tests runs beside it.
+    /// Fills the path, or may: at both hosts nothing but background tests runs beside it.
     #[default]
     Exclusive,
     /// Is paced: a few of its class run at a host, never beside an exclusive one.
@@ -53,6 +61,22 @@ pub enum CostClass {
 }
 
 impl CostClass {
+    /// The class of a test: its bits decide, of one direction, and of pings also the number of messages.
+    #[must_use]
+    pub fn of(phase: &Phase) -> CostClass {
+        let Cost { load_bps, per_second, bytes, .. } = phase.cost();
+        let is_ping = phase.kind == Kind::Ping;
+        // All messages of a closed loop, at worst in one second.
+        let at_once = bytes.filter(|_| is_ping && load_bps.is_none()).map(|bytes| bytes.saturating_mul(4));
+        match load_bps.or(at_once) {
+            Some(bps) if is_ping && bps <= LIGHT && per_second.is_some_and(|n| n <= LIGHT_MESSAGES) => {
+                CostClass::Background
+            }
+            Some(bps) if bps <= PACED => CostClass::Limited,
+            _ => CostClass::Exclusive,
+        }
+    }
+
     /// As the command line has it.
     pub(crate) const fn words(self) -> &'static str {
         match self {

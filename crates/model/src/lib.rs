@@ -13,6 +13,7 @@ mod caveat;
 pub mod churn;
 mod clean;
 mod confidence;
+mod cost;
 pub mod document;
 mod event;
 mod extra;
@@ -48,6 +49,7 @@ pub use builder::Builder;
 pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveat_levels, caveats_about, caveats_so_far};
 pub use clean::{clean, clean_json, clean_lines};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
+pub use cost::Cost;
 pub use event::{
     Accepted, Begin, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval, Level,
     Portion, SchemaName, SessionInfo, Totals, Traffic, sampled_rtt_ns,

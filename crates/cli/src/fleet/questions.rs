@@ -4,17 +4,11 @@ use crate::args::{Cli, Command};
 use crate::{CliError, delay, load, ping, plan, train};
 use clap::Parser as _;
 use fleet::plan::{CostClass, Test, Verb};
-use metrics::{Clamped, SECOND, real};
-use model::{Kind, Pattern, Phase, Schedule};
+use metrics::SECOND;
+use model::{Cost, Phase};
 
 /// Start and end of a test: the processes, the conversation, the local baseline of pings.
 const AROUND_NS: u64 = SECOND / 2;
-/// Datagrams of at most this rate are limited tests, bits a second.
-const PACED: u64 = 10_000_000;
-/// Round trip of a message of a closed loop, about, ns.
-const TRIP_NS: u64 = SECOND / 1000;
-/// How much longer a test may take at most when answers are lost, ns.
-const MOST_WAIT_NS: u64 = 30 * SECOND;
 /// Options that agents take and tests of a plan must not have: the fleet decides on direction and repetition.
 const FORBIDDEN: [&str; 4] = ["-R", "--reverse", "--bidir", "--repeat"];
 
@@ -38,12 +32,19 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
         let said = e.to_string();
         wrong(said.lines().next().unwrap_or_default().trim_start_matches("error: "))
     })?;
-    let test = match &cli.command {
-        Command::Ping(args) => of_phase(&ping::phase(args, false)?),
-        Command::Delay(args) => of_phase(&delay::phase(args)?),
-        Command::Tcp(args) => of_phase(&plan::tcp(args)),
-        Command::Train(args) => of_phase(&train::checked(args).map_err(|e| wrong(&e.text))?),
-        Command::Load(args) => Test { length_ns: load::length_ns(args), ..Test::default() },
+    let phase = match &cli.command {
+        Command::Ping(args) => Some(ping::phase(args, false).map_err(|e| wrong(&e.text))?),
+        Command::Delay(args) => Some(delay::phase(args).map_err(|e| wrong(&e.text))?),
+        Command::Tcp(args) => Some(plan::tcp(args)),
+        Command::Train(args) => Some(train::checked(args).map_err(|e| wrong(&e.text))?),
+        _ => None,
+    };
+    let test = match (&phase, &cli.command) {
+        (Some(phase), _) => {
+            phase.check().map_err(|why| wrong(&why))?;
+            of_phase(phase)
+        }
+        (_, Command::Load(args)) => Test { length_ns: load::length_ns(args), ..Test::default() },
         _ => return Err(wrong("expected ping, delay, tcp, load or train")),
     };
     let class = match class {
@@ -57,38 +58,9 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
 
 /// A run of one phase: its length, its payload where that is limited, and its class.
 fn of_phase(phase: &Phase) -> Test {
-    let ways = if phase.pattern == Pattern::Duplex { 2 } else { 1 };
-    let in_time = |bps: u64, ns: u64| u64::clamped(real(bps) / 8.0 * real(ns) / 1e9);
-    if let Some(ping) = phase.ping.as_ref().filter(|_| phase.kind == Kind::Ping) {
-        let gap = match ping.schedule {
-            Schedule::Closed => None,
-            Schedule::Fixed { gap_ns } | Schedule::Poisson { gap_ns } | Schedule::Trace { gap_ns } => {
-                Some(gap_ns.max(1))
-            }
-        };
-        let messages = ping.messages.map(|n| n.saturating_add(ping.warmup));
-        let by_count = messages.map(|n| n.saturating_mul(gap.unwrap_or(TRIP_NS)));
-        let time = phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns));
-        let length = [by_count, time].into_iter().flatten().min().unwrap_or(10 * SECOND);
-        // Where answers are lost, a closed loop waits for the time-out of each message, an open loop for that of its last one.
-        let waits = messages.filter(|_| gap.is_none()).map_or(1, |n| n.saturating_add(1));
-        let wait_ns = waits.saturating_mul(ping.timeout_ns).min(MOST_WAIT_NS);
-        let sent = messages.or_else(|| Some(length / gap?));
-        let each = u64::from(ping.size).saturating_mul(2).saturating_mul(phase.connections.into());
-        let light = gap.is_some_and(|gap| gap >= SECOND / 100) && phase.connections == 1;
-        let class = if light { CostClass::Background } else { CostClass::Limited };
-        let bytes = sent.map(|n| n.saturating_mul(each));
-        return Test { class, length_ns: length, wait_ns, bytes, ..Test::default() };
-    }
-    let rate = phase.rate.map(|bps| bps.saturating_mul(phase.connections.into()).saturating_mul(ways));
-    let by_rate =
-        phase.total_bytes.zip(rate).map(|(bytes, bps)| u64::clamped(real(bytes) * 8e9 / real(bps.max(1))));
-    let length =
-        phase.duration_ns.map(|ns| ns.saturating_add(phase.omit_ns)).or(by_rate).unwrap_or(10 * SECOND);
-    let bytes = phase.total_bytes.or_else(|| rate.map(|bps| in_time(bps, length)));
-    let paced = phase.kind != Kind::Train && rate.is_some_and(|bps| bps <= PACED * ways);
-    let class = if paced { CostClass::Limited } else { CostClass::Exclusive };
-    Test { class, length_ns: length, bytes, ..Test::default() }
+    let Cost { length_ns, wait_ns, bytes, .. } = phase.cost();
+    let length_ns = length_ns.unwrap_or(10 * SECOND);
+    Test { class: CostClass::of(phase), length_ns, wait_ns, bytes, ..Test::default() }
 }
 
 #[cfg(test)]
@@ -105,10 +77,12 @@ mod tests {
         // Messages of about a millisecond each, of which each one may be lost.
         let closed = read("ping -n 20 --closed-loop --timeout 1s");
         assert_eq!((closed.length_ns, closed.wait_ns), (520_000_000, 21 * SECOND));
-        assert_eq!(read("ping -n 1000 --closed-loop").wait_ns, MOST_WAIT_NS);
+        assert_eq!(read("ping -n 1000 --closed-loop").wait_ns, 30 * SECOND);
         assert_eq!(ping.class, CostClass::Background);
         assert_eq!(ping.arguments, ["-n", "20", "--rate", "100", "-l", "100"]);
-        assert_eq!(read("ping --flood -t 1s").class, CostClass::Limited);
+        // Nothing but the path bounds a flood.
+        assert_eq!(read("ping --flood -t 1s").class, CostClass::Exclusive);
+        assert_eq!(closed.class, CostClass::Limited);
         let delay = read("delay -b 8M -t 2s");
         // Both directions: 1 MB a second each.
         assert_eq!(
@@ -121,6 +95,28 @@ mod tests {
         assert!(read("load -t 1s --ramp 1s").length_ns >= 7_000_000_000);
         assert_eq!(read("train").class, CostClass::Exclusive);
         assert_eq!(test("tcp", Some("background")).unwrap().class, CostClass::Background);
+    }
+
+    #[test]
+    fn the_class_of_a_ping_is_that_of_its_bits() {
+        for (text, class) in [
+            ("ping", CostClass::Background),
+            ("ping --rate 100", CostClass::Background),
+            ("ping -u --rate 50 -l 60000", CostClass::Exclusive),
+            ("ping --rate 100 -l 1400", CostClass::Limited),
+            ("ping --rate 1000 -l 1000", CostClass::Limited),
+            ("ping --rate 1e6 -l 1400", CostClass::Exclusive),
+            ("ping --rate 1e6 -l 1", CostClass::Exclusive),
+            ("ping --rate 100 -P 200", CostClass::Exclusive),
+            ("ping --flood -t 1s -l 60000", CostClass::Exclusive),
+            ("ping -n 1000 --closed-loop -l 60000", CostClass::Exclusive),
+            ("delay -b 0 -t 1s", CostClass::Exclusive),
+        ] {
+            assert_eq!(test(text, None).unwrap().class, class, "{text}");
+        }
+        for text in ["tcp -b 0", "tcp -b 7", "ping --rate 0", "ping --rate nan", "ping --rate inf"] {
+            assert!(test(text, None).is_err(), "{text}");
+        }
     }
 
     #[test]
