@@ -38,6 +38,8 @@ pub struct ClientPlan {
     pub from: Option<IpAddr>,
     /// Local port of the first stream.
     pub port: Option<u16>,
+    /// How long a server may say nothing after the connection, ns.
+    pub greeting_ns: u64,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: u64,
     /// The system's congestion control.
@@ -53,8 +55,8 @@ pub struct ClientPlan {
 }
 
 const GROUP: Group = Group(1);
-/// How long a server may keep us waiting before a test: it may have others in line.
-const PATIENCE: u64 = 300 * SECOND;
+/// How long a server that has answered may delay a test: other clients may be first.
+pub(crate) const PATIENCE: u64 = 300 * SECOND;
 /// How long the rest of a block and the last standings may take.
 const STANDING: u64 = 10 * SECOND;
 /// Said when it sends one way only.
@@ -180,7 +182,8 @@ impl Client {
     fn due(&self) -> Mono {
         let patience = match self.step {
             Step::Connecting => self.plan.phase.connect_timeout_ns,
-            Step::Greeting | Step::Asking | Step::Creating => PATIENCE,
+            Step::Greeting => self.plan.greeting_ns,
+            Step::Asking | Step::Creating => PATIENCE,
             Step::Gathering => GATHERING,
             // The last interval ends with the test.
             Step::Running => {
@@ -199,7 +202,15 @@ impl Client {
         }
         match self.step {
             Step::Connecting => self.fail(cx, "unable to connect to server: it did not answer"),
-            Step::Greeting => self.fail(cx, "the server accepts connections but says nothing"),
+            Step::Greeting => {
+                let seconds = self.plan.greeting_ns / SECOND;
+                self.fail(
+                    cx,
+                    format!(
+                        "the server accepted the connection but said nothing for {seconds} s: is it iperf3?"
+                    ),
+                );
+            }
             Step::Asking | Step::Creating => self.fail(cx, "the server did not begin the test"),
             Step::Gathering => self.gathered(cx),
             Step::Running => self.run_on(cx),

@@ -38,6 +38,8 @@ pub struct ServerOptions {
 const KEEPALIVE: u64 = 10 * SECOND;
 /// A server's send and receive buffer, bytes.
 const BUFFER: usize = 1 << 20;
+/// How long a server may say nothing after the connection, ns: as long as one of our own protocol.
+const GREETING: u64 = 10 * SECOND;
 
 /// What proves to a server who asks.
 #[derive(Clone)]
@@ -67,6 +69,8 @@ pub struct ClientOptions {
     pub interval_ns: Option<u64>,
     /// Local port of the first stream.
     pub port: Option<u16>,
+    /// How long a server may say nothing after the connection, ns.
+    pub greeting_ns: Option<u64>,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: Option<u64>,
     /// How long sent data may go unacknowledged, ns.
@@ -231,6 +235,7 @@ impl Protocol for Iperf3 {
             workers,
             from: config.sources.iter().find(|s| s.is_ipv4() == peer.address.is_ipv4()).copied(),
             port: asked.port.or(config.ports.map(|(first, _)| first)),
+            greeting_ns: asked.greeting_ns.unwrap_or(GREETING),
             silence_ns: asked.silence_ns.unwrap_or(120 * SECOND),
             congestion: terms.congestion.clone().unwrap_or(host.congestion().0),
             meter: host.cpu_meter(),

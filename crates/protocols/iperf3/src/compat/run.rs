@@ -4,6 +4,7 @@ use super::{
     DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
 };
 use crate::auth::{self, Authenticator, Users};
+use crate::client::PATIENCE;
 use crate::judge::{Judge, on_a_thread};
 use crate::{Bulk, BulkNews, BulkTerms, ServerOutput, file};
 use crate::{ClientOptions, Credentials, ServerOptions};
@@ -374,6 +375,8 @@ fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<
             credentials: credentials(spec, driver)?,
             interval_ns: Some(spec.interval_ns),
             port: spec.local_port,
+            // The original waits without limit.
+            greeting_ns: Some(PATIENCE),
             silence_ns: Some(spec.limits.silence_ns),
             user_timeout_ns: spec.user_timeout_ns,
             keepalive_ns: spec.keepalive_ns,

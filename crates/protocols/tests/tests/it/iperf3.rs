@@ -48,6 +48,7 @@ pub(crate) fn client_plan(terms: BulkTerms) -> ClientPlan {
         workers: 2,
         from: None,
         port: None,
+        greeting_ns: 10 * SECOND,
         silence_ns: 120 * SECOND,
         congestion: "cubic".into(),
         meter: Box::new(|| (0.0, 0.0)),
