@@ -233,6 +233,11 @@ impl Connection {
         let n = bytes.len().min(self.word_left());
         self.word[self.word_moved..][..n].copy_from_slice(&bytes[..n]);
         self.core.framing_received(cx, n);
+        // Every server of ctsTraffic makes a UUID: whatever follows other bytes is another protocol's.
+        if self.step == Step::Id && n == self.word_left() && decode_id(&self.word).is_nil() {
+            let why = "the server's connection identifier is no UUID: is it ctsTraffic?";
+            return self.fail(Violation::Malformed(why));
+        }
         if self.step == Step::Done && n == self.word_left() && self.word[..DONE.len()] != DONE[..] {
             let why = "other bytes came where DONE was expected: the server's transfer is larger than ours, or its \
                        pattern another";
