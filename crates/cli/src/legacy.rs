@@ -5,6 +5,7 @@ use crate::serve::{ServeArgs, listen_addresses};
 use crate::values::Legacy;
 use crate::{CliError, key, plan};
 use common::{Acl, Keyring, ServerConfig};
+use metrics::format_count;
 use model::{Event, Level, Phase, StampSettings};
 use runtime::{Bound, Interrupt};
 use std::fmt::Display;
@@ -186,6 +187,14 @@ fn hosts(listen: &[String]) -> Vec<String> {
     listen.iter().map(host).collect()
 }
 
+/// Failed connections of a test that is over, and why the most failed.
+fn failures(event: &Event) -> Option<String> {
+    let Event::Local(totals) = event else { return None };
+    let why = totals.causes.first().map_or("unknown", |cause| cause.first.as_str());
+    let errors = totals.errors();
+    (errors > 0).then(|| format!("{} FAILED, most because: {why}", format_count(errors, "connection")))
+}
+
 /// Answers a legacy protocol until it is told to end; says what a person should know.
 pub(crate) fn answer(
     answering: Answering,
@@ -203,7 +212,14 @@ pub(crate) fn answer(
                 Event::Notice { level, text } => say(*level, text),
                 // A test is kept with what the server itself does.
                 Event::Extra(extra) if extra.shown.is_some() => tell(&event),
-                event => (info.notice)(event).iter().for_each(|text| say(Level::Info, text)),
+                event => match ((info.notice)(event), failures(event)) {
+                    (Some(text), None) => say(Level::Info, &text),
+                    (text, Some(failed)) => {
+                        let all: Vec<String> = text.into_iter().chain([failed]).collect();
+                        say(Level::Warning, &all.join("; "));
+                    }
+                    (None, None) => {}
+                },
             }
         });
         if let Err(error) = ran {
@@ -214,5 +230,24 @@ pub(crate) fn answer(
             Ok(bound) => bound,
             Err(error) => return say(Level::Error, &format!("cannot listen again: {error}")),
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{CauseCount, Ending};
+    use model::Totals;
+
+    #[test]
+    fn failed_connections_are_named_with_their_cause() {
+        let line = |network_errors| {
+            let first = "timed out: nothing moved for 15 s".to_owned();
+            let cause = CauseCount { class: Ending::NetworkError, text: first.clone(), count: 4, first };
+            let totals = Totals { opened: 5, network_errors, causes: vec![cause], ..Totals::default() };
+            failures(&Event::Local(Box::new(totals)))
+        };
+        let four = "4 connections FAILED, most because: timed out: nothing moved for 15 s";
+        assert_eq!((line(4).as_deref(), line(0)), (Some(four), None));
     }
 }
