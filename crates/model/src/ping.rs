@@ -266,9 +266,11 @@ impl PingCounts {
         self.sent.saturating_sub(settled)
     }
 
-    /// Percent of the messages sent that did not come back; `None` when none was sent.
+    /// Percent of the messages sent that did not come back; `None` while the fate of none is known. An interval may settle messages
+    /// that were sent in an earlier one.
     pub(crate) fn lost_percent(&self) -> Option<f64> {
-        (self.sent > 0).then(|| percent_of(self.lost.max(0), self.sent))
+        let settled = self.received.saturating_add(self.damaged).saturating_add_signed(self.lost);
+        (settled > 0).then(|| percent_of(self.lost.max(0), self.sent.max(settled)))
     }
 
     /// Messages that never came back, in time or late.
@@ -490,5 +492,15 @@ mod tests {
             PingCounts { sent: 10, received: 6, late: 2, lost: 1, damaged: 1, ..PingCounts::default() };
         assert_eq!((counts.in_time(), counts.unsettled()), (4, 2));
         assert_eq!(PingCounts { lost: -1, ..PingCounts::default() }.unsettled(), 0);
+    }
+
+    #[test]
+    fn loss_is_unknown_until_the_fate_of_a_message_is_known() {
+        let lost = |sent, received, lost| {
+            PingCounts { sent, received, lost, ..PingCounts::default() }.lost_percent()
+        };
+        assert_eq!((lost(0, 0, 0), lost(5, 0, 0)), (None, None), "nothing sent, nothing answered yet");
+        assert_eq!((lost(5, 3, 0), lost(5, 4, 1), lost(5, 0, 5)), (Some(0.0), Some(20.0), Some(100.0)));
+        assert_eq!((lost(0, 0, 5), lost(1, 1, 3)), (Some(100.0), Some(75.0)), "sent in an earlier interval");
     }
 }
