@@ -87,7 +87,7 @@ pub(crate) fn measure(
                 (Status::Failed, Some(reason))
             }
         };
-        if status != Status::Complete {
+        if status != Status::Complete && !method.goes_on(&outputs.outcome()) {
             break;
         }
     }

@@ -1,5 +1,6 @@
 //! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
 
+use crate::search::is_above_capacity;
 use crate::{Highest, Level, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Point, Range, Search, Until, mtu};
 use metrics::{Clamped, SECOND, parse_bytes, parse_duration, parse_rate, real};
 use std::collections::BTreeMap;
@@ -240,6 +241,11 @@ impl Method {
     /// What a search found, when all is done; `None` for other methods. None inside is: more was lost at each rate.
     pub fn found(&self, outcome: &Outcome) -> Option<Option<Highest>> {
         self.search.as_ref().map(|search| search.found(outcome))
+    }
+
+    /// Whether the run goes on after a phase that did not end as planned: a search learns from a rate at which nothing arrives.
+    pub fn goes_on(&self, outcome: &Outcome) -> bool {
+        self.search.is_some() && outcome.points.last().is_some_and(is_above_capacity)
     }
 
     /// These phases, each under its label, `repeat` times over.
@@ -488,5 +494,28 @@ mod tests {
         let bursts = Phase { burst: Some(crate::Burst { count: 1, delay_ns: 1 }), ..Phase::default() };
         let rate = [swept("rate=8")];
         assert_eq!(refused(&bursts, &rate, 1), "with rate=8: a burst and a rate exclude each other");
+    }
+
+    #[test]
+    fn a_search_goes_on_beyond_a_rate_at_which_nothing_arrives() {
+        let probe = Some(crate::Probe::default());
+        let base = Phase { kind: crate::Kind::Delay, probe, ..Phase::default() };
+        let end = |sent, received| crate::Totals {
+            packets: Some(Box::new(crate::PacketReport {
+                counts: metrics::Packets { sent, received, ..metrics::Packets::default() },
+                ..crate::PacketReport::default()
+            })),
+            ..crate::Totals::default()
+        };
+        let after = |local, remote| Outcome {
+            points: vec![Point { phase: base.clone(), local, remote, ..Point::default() }],
+            ..Outcome::default()
+        };
+        let lost = after(end(9, 0), vec![end(0, 0)]);
+        let search = Method::search(&base, 0.01).unwrap();
+        assert!(search.goes_on(&lost));
+        assert!(!search.goes_on(&after(end(9, 0), vec![])), "no server reported");
+        assert!(!search.goes_on(&after(end(0, 0), vec![end(0, 0)])), "nothing was sent");
+        assert!(!Method::new(&base, &[], 2).unwrap().goes_on(&lost), "repetitions are no search");
     }
 }

@@ -68,6 +68,11 @@ fn ways(point: &Point) -> impl Iterator<Item = (u64, u64)> {
     up.into_iter().chain(down)
 }
 
+/// Whether all that was sent in a direction was lost although the conversation about it went on: the rate is above the capacity.
+pub(crate) fn is_above_capacity(point: &Point) -> bool {
+    !point.remote.is_empty() && ways(point).any(|(sent, received)| sent > 0 && received == 0)
+}
+
 /// The share lost in the worse direction, and the datagrams that arrived in the slower.
 fn worst(point: &Point) -> (f64, u64) {
     let loss = |(sent, received): (u64, u64)| match sent {
