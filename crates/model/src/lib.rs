@@ -15,6 +15,7 @@ mod clean;
 mod confidence;
 mod cost;
 pub mod document;
+pub mod ending;
 mod event;
 mod extra;
 mod figures;

@@ -198,6 +198,21 @@ fn before_tests(source: &str) -> &str {
     source.split_once(TESTS).map_or(source, |(before, _)| before)
 }
 
+/// What a session proposes passes the judgement of both ends' counts there (`model::ending`).
+#[test]
+fn a_session_ends_in_its_driver_alone() {
+    let reads = |path: &Path| {
+        path.ends_with("original.rs") || path.components().any(|part| part.as_os_str() == "compat")
+    };
+    let mut found = BTreeSet::new();
+    for dir in shipped().filter(|dir| dir.starts_with("protocols/")) {
+        let ends = |source: &&Source| without_tests(&source.code).contains("Event::PhaseEnd");
+        let all = production(&dir).into_iter().filter(ends).filter(|source| !reads(&source.path));
+        found.extend(all.map(|source| source.path.strip_prefix(root()).unwrap().to_owned()));
+    }
+    assert_eq!(found, BTreeSet::from([PathBuf::from("crates/protocols/common/src/driver.rs")]));
+}
+
 /// A source with its code alone, and what stands in the plain strings before its tests.
 struct Source {
     /// The folder of its crate, below `crates/`.

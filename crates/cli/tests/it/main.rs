@@ -105,6 +105,8 @@ mod tcpmon;
 mod train;
 mod ttcp;
 mod udpmon;
+#[cfg(unix)]
+mod unanswered;
 #[cfg(all(unix, feature = "http"))]
 mod web;
 #[cfg(not(feature = "http"))]

@@ -3,6 +3,7 @@
 use crate::counted::Intervals;
 use crate::quota::Lines;
 use metrics::{Group, Mono, Tally};
+use model::ending::{Account, Asked};
 use model::{Event, Level, Phase, Status, Totals};
 use std::collections::{HashSet, VecDeque};
 use transport::{Action, Context, End, GroupPlan, Link, LinkSource, Order};
@@ -15,6 +16,8 @@ pub struct Driver {
     actions: VecDeque<Action>,
     /// What tells each interval.
     pub intervals: Intervals,
+    /// What both ends have counted, by which the run's ending is judged.
+    pub account: Account,
     /// When the run begins, until that is told.
     start: Option<Mono>,
     /// How the run ends.
@@ -32,6 +35,7 @@ impl Driver {
         Driver {
             actions: VecDeque::new(),
             intervals: Intervals::new(start, omit, phase),
+            account: Account::default(),
             start: None,
             status: Status::Complete,
             reason: None,
@@ -66,7 +70,11 @@ impl Driver {
 
     /// Asks for something, or tells an event.
     pub fn ask(&mut self, action: impl Into<Action>) {
-        self.actions.push_back(action.into());
+        let action = action.into();
+        if let Action::Emit(event) = &action {
+            self.account.absorb(event);
+        }
+        self.actions.push_back(action);
     }
 
     /// Gives a group an order.
@@ -136,12 +144,21 @@ impl Driver {
         first
     }
 
-    /// The run is over; with the totals of this end, where there are any.
-    pub fn finish(&mut self, local: Option<Box<Totals>>) {
+    /// The run is over; with the totals of this end, where there are any. The counts decide how what was asked for has ended; a server, which
+    /// asks for nothing, ends as its session says.
+    pub fn finish(&mut self, asked: Option<Asked<'_>>, local: Option<Box<Totals>>) {
         if let Some(totals) = local {
             self.ask(Event::Local(totals));
         }
-        let (status, reason) = (self.status, self.reason.take());
+        let proposed = (self.status, self.reason.take());
+        let (status, reason) = match asked {
+            Some(asked) => self.account.ending(asked, proposed),
+            None => proposed,
+        };
+        if let Some(why) = reason.as_ref().filter(|_| status != self.status) {
+            self.notice(Level::Error, why);
+        }
+        self.status = status;
         self.ask(Event::PhaseEnd { status, reason });
         self.ask(Action::Done);
     }

@@ -17,13 +17,16 @@ use crate::protocol::{Calling, Info, Listening, Ports, Protocol, Serving, Starte
 use crate::wait::wait;
 use crate::{Acl, Psk};
 use metrics::{Clamped, Group, Mono, Packets, SECOND};
-use model::{EndCounts, Event, Kind, Phase, Role, SocketSettings, Status, Totals, Transport};
+use model::ending::Asked;
+use model::{EndCounts, Event, Kind, Phase, Role, SocketSettings, Totals, Transport};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use transport::{Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Order, Session};
 
 /// Everything such a session needs to know.
 pub struct OneSidedPlan {
+    /// The protocol, for messages.
+    pub protocol: &'static str,
     /// What to do.
     pub phase: Phase,
     /// What makes the connections, one per worker.
@@ -150,8 +153,8 @@ impl Protocol for OneSidedProtocol {
             host: host.texts(),
         };
         let sources = LinkSource::connectors((self.connectors)(phase, &calls));
-        let (records, counts) = (config.records, self.info.counts);
-        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: false, records, counts };
+        let (protocol, records, counts) = (self.info.name, config.records, self.info.counts);
+        let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: false, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, phase))
     }
 
@@ -170,8 +173,8 @@ impl Protocol for OneSidedProtocol {
             host: host.texts(),
         };
         let sources = LinkSource::acceptors((self.acceptors)(&phase, &answers));
-        let (records, counts) = (config.records, self.info.counts);
-        let plan = OneSidedPlan { phase: phase.clone(), sources, serving: true, records, counts };
+        let (protocol, records, counts) = (self.info.name, config.records, self.info.counts);
+        let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: true, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, &phase))
     }
 }
@@ -195,6 +198,7 @@ enum Stage {
 
 /// The session.
 pub struct OneSided {
+    protocol: &'static str,
     phase: Phase,
     serving: bool,
     stage: Stage,
@@ -213,7 +217,7 @@ pub struct OneSided {
 impl OneSided {
     /// A session that starts as soon as it is polled.
     pub fn new(plan: OneSidedPlan, now: Mono) -> Self {
-        let OneSidedPlan { phase, sources, serving, records, counts } = plan;
+        let OneSidedPlan { protocol, phase, sources, serving, records, counts } = plan;
         // Trains end with the conversation about the last of them.
         let stop_at =
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
@@ -241,6 +245,7 @@ impl OneSided {
         OneSided {
             left: 1 + u8::from(serving),
             driver,
+            protocol,
             phase,
             serving,
             stage: Stage::Running,
@@ -308,15 +313,6 @@ impl OneSided {
     fn finish(&mut self) {
         self.stage = Stage::Over;
         if let Some(local) = self.local.take() {
-            // Not one connection came about: that is no result.
-            if !self.serving
-                && local.opened == 0
-                && local.errors() > 0
-                && self.driver.status == Status::Complete
-            {
-                self.driver.status = Status::Failed;
-                self.driver.reason = local.causes.first().map(|cause| cause.first.clone());
-            }
             let ns = local.traffic.ns;
             self.driver.ask(Event::Local(local));
             if let Some((mut remote, told)) = self.received.take() {
@@ -329,7 +325,10 @@ impl OneSided {
                 self.driver.ask(Event::Remote(remote));
             }
         }
-        self.driver.finish(None);
+        // What the server reports counts from the beginning, and is left out of a run with an omitted start.
+        let needs_report = self.counts.server_reports() && self.phase.omit_ns == 0;
+        let asked = Asked { phase: &self.phase, protocol: self.protocol, needs_report };
+        self.driver.finish(Some(asked).filter(|_| !self.serving), None);
     }
 
     /// Adds what the remote end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums

@@ -2,7 +2,7 @@
 
 use crate::NAME;
 use metrics::{TcpInfo, Wall};
-use model::Event;
+use model::{Event, Pattern};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -86,6 +86,15 @@ impl BulkTerms {
     /// Streams of both directions.
     pub fn all_streams(&self) -> u32 {
         self.streams.saturating_mul(if self.bidir { 2 } else { 1 })
+    }
+
+    /// Which end sends.
+    pub fn pattern(&self) -> Pattern {
+        match (self.bidir, self.reverse) {
+            (true, _) => Pattern::Duplex,
+            (false, true) => Pattern::Pull,
+            (false, false) => Pattern::Push,
+        }
     }
 
     /// Whether the client sends on the stream at this place.

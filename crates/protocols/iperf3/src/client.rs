@@ -16,9 +16,10 @@ use super::store::Store;
 use super::stream_stats::StreamStats;
 use super::test_state::TestState;
 use crate::host::Meter;
-use crate::{Bulk, BulkNews};
+use crate::{Bulk, BulkNews, NAME};
 use common::driver::Driver;
 use metrics::{Group, Mono, SECOND};
+use model::ending::Asked;
 use model::{Phase, Status, Totals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -166,7 +167,9 @@ impl Client {
     fn finish(&mut self, local: Option<Box<Totals>>) {
         self.step = Step::Over;
         self.tell_totals(local);
-        self.driver.finish(None);
+        let pattern = self.plan.parameters.terms.pattern();
+        let phase = Phase { pattern, ..self.plan.phase.clone() };
+        self.driver.finish(Some(Asked { phase: &phase, protocol: NAME, needs_report: false }), None);
     }
 
     fn up(&mut self, cx: &mut Context<'_>, link: Link, path: Path) {

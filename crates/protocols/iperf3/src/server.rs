@@ -354,7 +354,7 @@ impl Server {
             if self.interrupted {
                 self.driver.fails(Status::Interrupted, "stopped by a signal");
             }
-            self.driver.finish(Some(totals));
+            self.driver.finish(None, Some(totals));
             return;
         }
         if let Some(used) = self.groups.get_mut(usize::clamped(group.0)) {

@@ -387,9 +387,9 @@ impl Client {
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
             Stage::Collecting if live().all(|s| s.totals.is_some()) && self.local.is_some() => {
-                let heard = self.heard_at_all();
+                let stalled = self.stalled();
                 self.report();
-                self.notice_silence(heard);
+                self.notice_silence(stalled);
                 let (status, reason) = (self.driver.status, self.driver.reason.take());
                 self.finish(status, reason);
             }

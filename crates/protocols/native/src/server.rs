@@ -335,7 +335,7 @@ impl Server {
             if self.stops > 0 {
                 self.driver.fails(Status::Interrupted, "stopped by a signal");
             }
-            self.driver.finish(Some(totals));
+            self.driver.finish(None, Some(totals));
             return;
         }
         let Some(link) = self.groups.remove(&group) else { return };

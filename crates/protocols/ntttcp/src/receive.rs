@@ -403,7 +403,7 @@ impl Receiver {
             for link in std::mem::take(&mut self.talks).into_keys() {
                 self.telling.driver.close(link);
             }
-            self.telling.finish(self.local.take());
+            self.telling.finish(true, self.local.take());
         }
     }
 }

@@ -341,7 +341,7 @@ impl Sender {
         if let Some(link) = self.link.take() {
             self.telling.driver.close(link);
         }
-        self.telling.finish(totals);
+        self.telling.finish(false, totals);
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {

@@ -1,11 +1,12 @@
 //! What both sessions do alike: the beginning of what counts, intervals, the end of a group, totals.
 
-use crate::SyncStep;
 use crate::bulk::Timetable;
 use crate::one_sided::GROUP;
+use crate::{NAME, SyncStep};
 use common::driver::Driver;
 use common::message::since;
 use metrics::{Group, Mono, Tally};
+use model::ending::Asked;
 use model::{Event, Phase, Portion, SocketSettings, Totals, Traffic};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -101,7 +102,7 @@ impl Telling {
     }
 
     /// All is over: the totals, of what counts and no more, and the end.
-    pub(super) fn finish(&mut self, totals: Option<Box<Totals>>) {
+    pub(super) fn finish(&mut self, serving: bool, totals: Option<Box<Totals>>) {
         let local = totals.zip(self.from).map(|(mut totals, from)| {
             let ns = self.table.to().since(from);
             totals.traffic = Traffic { tx_bytes: self.bytes.0, rx_bytes: self.bytes.1, ns };
@@ -109,7 +110,8 @@ impl Telling {
             (totals.packets, totals.pings) = (None, None);
             totals
         });
-        self.driver.finish(local);
+        let asked = Asked { phase: &self.phase, protocol: NAME, needs_report: false };
+        self.driver.finish(Some(asked).filter(|_| !serving), local);
     }
 
     /// Asks for a group of these links. Only those that count have the socket options of the run.

@@ -7,6 +7,7 @@ use super::{
 use crate::message::Message;
 use crate::udp::found;
 use metrics::{Mono, SECOND, Tally};
+use model::ending::Asked;
 use model::{Event, Status};
 use transport::Order;
 
@@ -161,7 +162,8 @@ impl Client {
         if self.stage == Stage::Over {
             return;
         }
-        self.stage = Stage::Over;
+        // A client that only asks servers to stop measures nothing.
+        let collected = std::mem::replace(&mut self.stage, Stage::Over) == Stage::Collecting;
         for at in 0..self.servers.len() {
             self.say(at, &Message::Bye);
             if let Some(link) = self.servers[at].link.take() {
@@ -169,7 +171,8 @@ impl Client {
             }
         }
         (self.driver.status, self.driver.reason) = (status, reason);
-        self.driver.finish(None);
+        let asked = Asked { phase: &self.plan.phase, protocol: "native", needs_report: false };
+        self.driver.finish(Some(asked).filter(|_| collected), None);
     }
 
     pub(super) fn tally(&mut self, now: Mono, index: u32, from: Mono, to: Mono, tally: &Tally) {

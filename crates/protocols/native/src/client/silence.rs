@@ -5,7 +5,7 @@
 
 use super::Client;
 use metrics::{Mono, SECOND, Tally};
-use model::{Interval, Kind, Level, PacketReport, Schedule, Status, Totals, Transport};
+use model::{Interval, Kind, Level, PacketReport, Status, Totals};
 use std::collections::VecDeque;
 use std::time::Duration;
 use transport::Violation;
@@ -83,15 +83,6 @@ pub(super) struct Silence {
     pub(super) unopened: u32,
 }
 
-/// What the totals of all ends say of silence.
-pub(super) struct HeardAtAll {
-    /// This end, and a server, gave up a flow of datagrams because it heard nothing.
-    stalled: [bool; 2],
-    nothing_sent: bool,
-    /// Why nothing was measured.
-    nothing_came: Option<String>,
-}
-
 /// An instant of the run, as it is told.
 fn instant(ns: u64) -> String {
     format!("{:.1} s", ns as f64 / SECOND as f64)
@@ -163,7 +154,7 @@ impl Silence {
 
 impl Client {
     /// Whether this end, and whether a server, gave up a flow of datagrams because it heard nothing.
-    fn stalled(&self) -> [bool; 2] {
+    pub(super) fn stalled(&self) -> [bool; 2] {
         let stall = Violation::Stalled(Duration::ZERO);
         let gave_up =
             |totals: &Totals| totals.causes.iter().any(|cause| cause.text.starts_with(stall.name()));
@@ -172,58 +163,12 @@ impl Client {
         if self.plan.phase.probe.is_some() { [local, remote] } else { [false, false] }
     }
 
-    /// Whether no end sent a datagram or a message.
-    fn nothing_sent(&self) -> bool {
-        self.ends().all(|totals| {
-            let datagrams = totals.packets.as_ref().map_or(0, |packets| packets.counts.sent);
-            datagrams + totals.pings.as_ref().map_or(0, |pings| pings.counts.sent) == 0
-        })
-    }
-
-    /// Why datagrams measured nothing: none of them arrived, or none came back.
-    fn nothing_came(&self) -> Option<String> {
-        let phase = &self.plan.phase;
-        if let Some(ping) = phase.ping.filter(|ping| ping.transport == Transport::Udp) {
-            let schedule = if ping.schedule == Schedule::Closed { "" } else { " of the schedule" };
-            let counts = self.local.as_ref()?.pings.as_ref()?.counts;
-            let came = counts.received.saturating_add(counts.late).saturating_add(counts.damaged);
-            return match (counts.sent, counts.missed, came) {
-                (0, 1.., _) => Some(format!(
-                    "none of the {} messages{schedule} was sent: the flow of datagrams was opened too late",
-                    counts.missed
-                )),
-                (1.., _, 0) => Some(format!("no message came back over UDP: {} were sent", counts.sent)),
-                _ => None,
-            };
-        }
-        let counts = || self.ends().filter_map(|totals| Some(&totals.packets.as_ref()?.counts));
-        let sent = counts().map(|n| n.sent).fold(0, u64::saturating_add);
-        let arrived = counts().flat_map(|n| [n.received, n.late, n.corrupt]).fold(0, u64::saturating_add);
-        // Where packets must not be fragmented, that none arrives is a result: they are larger than the path takes.
-        let expected = phase.probe.is_some() && phase.sockets.dont_fragment != Some(true);
-        (expected && sent > 0 && arrived == 0)
-            .then(|| format!("no datagram arrived over UDP: {sent} were sent"))
-    }
-
-    fn ends(&self) -> impl Iterator<Item = &Totals> {
-        self.local
-            .iter()
-            .chain(self.servers.iter().filter_map(|server| server.totals.as_ref()))
-            .map(|totals| &**totals)
-    }
-
-    /// What all totals together say of silence, while they are there.
-    pub(super) fn heard_at_all(&self) -> HeardAtAll {
-        let (stalled, nothing_sent) = (self.stalled(), self.nothing_sent());
-        HeardAtAll { stalled, nothing_sent, nothing_came: self.nothing_came() }
-    }
-
-    /// All totals are there: what was asked for may not have been measured, and the path may have died in mid-run all the same.
-    pub(super) fn notice_silence(&mut self, heard: HeardAtAll) {
+    /// All totals are reported, and `stalled` names the ends that gave a flow up: the path may have died in mid-run.
+    pub(super) fn notice_silence(&mut self, stalled: [bool; 2]) {
         let unopened = self.silence.unopened;
-        if unopened > 0 && heard.nothing_sent {
+        if unopened > 0 && self.driver.account.is_nothing_sent() {
             let why = "no flow of datagrams could be opened in the time of the run: nearly all datagrams were lost, although TCP works";
-            return self.measured_nothing(why.to_owned());
+            return self.driver.fails(Status::Failed, why);
         }
         if unopened > 0 && self.driver.status != Status::Interrupted {
             let text = format!(
@@ -231,24 +176,10 @@ impl Client {
             );
             self.driver.notice(Level::Warning, text);
         }
-        if let Some(why) = self.silence.told(self.plan.phase.kind, heard.stalled) {
-            if self.driver.status == Status::Complete {
-                self.driver.status = Status::Partial;
-                self.driver.reason = Some(why.clone());
-            }
+        if let Some(why) = self.silence.told(self.plan.phase.kind, stalled) {
+            self.driver.fails(Status::Partial, why.clone());
             self.driver.notice(Level::Error, why);
-        } else if let Some(why) = heard.nothing_came.filter(|_| self.driver.status == Status::Complete) {
-            self.measured_nothing(why);
         }
-    }
-
-    /// The run has failed, unless the user has ended it.
-    fn measured_nothing(&mut self, why: String) {
-        if self.driver.status != Status::Interrupted {
-            self.driver.status = Status::Failed;
-            self.driver.reason = Some(why.clone());
-        }
-        self.driver.notice(Level::Error, why);
     }
 
     /// An instant of the run, as it is told.

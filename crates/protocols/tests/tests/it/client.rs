@@ -1,6 +1,6 @@
 //! A client driven by hand: servers whose words come late, twice, never, or are none of ours.
 
-use crate::support::driven::{Driven, accepted, answer, client_with, intervals, running, status};
+use crate::support::driven::{Driven, accepted, answer, client_with, intervals, moved, running, status};
 use crate::support::run::{MS, address, client_plan, held, small};
 use common::Peer;
 use metrics::{Ending, Group, SECOND, Tally};
@@ -88,7 +88,7 @@ fn the_sum_of_two_remote_ends_is_told_only_when_it_is_whole() {
 fn a_server_that_hangs_up_after_its_result_was_complete() {
     let mut client = running(client_plan(&small()));
     client.feed(Input::Idle(Group(1)));
-    client.say(Link(1), &Message::Result { totals: Box::default() });
+    client.say(Link(1), &Message::Result { totals: moved() });
     client.say(Link(1), &Message::Bye);
     client.feed(Input::Down(Link(1), None));
     assert!(!client.done, "our own totals are still being counted");

@@ -1,7 +1,7 @@
 //! Sessions driven by hand: peers that say what they like at any step, and machines whose messages come late.
 
 use crate::support::bench::inputs;
-use crate::support::driven::{Driven, answer, client_with, hello};
+use crate::support::driven::{Driven, answer, client_with, hello, moved};
 use crate::support::run::{address, client_plan, server_with, small, stopping};
 use common::Peer;
 use metrics::{Group, SECOND};
@@ -78,7 +78,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
             packets: None,
         },
         15 => Message::Stop,
-        16 => Message::Result { totals: Box::default() },
+        16 => Message::Result { totals: moved() },
         17 if n & 7 == 0 => Message::Stopping { reason: text(rng) },
         18 if n & 7 == 0 => Message::Bye,
         19 if n & 15 == 0 => Message::Shutdown { only: (n & 16 == 0).then(|| "echo:7".to_owned()) },

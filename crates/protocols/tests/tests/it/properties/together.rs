@@ -145,10 +145,9 @@ fn solo(
             (phase, LinkSource::acceptors(acceptors))
         }
     };
-    Box::new(OneSided::new(
-        OneSidedPlan { phase, sources, serving: to.is_none(), records: true, counts: EndCounts::OWN },
-        now,
-    ))
+    let (protocol, serving, counts) = (protocol.info.name, to.is_none(), EndCounts::OWN);
+    let plan = OneSidedPlan { protocol, phase, sources, serving, records: true, counts };
+    Box::new(OneSided::new(plan, now))
 }
 
 /// A scenario as it is simulated.

@@ -2,7 +2,7 @@
 
 use crate::support::run::address;
 use metrics::{Group, Mono, SECOND, Tally};
-use model::{Event, Phase, Status};
+use model::{Event, Phase, Status, Totals, Traffic};
 use native::{Client, ClientPlan, Frames, MAX_MESSAGE, Message, PREAMBLE, Preamble, Purpose, encode};
 use sim::{Quirks, START, Side};
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,7 +121,7 @@ impl<S: Session> Driven<S> {
         for (group, orders) in self.groups.clone() {
             if orders.contains(&Order::Drop) {
                 self.groups.remove(&group);
-                self.feed(Input::Dropped(group, Box::default()));
+                self.feed(Input::Dropped(group, moved()));
             } else if orders.contains(&Order::Stop) || orders.contains(&Order::Kill) {
                 self.feed(Input::Idle(group));
             }
@@ -132,6 +132,12 @@ impl<S: Session> Driven<S> {
         let (from, to) = (Mono(u64::from(index) * SECOND), Mono(u64::from(index + 1) * SECOND));
         self.feed(Input::Tally { group, index, from, to, tally: &Tally::default() });
     }
+}
+
+/// The totals of an end that sent and received payload.
+pub(crate) fn moved() -> Box<Totals> {
+    let traffic = Traffic { tx_bytes: 1_000, rx_bytes: 1_000, ns: SECOND };
+    Box::new(Totals { opened: 4, traffic, ..Totals::default() })
 }
 
 /// A client that has got as far as it can with a server that only knows its part.
@@ -160,7 +166,7 @@ pub(crate) fn answer(client: &mut Driven<Client>, link: Link) -> Option<Message>
         Message::Ping { n } => Some(Message::Pong { n }),
         Message::Propose { phase, .. } => Some(accepted(*phase)),
         Message::Start => Some(Message::Started),
-        Message::Stop => Some(Message::Result { totals: Box::default() }),
+        Message::Stop => Some(Message::Result { totals: moved() }),
         _ => None,
     }
 }

@@ -152,6 +152,7 @@ pub(crate) fn serve_with(
     records: bool,
 ) -> Host {
     let plan = OneSidedPlan {
+        protocol: "legacy",
         phase,
         sources: LinkSource::acceptors(acceptors),
         serving: true,
@@ -172,8 +173,8 @@ pub(crate) fn call_with(
     records: bool,
 ) -> Host {
     let sources = LinkSource::connectors(connectors);
-    let plan =
-        OneSidedPlan { phase: phase.clone(), sources, serving: false, records, counts: EndCounts::OWN };
+    let (protocol, counts) = ("legacy", EndCounts::OWN);
+    let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: false, records, counts };
     let now = net.now;
     net.join(client_ip(n), workers, Box::new(OneSided::new(plan, now)))
 }

@@ -1,0 +1,137 @@
+//! Runs that nothing answers, of the real binary: every protocol that the binary knows, with every question that it carries, against a
+//! listener that accepts and says nothing and a bound UDP port that nobody reads.
+
+use crate::support::{as_it_is, at_once, netcaliper};
+use std::collections::BTreeSet;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Longest wait for the end: senders of NTttcp wait 30 s for an answer.
+const SOON: Duration = Duration::from_secs(50);
+
+/// A port at which connections are accepted and kept, and datagrams are queued, in silence.
+struct Mute {
+    port: u16,
+    _udp: UdpSocket,
+    _open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+fn mute() -> Mute {
+    loop {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let Ok(udp) = UdpSocket::bind(("127.0.0.1", port)) else { continue };
+        let open = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&open);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                kept.lock().unwrap().push(stream);
+            }
+        });
+        return Mute { port, _udp: udp, _open: open };
+    }
+}
+
+/// The protocols of the binary's table: the refusal of an unknown one names them.
+fn protocols() -> Vec<String> {
+    let done = netcaliper("tcp").args("127.0.0.1 --protocol none-of-them").run().exits(2);
+    let (_, names) = done.err.split_once("must be one of ").expect("the table");
+    let names = names.lines().next().unwrap_or_default().trim_end_matches('.');
+    names.split(',').map(|name| name.trim().to_owned()).collect()
+}
+
+/// Runs at once.
+const TOGETHER: usize = 24;
+
+/// Questions with their directions and stops.
+const QUESTIONS: [(&str, &str); 17] = [
+    ("tcp", "-t 1s"),
+    ("tcp", "-t 1s -R"),
+    ("tcp", "-t 1s --bidir"),
+    ("tcp", "-t 1s -R --verify data"),
+    ("ping", "-n 3 --rate 50"),
+    ("ping", "-t 1s"),
+    ("ping", "-t 1s --flood"),
+    ("ping", "-u -n 3 --rate 50"),
+    ("ping", "-u -t 1s"),
+    ("ping", "-u -t 1s --flood"),
+    ("delay", "-t 1s"),
+    ("delay", "-t 1s -R"),
+    ("delay", "-t 1s --bidir"),
+    ("stream", "-t 1s"),
+    ("stream", "-t 1s -R"),
+    ("train", ""),
+    ("tcp", "-t 1s -n 100K"),
+    ("delay", "-t 1s -l 1200"),
+];
+
+/// Where the peer reports nothing, and the sender's kernel takes its payload.
+fn is_unreported(protocol: &str, verb: &str, args: &str) -> bool {
+    let sends = !args.contains("-R") && !args.contains("--bidir");
+    let silent = match verb {
+        "tcp" => ["ttcp", "discard"].contains(&protocol),
+        "delay" => ["ttcp", "discard", "bwdelaytester"].contains(&protocol),
+        _ => false,
+    };
+    sends && silent
+}
+
+#[test]
+fn nothing_that_is_not_answered_is_a_success() {
+    let (mute, protocols) = (mute(), protocols());
+    let of = |protocol| QUESTIONS.map(|(verb, args)| (protocol, verb, args));
+    let cases: Vec<(&str, &str, &str)> = protocols.iter().map(String::as_str).flat_map(of).collect();
+    let carried = Mutex::new(BTreeSet::new());
+    for some in cases.chunks(TOGETHER) {
+        at_once(some, |(protocol, verb, args)| {
+            let baseline = if verb == "ping" { "--no-baseline" } else { "" };
+            let words = format!("127.0.0.1:{} --protocol {protocol} {args} {baseline} --json", mute.port);
+            let done = netcaliper(verb).args(&words).spawn().wait_within(SOON);
+            match done.code {
+                // The protocol has no such question.
+                Some(2) => return,
+                Some(0) => {
+                    assert!(is_unreported(protocol, verb, args), "{}", done.tell());
+                    assert_eq!(done.json()["points"][0]["up"]["confirmed"], false, "{}", done.tell());
+                }
+                Some(1) => assert!(!done.err.trim().is_empty(), "{}", done.tell()),
+                _ => panic!("{}", done.tell()),
+            }
+            carried.lock().unwrap().insert(protocol.to_owned());
+        });
+    }
+    assert_eq!(carried.into_inner().unwrap(), protocols.into_iter().collect(), "each has a question");
+}
+
+#[test]
+fn stand_ins_say_that_nothing_was_answered() {
+    let mute = mute();
+    let port = mute.port.to_string();
+    let cases = [
+        (
+            "ctstraffic",
+            "-target:127.0.0.1 -port:PORT -timelimit:1000",
+            255,
+            "is the server's protocol ctstraffic?",
+        ),
+        (
+            "ctstraffic",
+            "-target:127.0.0.1 -port:PORT -timelimit:1000 -pattern:pull",
+            255,
+            "no payload arrived",
+        ),
+        (
+            "ctstraffic",
+            "-target:127.0.0.1 -port:PORT -timelimit:1000 -pattern:duplex",
+            255,
+            "no payload was sent",
+        ),
+    ];
+    at_once(&cases, |(name, words, code, why)| {
+        let done = as_it_is(name).args(&words.replace("PORT", &port)).spawn().wait_within(SOON);
+        assert_eq!(done.code, Some(*code), "{}", done.tell());
+        assert!((done.out.clone() + &done.err).contains(why), "{}", done.tell());
+    });
+}
