@@ -1,10 +1,9 @@
 //! A path that carries TCP and no UDP: every question that needs UDP ends soon, and says so.
 
 use crate::support::files::Scratch;
-use crate::support::net::Namespace;
-use crate::support::relay::{Harm, Relay, Way};
+use crate::support::net::{Namespace, both_kinds};
+use crate::support::relay::{Harm, Relay, Victim, Way};
 use crate::support::{Line, Outcome, Proc, Server, at_once, netcaliper, number, serve, skip, text};
-use std::net::UdpSocket;
 use std::time::Duration;
 
 /// What each question takes by itself, and a run that is not cut short at once exceeds.
@@ -47,12 +46,9 @@ fn is_told(outcome: &Outcome) {
 fn udp_that_nobody_answers_is_told_by_every_question() {
     let server = serve("");
     // Its UDP port takes everything and answers nothing.
-    let (relay, _hole) = (0..50)
-        .find_map(|_| {
-            let relay = Relay::new(server.port, u32::MAX, Way::Up, Harm::Delay { ms: 0 });
-            UdpSocket::bind(("127.0.0.1", relay.port)).ok().map(|hole| (relay, hole))
-        })
-        .expect("a port of both kinds");
+    let (listener, _hole) = both_kinds();
+    let harm = Harm::Delay { ms: 0 };
+    let relay = Relay::at_listener(listener, server.port, Victim::Data(u32::MAX), Way::Up, harm);
     let at = relay.at();
     for (name, client) in all_at_once(&at, |line| line) {
         let done = client.wait_within(LONG);

@@ -4,7 +4,7 @@
 
 use crate::support::files::Scratch;
 use crate::support::peer::peer;
-use crate::support::{Done, Server, eventually, netcaliper, number, skip};
+use crate::support::{Done, Server, eventually, netcaliper, number, skip, whole};
 use std::process::Command;
 
 const PEER: &str = "bwdelaytester.py";
@@ -38,12 +38,11 @@ fn heard(test: &str, words: &str, sent: &str) -> Option<Done> {
 
 /// The lines on stdout, as numbers.
 fn lines(out: &str) -> Vec<[i64; 7]> {
-    let whole = &out[..out.rfind('\n').map_or(0, |at| at + 1)];
     let row = |line: &str| -> [i64; 7] {
         let numbers: Vec<i64> = line.split(' ').map(|word| word.parse().expect(line)).collect();
         numbers.try_into().expect(line)
     };
-    whole.lines().filter(|line| !line.starts_with('#')).map(row).collect()
+    whole(out).lines().filter(|line| !line.starts_with('#')).map(row).collect()
 }
 
 /// A column's sum in tenths: what came in all.

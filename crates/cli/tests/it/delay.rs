@@ -66,8 +66,10 @@ fn every_datagram_is_accounted_for_in_every_direction() {
 #[test]
 fn what_a_held_up_receiver_had_not_read_is_not_lost() {
     let server = serve("");
-    let client = blocking(server.at()).args("-t 1500ms --pps 200 -l 100 --late 500ms --json").spawn();
-    std::thread::sleep(std::time::Duration::from_millis(900));
+    let scratch = Scratch::new();
+    let line = blocking(server.at()).args("-t 1500ms -i 100ms --pps 200 -l 100 --late 500ms --json --save");
+    let client = line.arg(scratch.file("run.jsonl")).spawn();
+    scratch.hears_intervals("run.jsonl", 3);
     server.proc.signal("STOP");
     // The schedule, and what is waited for behind it.
     std::thread::sleep(std::time::Duration::from_millis(3_000));

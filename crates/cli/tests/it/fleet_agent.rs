@@ -163,7 +163,8 @@ fn an_agent_ends_when_its_controller_is_gone_and_keeps_what_was_running() {
     let scratch = Scratch::new();
     let (mut client, mut server) = (Agent::greeted(&scratch, "client"), Agent::greeted(&scratch, "server"));
     let port = server.reserved();
-    client.told(&run(1, port, &["-n", "20", "--rate", "20", "--no-baseline"], 50_000_000_000));
+    // Long enough to be seen.
+    client.told(&run(1, port, &["-n", "60", "--rate", "20", "--no-baseline"], 50_000_000_000));
     eventually("the test runs", || client.processes() == 2);
     client.stdin = None;
     assert!(client.child.wait().unwrap().success());

@@ -3,7 +3,7 @@
 use crate::support::files::Scratch;
 use crate::support::iperf3;
 use crate::support::net::a_core;
-use crate::support::{Done, Line, Proc, eventually, netcaliper, number, skip};
+use crate::support::{Done, Line, Proc, eventually, netcaliper, number, skip, whole};
 use std::fs;
 use std::process::Command;
 
@@ -81,7 +81,8 @@ fn lines_begin_with_the_time_and_the_title() {
     let marked = |line: &str| line.get(4..).is_some_and(|rest| rest.starts_with("|name:  "));
     assert!(done.out.lines().count() > 4 && done.out.lines().all(marked), "{}", done.tell());
     let (server, _) = server(&["--timestamps=at "]);
-    assert!(server.out().lines().all(|line| line.starts_with("at ")), "{}", server.out());
+    let out = server.out();
+    assert!(whole(&out).lines().all(|line| line.starts_with("at ")), "{out}");
 }
 
 #[test]
@@ -94,10 +95,11 @@ fn a_server_in_the_background() {
     let (pid, log) = (pid.to_str().unwrap(), log.to_str().unwrap());
     let server = || netcaliper("iperf3").args("-s -p 0 --pidfile").arg(pid);
     server().args("-D --logfile").arg(log).run().exits(0);
-    let listens = || fs::read_to_string(log).unwrap_or_default().contains("Server listening on ");
-    eventually("it listens", listens);
-    let text = fs::read_to_string(log).unwrap();
-    let line = text.lines().find(|line| line.contains("listening")).unwrap();
+    let said = || fs::read_to_string(log).unwrap_or_default();
+    let line =
+        || whole(&said()).lines().find(|line| line.contains("Server listening on ")).map(str::to_owned);
+    eventually("it listens", || line().is_some());
+    let line = line().unwrap();
     let port = line.split_whitespace().nth(3).unwrap();
     let process = fs::read_to_string(pid).unwrap().trim().to_owned();
     client(port, &["-n", "64K"]).exits(0);

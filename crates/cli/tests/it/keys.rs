@@ -1,6 +1,8 @@
 //! Keys: how they are made, who they let in to do what, and that nothing a run leaves behind has one in it.
 
 use crate::support::files::Scratch;
+use crate::support::net::both_kinds;
+use crate::support::relay::forward;
 use crate::support::{BIN, Done, Line, Outcome, Server, netcaliper, tcp};
 use std::collections::HashMap;
 use std::fs;
@@ -145,9 +147,8 @@ fn keys_that_cannot_be_are_told_in_one_sentence() {
     }
 }
 
-/// What the first data connection through a relay to `server` begins with.
-fn tapped(server: u16) -> (String, mpsc::Receiver<Vec<u8>>) {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+/// What the first data connection through a relay behind `listener` to `server` begins with.
+fn tapped(listener: TcpListener, server: u16) -> (String, mpsc::Receiver<Vec<u8>>) {
     let at = listener.local_addr().unwrap().to_string();
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -165,9 +166,9 @@ fn tapped(server: u16) -> (String, mpsc::Receiver<Vec<u8>>) {
                     client.write_all(&sent)?;
                     let _ = tell.send(preamble.to_vec());
                 }
-                let (mut up, mut back) = (client.try_clone()?, server.try_clone()?);
-                thread::spawn(move || std::io::copy(&mut up, &mut back));
-                std::io::copy(&mut server, &mut client)
+                let (up, back) = (client.try_clone()?, server.try_clone()?);
+                thread::spawn(move || forward(up, back));
+                forward(server, client)
             });
         }
     });
@@ -179,8 +180,9 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
     let scratch = Scratch::new();
     let (key, _) = made(&scratch, "key", "");
     let server = Server::start(keyed("--psk-file").arg(&key));
-    let (at, told) = tapped(server.port);
-    let client = tcp(&at).args("-P 1 -R -t 1s -b 1M --json").arg("--psk-file").arg(&key).spawn();
+    let (at, told) = tapped(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), server.port);
+    // The session lives until the last opening was tried.
+    let client = tcp(&at).args("-P 1 -R -t 60s -b 1M --json").arg("--psk-file").arg(&key).spawn();
     let read = told.recv_timeout(Duration::from_secs(20)).unwrap();
     let said = |opening: &[u8]| {
         let mut link = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).unwrap();
@@ -204,14 +206,14 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
     fresh[76..].copy_from_slice(&check.to_be_bytes());
     let forged = said(&fresh);
     assert_eq!((forged.len(), forged[0], forged[15]), (16, 0xa6, 1), "refused, not sealed: {forged:?}");
-    let outcome = Outcome::of(client.wait()).exits(0).status("complete");
+    client.signal("INT");
+    let outcome = Outcome::of(client.wait()).exits(130).status("interrupted");
     assert_eq!(outcome.local()["opened"], 1);
     assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
 }
 
-/// Passes datagrams between clients at the address `at` and `server`, and keeps those of clients that open flows.
-fn tapped_datagrams(at: &str, server: u16) -> mpsc::Receiver<Vec<u8>> {
-    let near = UdpSocket::bind(at).unwrap();
+/// Passes datagrams between clients of `near` and `server`, and keeps those of clients that open flows.
+fn tapped_datagrams(near: UdpSocket, server: u16) -> mpsc::Receiver<Vec<u8>> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
         let mut clients: HashMap<SocketAddr, UdpSocket> = HashMap::new();
@@ -250,10 +252,12 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
     let scratch = Scratch::new();
     let (key, _) = made(&scratch, "key", "");
     let server = Server::start(keyed("--psk-file").arg(&key));
-    let (at, _) = tapped(server.port);
-    let told = tapped_datagrams(&at, server.port);
+    let (listener, near) = both_kinds();
+    let (at, _) = tapped(listener, server.port);
+    let told = tapped_datagrams(near, server.port);
+    // The session lives until the last opening was tried.
     let client =
-        netcaliper("delay").arg(&at).args("-t 1s --pps 100 --json").arg("--psk-file").arg(&key).spawn();
+        netcaliper("delay").arg(&at).args("-t 60s --pps 100 --json").arg("--psk-file").arg(&key).spawn();
     let read = |kind: u8| loop {
         let datagram = told.recv_timeout(Duration::from_secs(20)).unwrap();
         if datagram[KIND] == kind {
@@ -262,25 +266,38 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
     };
     let (init, open) = (read(INIT), read(OPEN));
     let thief = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    thief.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    let answer = |datagram: &[u8]| {
-        thief.send_to(datagram, (Ipv4Addr::LOCALHOST, server.port)).unwrap();
-        let mut buffer = [0; 2048];
-        thief.recv(&mut buffer).ok().map(|n| buffer[..n].to_vec())
-    };
-    // A replayed INIT is answered with a cookie that is valid for the thief's address only, in no more bytes than it has.
-    let cookie = answer(&init).unwrap();
-    assert_eq!((cookie.len(), cookie[KIND]), (CONTROL, COOKIE));
-    assert_eq!(answer(&open), None, "the cookie of another address");
-    for at in 0..CONTROL {
-        for from in [&init, &open] {
-            let mut changed = from.clone();
-            changed[at] ^= 0x40;
-            thief.send_to(&changed, (Ipv4Addr::LOCALHOST, server.port)).unwrap();
+    // The server answers datagrams in their order: no answer to one before INIT comes behind that of INIT.
+    let answers = |datagrams: &[&[u8]]| {
+        let send = |datagram: &[u8]| thief.send_to(datagram, (Ipv4Addr::LOCALHOST, server.port)).unwrap();
+        datagrams.iter().for_each(|datagram| assert_eq!(send(datagram), datagram.len()));
+        thief.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let (mut all, mut buffer) = (Vec::new(), [0; 2048]);
+        while let Ok(n) = thief.recv(&mut buffer) {
+            all.push((n, buffer[KIND]));
+            // And nothing follows.
+            thief.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
         }
+        all
+    };
+    // A replayed INIT is answered with a cookie that is valid for the thief's address only, in no more bytes than it has; an OPEN
+    // with the cookie of another address is not answered.
+    assert_eq!(answers(&[&open, &init]), [(CONTROL, COOKIE)]);
+    // Changed in any byte; as many at once as a socket of the smallest default size holds.
+    let bytes: Vec<usize> = (0..CONTROL).collect();
+    for some in bytes.chunks(CONTROL / 4) {
+        let changed = some.iter().flat_map(|at| {
+            [&init, &open].map(|from| {
+                let mut changed = from.clone();
+                changed[*at] ^= 0x40;
+                changed
+            })
+        });
+        let changed: Vec<Vec<u8>> = changed.collect();
+        let datagrams: Vec<&[u8]> = changed.iter().chain([&init]).map(Vec::as_slice).collect();
+        assert_eq!(answers(&datagrams), [(CONTROL, COOKIE)], "bytes {some:?}");
     }
-    assert_eq!(answer(&open), None, "changed in any byte");
-    let outcome = Outcome::of(client.wait()).exits(0).status("complete");
+    client.signal("INT");
+    let outcome = Outcome::of(client.wait()).exits(130).status("interrupted");
     assert_eq!(outcome.local()["opened"], 1);
     assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
 }

@@ -26,7 +26,7 @@ fn several_protocols_and_a_table() {
         as_it_is(verb).args(&words.replace("PORT", &at(name))).run().exits(0);
     }
     // The transfer of a connection is 1 GiB.
-    let limits = sized("-RateLimit:10000000 -TimeLimit:500", "");
+    let limits = sized("-RateLimit:10000000 -TimeLimit:1500", "");
     let words = format!("-Target:127.0.0.1 -Port:{} -Connections:1 -Iterations:1", at("ctstraffic"));
     let done = as_it_is("ctstraffic").args(&words).args("-ConsoleVerbosity:1").args(limits).run().exits(0);
     let sent = done.out.split("Total Bytes Sent : ").nth(1);

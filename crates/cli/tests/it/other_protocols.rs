@@ -224,7 +224,8 @@ fn listener(banner: &'static [u8], reply: &'static [u8], hangs_up: bool) -> u16 
             }
             if hangs_up {
                 let _ = stream.shutdown(std::net::Shutdown::Write);
-                let _ = stream.read(&mut [0; 4096]);
+                // A socket that is closed with unread bytes is reset, which may overtake its orderly end.
+                thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
             } else {
                 kept.push(stream);
             }

@@ -2,6 +2,7 @@
 
 use crate::metrics::{checked, dashboard, queries, value};
 use crate::support::files::Scratch;
+use crate::support::net::free_port;
 use crate::support::{Proc, netcaliper, serve, tcp};
 use crate::web::{body, exchange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +52,7 @@ fn a_monitor_notices_that_nobody_answers_and_goes_on() {
         .args("--every 10ms --metrics 127.0.0.1:0")
         .arg("--store")
         .arg(scratch.file("runs.sqlite"))
-        .args("-- ping 127.0.0.1:9 -n 1 --connect-timeout 1s")
+        .args(&format!("-- ping 127.0.0.1:{} -n 1 --connect-timeout 1s", free_port()))
         .spawn();
     let at = scraped_at(&monitor);
     monitor.hears_often("ended with exit code 1", 2);

@@ -1,7 +1,8 @@
 //! Limits and access lists of a server; and many clients at once.
 
 use crate::support::files::Scratch;
-use crate::support::{Line, Outcome, Server, netcaliper, number, serve, sized, tcp, text};
+use crate::support::net::free_port;
+use crate::support::{Line, Outcome, Server, netcaliper, number, serve, serve_at, sized, tcp, text};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -282,7 +283,8 @@ fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
 
 #[test]
 fn a_server_may_end_after_an_exact_number_of_connections() {
-    let server = serve("--exit-after 10");
+    // An ephemeral port might be another test's afterwards.
+    let server = serve_at(free_port(), "--exit-after 10");
     tcp(server.at()).args("-P 2 --iterations 3 --transfer 100001").outcome().moved(6, 600_006, 0);
     // Four are left of the six that this one wants.
     let outcome = tcp(server.at()).args("-P 2 --iterations 3 --transfer 100001").outcome().exits(1);

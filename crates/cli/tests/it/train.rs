@@ -116,15 +116,14 @@ fn the_dispersion_rate_is_that_of_the_path() {
         let Some(done) = on_lab(NAME, "-q --rate 100M --delay 5ms", &command) else { return };
         let outcome = Outcome::of(done.exits(0));
         let setting = &outcome.point()["trains"]["report"]["settings"][0];
-        let counts = (number(&setting["sent"]), number(&setting["received"]));
-        assert_eq!(counts, (600, 600), "{}", outcome.tell());
+        let counts = [number(&setting["sent"]), number(&setting["received"])];
         let rate = setting["train_bps"]["median"].as_f64().unwrap();
-        if (60e6..125e6).contains(&rate) {
+        if (60e6..125e6).contains(&rate) && counts == [600; 2] {
             return;
         }
-        rates.push(rate);
+        rates.push((rate, counts));
     }
-    panic!("100 Mbit/s were {rates:?}");
+    panic!("600 packets at 100 Mbit/s were {rates:?}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Scratch {
         fs::read_to_string(self.partial(name).unwrap_or_else(|| self.file(name))).unwrap_or_default()
     }
 
-    /// Waits until a run has told so many intervals in the journal of this name.
+    /// Waits until a run has told so many intervals in the journal of this name, and so has begun.
     #[track_caller]
     pub(crate) fn hears_intervals(&self, name: &str, n: usize) {
         super::eventually("intervals in the journal", || {

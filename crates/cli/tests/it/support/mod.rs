@@ -166,6 +166,11 @@ impl Done {
     }
 }
 
+/// The whole lines of a text that is still written: the rest of one may be on its way.
+pub(crate) fn whole(said: &str) -> &str {
+    &said[..said.rfind('\n').map_or(0, |at| at + 1)]
+}
+
 /// The last lines of a long text.
 fn tail(text: &str) -> &str {
     let mut from = text.len().saturating_sub(6000);
@@ -211,11 +216,9 @@ impl Proc {
     /// Waits for a line on stdout or stderr that contains `word`, and returns it.
     #[track_caller]
     pub(crate) fn hears(&self, word: &str) -> String {
-        // Whole lines only: the rest of one may be on its way.
-        let line = self.pipes.wait(PATIENCE, |_, said| {
-            let whole = &said[..said.rfind('\n').map_or(0, |at| at + 1)];
-            whole.lines().find(|l| l.contains(word)).map(str::to_owned)
-        });
+        let line = self
+            .pipes
+            .wait(PATIENCE, |_, said| whole(said).lines().find(|l| l.contains(word)).map(str::to_owned));
         line.unwrap_or_else(|| {
             panic!(
                 "{} never said '{word}'\n--- stdout\n{}\n--- stderr\n{}",
@@ -238,10 +241,7 @@ impl Proc {
             let mut behind = line.split_whitespace().skip_while(|word| *word != name);
             behind.find_map(|word| word.rsplit_once(':')?.1.parse().ok())
         };
-        let port = self.pipes.wait(PATIENCE, |_, said| {
-            let whole = &said[..said.rfind('\n').map_or(0, |at| at + 1)];
-            whole.lines().find_map(told)
-        });
+        let port = self.pipes.wait(PATIENCE, |_, said| whole(said).lines().find_map(told));
         port.unwrap_or_else(|| panic!("{} never said where {name} is\n{}", self.name, self.out()))
     }
 
@@ -262,7 +262,7 @@ impl Proc {
     #[track_caller]
     pub(crate) fn hears_often(&self, word: &str, n: usize) {
         let heard = self.pipes.wait(PATIENCE, |which, said| {
-            (which == OUT && said.lines().filter(|l| l.contains(word)).count() >= n).then_some(())
+            (which == OUT && whole(said).lines().filter(|l| l.contains(word)).count() >= n).then_some(())
         });
         assert!(
             heard.is_some(),
@@ -406,6 +406,11 @@ pub(crate) struct Server {
 /// `netcaliper serve` with these arguments, on a free port of all addresses.
 pub(crate) fn serve(words: &str) -> Server {
     Server::start(netcaliper("serve").args("--port 0").args(words))
+}
+
+/// The same on this port.
+pub(crate) fn serve_at(port: u16, words: &str) -> Server {
+    Server::start(netcaliper("serve").args(&format!("--port {port}")).args(words))
 }
 
 impl Server {

@@ -58,6 +58,16 @@ pub(crate) fn free_row(n: u16, aside: u16) -> u16 {
     first
 }
 
+/// A listener and a datagram socket on the loopback address with one port.
+pub(crate) fn both_kinds() -> (std::net::TcpListener, std::net::UdpSocket) {
+    let both = || {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").ok()?;
+        let socket = std::net::UdpSocket::bind(listener.local_addr().ok()?).ok()?;
+        Some((listener, socket))
+    };
+    (0..50).find_map(|_| both()).expect("a port that is free for both")
+}
+
 pub(crate) fn is_root() -> bool {
     let me = std::fs::metadata("/proc/self").map(|m| std::os::unix::fs::MetadataExt::uid(&m));
     matches!(me, Ok(0))

@@ -82,7 +82,17 @@ impl Relay {
 
     /// A relay to `server` that does `harm` to the `victim` only.
     pub(crate) fn to(server: u16, victim: Victim, way: Way, harm: Harm) -> Relay {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Relay::at_listener(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(), server, victim, way, harm)
+    }
+
+    /// A relay behind `listener` to `server` that does `harm` to the `victim` only.
+    pub(crate) fn at_listener(
+        listener: TcpListener,
+        server: u16,
+        victim: Victim,
+        way: Way,
+        harm: Harm,
+    ) -> Relay {
         let port = listener.local_addr().unwrap().port();
         let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let seen = Arc::new(AtomicU32::new(0));
@@ -166,6 +176,19 @@ fn serve(mut client: TcpStream, server: u16, seen: &AtomicU32, victim: Victim, j
     let back = thread::spawn(move || down.run(from_server, client));
     up.run(from_client, server);
     let _ = back.join();
+}
+
+/// Passes on what comes, at once, until either socket ends. `std::io::copy` moves bytes between sockets with splice(2), which holds a piece
+/// that is no whole segment back for up to 200 ms.
+pub(crate) fn forward(mut from: TcpStream, mut to: TcpStream) -> std::io::Result<()> {
+    to.set_nodelay(true)?;
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return to.shutdown(Shutdown::Write),
+            n => to.write_all(&buffer[..n])?,
+        }
+    }
 }
 
 /// What both directions of a connection must know.
