@@ -278,6 +278,7 @@ fn servers_that_lose_refuse_or_vanish_are_told_in_numbers_and_words() {
         ("error=999", "unknown error (999)"),
         ("vanish=params", "closed unexpectedly"),
         ("vanish=run", "control"),
+        ("vanish=streams", "stream"),
         ("vanish=results", "closed unexpectedly"),
     ];
     let hows = cases.map(|(how, _)| how).join(" then ");

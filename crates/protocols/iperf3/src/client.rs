@@ -66,6 +66,8 @@ const TOO_OLD: &str = "the server knows no --bidir: it is older than 3.7";
 const GATHERING: u64 = 5 * SECOND;
 /// How long the server may take after that.
 const RESULTS: u64 = 60 * SECOND;
+/// The same where a stream broke: the server may say why, and the original does not wait.
+const RESULTS_OF_BROKEN: u64 = 2 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
@@ -193,6 +195,9 @@ impl Client {
                 return self.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(stats.end()));
             }
             Step::Freezing | Step::Closing => STANDING,
+            Step::Ended | Step::Exchanging | Step::Results if self.driver.reason.is_some() => {
+                RESULTS_OF_BROKEN
+            }
             Step::Ended | Step::Exchanging | Step::Results => RESULTS,
             Step::Over => return Mono(u64::MAX),
         };

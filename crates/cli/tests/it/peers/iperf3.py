@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A small iperf3 server and client, written from the description in docs/protocols/iperf3.md; Python's standard library only.
 
-iperf3.py server [old] [split] [lose=N,N] [error=CODE] [vanish=params|run|results] [then ...]
+iperf3.py server [old] [split] [lose=N,N] [error=CODE] [vanish=params|run|streams|results] [then ...]
     Serves one client after the other on a port of its own, which it prints. `old` leaves out what versions before 3.2 did not
     say and sends states together; `split` sends everything byte by byte; `lose` skips numbers of datagrams that it sends;
-    `error` refuses with a code; `vanish` hangs up at a point. `then` begins what the next client gets; the last is for all that
-    follow. Prints what it counted, one JSON document per test.
+    `error` refuses with a code; `vanish` hangs up at a point: in the run (`run`) the control connection only, or (`streams`) the
+    data connections only, and the other ones once the client has ended them. `then` begins what the next client gets; the last is
+    for all that follow. Prints what it counted, one JSON document per test.
 iperf3.py client PORT KEY=VALUE ... [then ...]
     Runs one test with these parameters (`reverse=1 udp=1 time=1 len=1000 bandwidth=1000000`), and `then` the next one; prints the
     results of both, one JSON document per test.
@@ -137,6 +138,17 @@ def ready(sock):
         sock.setblocking(True)
 
 
+def drain(socks):
+    """Reads each to its end, so that the client has seen what was closed before these close."""
+    for sock in socks:
+        sock.setblocking(True)
+        try:
+            while sock.recv(1 << 16):
+                pass
+        except ConnectionError:
+            pass
+
+
 def serve_one(listener, udp, how):
     control, _ = listener.accept()
     talk = Speaker(control, "split" in how)
@@ -176,7 +188,12 @@ def serve_one(listener, udp, how):
     for stream in streams:
         stream.begun = began
     if how.get("vanish") == "run":
-        return control.close()
+        control.close()
+        return drain([stream.sock for stream in streams])
+    if how.get("vanish") == "streams":
+        for stream in streams:
+            stream.sock.close()
+        return drain([control])
     run(streams, lambda: ready(control))
     assert read(control, 1) == b"\x04"
     seconds = time.monotonic() - began
