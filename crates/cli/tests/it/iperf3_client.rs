@@ -294,6 +294,22 @@ fn servers_that_lose_refuse_or_vanish_are_told_in_numbers_and_words() {
     }
 }
 
+/// `-b RATE/BURST`: ten blocks leave at once, and the next ten when the rate has paid for them.
+#[test]
+fn a_burst_leaves_at_once_over_either_transport() {
+    let (server, port) = iperf3::ours(|line| line);
+    for (words, burst) in [
+        // Ten blocks of 128 KiB are paid for in 2.1 s, so that in one second there is one burst.
+        ("-t 1 -b 5M/10", 10 * 131_072),
+        ("-t 1 -b 400K/10 -l 10K", 10 * 10_240),
+        ("-u -t 1 -b 80K/10 -l 1400", 10 * 1_400),
+    ] {
+        let sent = number(&ours(&port, &format!("{words} -J")).exits(0).json()["end"]["sum_sent"]["bytes"]);
+        assert_eq!(sent, burst, "{words}");
+    }
+    drop(server);
+}
+
 #[test]
 fn our_server_and_a_client_that_is_not_the_original() {
     let name = "our_server_and_a_client_that_is_not_the_original";

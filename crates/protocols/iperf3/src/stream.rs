@@ -19,6 +19,7 @@
 
 use super::codec::COOKIE;
 use super::test_state::{Part, Posted};
+use crate::BulkTerms;
 use crate::payload::Source;
 use common::message::notice;
 use metrics::{Clamped, Ending, Mono, SECOND, SocketState, TcpInfo};
@@ -121,6 +122,12 @@ impl TcpStream {
     /// The next block has not been begun.
     fn whole(&self) -> bool {
         self.block == u64::from(self.part.test_state.terms.block)
+    }
+
+    /// The blocks of a burst leave back to back.
+    fn within_burst(&self) -> bool {
+        let BulkTerms { burst, block, .. } = self.part.test_state.terms;
+        burst > 1 && !(self.sent / u64::from(block).max(1)).is_multiple_of(burst.into())
     }
 
     /// A call may go beyond the block.
@@ -263,7 +270,7 @@ impl Flow for TcpStream {
                 .part
                 .pace
                 .as_ref()
-                .filter(|_| self.whole())
+                .filter(|_| self.whole() && !self.within_burst())
                 .map_or(When::Now, |pace| When::At(pace.due())),
             _ => When::Never,
         };
@@ -316,6 +323,7 @@ impl Flow for TcpStream {
                 let bytes = u64::clamped(n.bytes);
                 if bytes > 0
                     && self.whole()
+                    && !self.within_burst()
                     && let Some(pace) = &self.part.pace
                 {
                     self.part.core.late(cx, pace.due());
