@@ -1,6 +1,7 @@
 //! ttcp with the real binary, against an independent peer (`peers/ttcp.py`) and against nuttcp where it is there.
 
 use crate::support::files::Scratch;
+use crate::support::net::has_ipv6;
 use crate::support::peer::{peer, python};
 use crate::support::{BIN, Done, Outcome, Proc, netcaliper, number, serve, skip};
 use serde_json::Value;
@@ -162,7 +163,38 @@ fn a_timed_test_over_datagrams_ends_with_its_markers() {
     let ((_, sent, seconds, ..), got) = (result(&done), result(&there).1);
     assert!(there.out.contains("packet loss") && got <= sent && sent % 8192 == 0, "{}", there.tell());
     never_faster(sent, seconds);
-    netcaliper("ttcp").args("tx 127.0.0.1 -u port 1").run().exits(1).complains(&["refused"]);
+    let done = netcaliper("ttcp").args("tx 127.0.0.1 -u port 1").run().exits(1).complains(&["refused"]);
+    assert!(!done.out.contains("real seconds"), "nothing was measured: {}", done.tell());
+}
+
+/// Without an option for either family, as `serve --legacy ttcp`.
+#[test]
+fn a_receiver_listens_on_both_families() {
+    let hosts = if has_ipv6() { vec!["127.0.0.1", "::1"] } else { vec!["127.0.0.1"] };
+    for host in hosts {
+        for (how, receive, send) in [
+            ("tcp", "-r -s -p 0", "-t -s -n 20 -l 1000 -p"),
+            ("udp", "-r -s -u -p 0", "-t -s -u -n 20 -l 1000 -c 1000 -p"),
+        ] {
+            let (ours, port) = receiver(receive);
+            netcaliper("ttcp").args(&format!("{send} {port} {host}")).run().exits(0);
+            assert_eq!(result(&ours.wait().exits(0)).1, 20_000, "{host} {how}");
+        }
+        let (ours, port) = receiver("rx port 0");
+        netcaliper("ttcp").args(&format!("tx {host} port {port} nsrcb 10")).run().exits(0);
+        assert_eq!(result(&ours.wait().exits(0)).1, 81_920, "{host}");
+    }
+}
+
+#[test]
+fn a_number_of_bytes_is_the_transfer_of_the_only_connection() {
+    let Some(remote) = peer(PEER, "ttcp", "receive tcp 0 1000") else { return };
+    let words = format!("127.0.0.1 --protocol ttcp -p {} -n 1000001 -J", remote.port());
+    let outcome = Outcome::of(netcaliper("tcp").args(&words).run()).exits(0);
+    assert_eq!(outcome.local()["traffic"]["tx_bytes"], 1_000_001, "{}", outcome.tell());
+    assert_eq!(remote.ended()["bytes"], 1_000_001);
+    let refused = netcaliper("tcp").args("127.0.0.1 --protocol ttcp -n 1M -P 2").run().exits(2);
+    refused.complains(&["cannot share a number of bytes among connections"]);
 }
 
 /// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
@@ -227,7 +259,9 @@ fn bad_words_are_named() {
         ("-t -s", "-t needs the host"),
         ("-l 5", "either sends (-t) or receives (-r)"),
         ("send it", "neither tx, nor rx"),
-        ("tx h frate q", "takes b, k, m or g"),
+        ("tx h frate q", "takes b (or v), k, m or g"),
+        // What is `tx` now.
+        ("tx h -t 1", "'-t' is not an option"),
     ] {
         netcaliper("ttcp").args(words).run().exits(2).complains(&[why]);
     }
@@ -239,6 +273,9 @@ fn bad_words_are_named() {
     ] {
         assert_eq!(netcaliper("ttcp").args(words).run().exits(0).out, list);
     }
+    let next =
+        |words: &str| netcaliper("ttcp").args(words).run().exits(0).prints(&["blen  ", "sbsize  "]).out;
+    assert!(next("tx 192.0.2.1 ?").contains("rlimit  ") && !next("rx ?").contains("rlimit"));
 }
 
 #[test]

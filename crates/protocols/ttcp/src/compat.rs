@@ -11,7 +11,7 @@ use args::read;
 use common::Original;
 use help::PAGE;
 use print::{Printer, Usage, print};
-use prompt::prompt;
+use prompt::{prompt, words};
 use spec::{Dialect, Request, Role, Spec};
 
 /// ttcp.

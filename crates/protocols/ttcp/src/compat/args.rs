@@ -1,7 +1,7 @@
 //! The command lines: Teldat's `tx HOST` or `rx` and then words, most of them with a value; or the classic letters.
 
-use super::help;
 use super::spec::{Dialect, Request, Role, Spec, Unit};
+use super::{help, words};
 use compat::options::{Letters, Opt, Stop, Takes, Value, find, scaled};
 
 /// Longest buffer, bytes.
@@ -33,7 +33,7 @@ const WORDS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "frate -f" Value |o, v| o.spec.unit = unit(v)?;
     "rlimit -c" Value |o, v| o.spec.limit_kbps = Some(v.whole(1, 1_000_000_000)?);
     "mss -m" Value |o, v| o.spec.mss = Some(v.whole(64, 65_535)?);
-    "time -t" Value |o, v| o.spec.seconds = Some(v.whole(1, 31_536_000)?);
+    "time" Value |o, v| o.spec.seconds = Some(v.whole(1, 31_536_000)?);
 };
 
 /// What the classic program has besides or instead of Teldat's letters. Sourcing and sinking patterns (`-s`) is all that we do.
@@ -73,7 +73,7 @@ fn unit(value: &Value<'_>) -> Result<Unit, String> {
     match (prefix, text) {
         (_, "v") => Ok(Unit::Fixed { bytes: false, prefix: 0 }),
         (Some(prefix), _) => Ok(Unit::Fixed { bytes: text.starts_with(char::is_uppercase), prefix }),
-        _ => Err(format!("'{text}': {name} takes b, k, m or g for bits, B, K, M or G for bytes")),
+        _ => Err(format!("'{text}': {name} takes b (or v), k, m or g for bits, B, K, M or G for bytes")),
     }
 }
 
@@ -84,8 +84,10 @@ fn unit(value: &Value<'_>) -> Result<Unit, String> {
 pub(crate) fn read(arguments: &[String]) -> Result<Request, String> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => return Ok(Request::Nothing),
-        ["?"] => return Ok(Request::Next(help::ROLES)),
-        ["tx", "?"] => return Ok(Request::Next(help::HOST)),
+        ["?"] => return Ok(Request::Next(help::ROLES.to_owned())),
+        ["tx", "?"] => return Ok(Request::Next(help::HOST.to_owned())),
+        ["tx", _, .., "?"] => return Ok(Request::Next(words(true))),
+        ["rx", .., "?"] => return Ok(Request::Next(words(false))),
         _ => {}
     }
     if arguments.iter().any(|text| matches!(text.as_str(), "-h" | "--help" | "-?" | "?" | "help")) {
@@ -111,16 +113,16 @@ pub(crate) fn read(arguments: &[String]) -> Result<Request, String> {
     Ok(Request::Run(Box::new(spec)))
 }
 
-fn teldat(role: Role, words: &[String]) -> Result<Spec, Stop> {
+fn teldat(role: Role, given: &[String]) -> Result<Spec, Stop> {
     let mut options =
         RawOptions { spec: Spec { role, ..Spec::new(Dialect::Teldat) }, ..RawOptions::default() };
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
+    let mut given = given.iter();
+    while let Some(word) = given.next() {
         let (name, glued) = word.split_once('=').map_or((word.as_str(), None), |(name, v)| (name, Some(v)));
         let option = find(WORDS, name).or_else(|| find(OURS, name)).ok_or_else(|| unknown(name))?;
         let text = match option.takes {
             Takes::Value => {
-                Some(glued.or_else(|| words.next().map(String::as_str)).ok_or_else(|| missing(name))?)
+                Some(glued.or_else(|| given.next().map(String::as_str)).ok_or_else(|| missing(name))?)
             }
             _ => None,
         };

@@ -29,11 +29,11 @@ Teldat's options (with the letters they replaced):
   verbose       -v   more statistics
   phmarks       -H   a # per buffer
   nbhmarks <n>  -#   a # every n buffers
-  sbsize <n>    -b   socket buffer (65535)
+  sbsize <n>    -b   socket buffer (65535); of a receiver with --as-original 131072 at most
   nsrcbb <n>    -Ns  with rlimit, buffers that leave at once before the next wait; without it the rate is even
   random        -x   random payload, which nothing can compress
   iRNG <n>      -I   what it is drawn from (1)
-  frate <unit>  -f   b, k, m, g: bits; B, K, M, G: bytes (default: bits, with the prefix that fits)
+  frate <unit>  -f   b (or v), k, m, g: bits; B, K, M, G: bytes (default: bits, with the prefix that fits)
   rlimit <n>    -c   tx: at most so many kbit/s
   perc               tx: the progress in percent
   mss <n>            largest segment (1340)
@@ -47,7 +47,7 @@ the classic report has them. -s is always in force: what is read from stdin woul
 Ours, in both:
   --epi              UDP with epi_ttcp's markers (a receiver understands both)
   --keep             rx: take one connection after the other
-  --as-original      the original's arithmetic where it is wrong (docs/protocols/ttcp.md)
+  --as-original      the original's arithmetic where it is wrong, and its limits (docs/protocols/ttcp.md)
 
 Exit code: 0 when the data was moved, 1 when something failed, 2 when the command line cannot be.
 ";

@@ -105,7 +105,7 @@ impl Printer {
         }
         let Spec { length, buffers, port, .. } = self.spec;
         if self.spec.dialect == Dialect::Teldat {
-            writeln!(out, "--- TTCP ---");
+            writeln!(out, "\n--- TTCP ---");
             writeln!(out, "TTCP running (Press any key to abort)...");
             writeln!(out);
         }
@@ -161,7 +161,9 @@ impl Printer {
     }
 
     fn end(&mut self, status: Status, out: &mut Text) {
-        let portion = self.portion.take();
+        // A connection that failed before anything moved has no rate.
+        let moved = |portion: &Portion| portion.tx_bytes + portion.rx_bytes > 0;
+        let portion = self.portion.take().filter(|portion| !self.failed || moved(portion));
         self.failed |= status == Status::Failed || (portion.is_none() && status != Status::Interrupted);
         if let Some(portion) = portion {
             self.moved = self.moved.max(portion.tx_bytes + portion.rx_bytes);

@@ -25,6 +25,19 @@ const QUESTIONS: &[Question] = &[
     ("time", "Time to send, s; without one the number of buffers decides", "", true),
 ];
 
+/// Words that are not asked for.
+const UNASKED: [Question; 2] = [
+    ("nbhmarks", "Print a # every so many buffers", "", false),
+    ("iRNG", "Number that random data is drawn from", "1", true),
+];
+
+/// The words that may follow the role, a line each, as Teldat's console lists what may follow.
+pub(crate) fn words(sends: bool) -> String {
+    let known = QUESTIONS.iter().chain(&UNASKED).filter(|(.., sender)| sends || !sender);
+    let lines = known.map(|(word, about, ..)| format!("{word}  {about}\n"));
+    lines.chain(["<cr>  begin\n".to_owned()]).collect()
+}
+
 /// Asks on `out`, hears on `input`; the answers as the words of a command line. An empty answer is the default.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ fn start(arguments: &[String], driver: &Driver) -> Result<u8, Refusal> {
     };
     let spec = match asked {
         Request::Run(spec) => spec,
-        Request::Next(list) => return driver.page(list, 0),
+        Request::Next(list) => return driver.page(&list, 0),
         Request::Help | Request::Nothing => return driver.page(PAGE, CODES.usage),
     };
     driver.warn("ttcp", "", &spec.ignored);
@@ -69,7 +69,8 @@ fn transmit(spec: &Spec, host: &str, interrupt: &Interrupt, driver: &Driver) -> 
 fn receive(spec: &Spec, interrupt: &Interrupt, driver: &Driver) -> Result<u8, Refusal> {
     let phase = spec.phase();
     let bound = driver.bind(ServerConfig {
-        listen: vec![SocketAddr::from(([0, 0, 0, 0], spec.port))],
+        // Both families.
+        listen: vec![SocketAddr::from(([0_u16; 8], spec.port))],
         exit_after: Some(1),
         workers: Some(1),
         records: true,

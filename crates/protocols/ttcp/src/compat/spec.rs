@@ -9,7 +9,7 @@ use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, 
 pub(crate) enum Request {
     Help,
     /// What Teldat's command line may go on with, as its console lists it.
-    Next(&'static str),
+    Next(String),
     /// Nothing: the user is to be asked.
     Nothing,
     Run(Box<Spec>),
@@ -98,6 +98,9 @@ pub(crate) struct Spec {
     pub(crate) ignored: Vec<String>,
 }
 
+/// Largest `sbsize` of Teldat's receiver, whose window is twice as large, bytes.
+const LARGEST_BUFFER: u64 = 131_072;
+
 /// Default time that a receiver waits for more, ms. The original waits for ever, for the end of a
 /// test whose last datagram was lost, too.
 const PATIENCE_TCP_MS: u64 = 300_000;
@@ -162,6 +165,13 @@ impl Spec {
         Some(Burst { count: u32::try_from(count).unwrap_or(u32::MAX), delay_ns })
     }
 
+    /// Receive buffer, bytes; as the original has it where that is asked for.
+    fn receive_buffer(&self) -> Option<u64> {
+        let most =
+            if self.as_original && self.dialect == Dialect::Teldat { LARGEST_BUFFER } else { u64::MAX };
+        self.socket_buffer.filter(|_| !self.sends()).map(|bytes| bytes.min(most))
+    }
+
     pub(crate) fn phase(&self) -> Phase {
         let live = self.marks.is_some() || self.percent;
         let patience = if self.udp { PATIENCE_UDP_MS } else { PATIENCE_TCP_MS };
@@ -193,7 +203,7 @@ impl Spec {
             stall_ns: patience.saturating_mul(SECOND / 1000),
             sockets: SocketSettings {
                 sndbuf: self.socket_buffer.filter(|_| self.sends()),
-                rcvbuf: self.socket_buffer.filter(|_| !self.sends()),
+                rcvbuf: self.receive_buffer(),
                 same_host_sndbuf: false,
                 nodelay: self.nodelay,
                 mss: self.mss.filter(|_| !self.udp),
@@ -207,6 +217,19 @@ impl Spec {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_receive_buffer_is_the_originals_where_that_is_asked_for() {
+        let buffer = |dialect, as_original, bytes| {
+            let socket_buffer = Some(bytes);
+            Spec { as_original, socket_buffer, ..Spec::new(dialect) }.phase().sockets.rcvbuf
+        };
+        // Twice 131,072 are the 262,144 bytes of the manual's largest window.
+        assert_eq!(buffer(Dialect::Teldat, true, 1_000_000), Some(131_072));
+        assert_eq!(buffer(Dialect::Teldat, true, 20_000), Some(20_000));
+        assert_eq!(buffer(Dialect::Teldat, false, 1_000_000), Some(1_000_000));
+        assert_eq!(buffer(Dialect::Classic, true, 1_000_000), Some(1_000_000));
+    }
 
     #[test]
     fn bursts_are_paid_for_by_the_rate() {

@@ -75,6 +75,7 @@ fn the_layout_is_that_of_the_manual() {
     assert_eq!(
         lines,
         [
+            "",
             "--- TTCP ---",
             "TTCP running (Press any key to abort)...",
             "",
@@ -95,7 +96,7 @@ fn the_layout_is_that_of_the_manual() {
     assert!(err.is_empty());
     let spec = Spec { percent: true, ..teldat(to("192.168.212.18")) };
     let (lines, _) = printed(&spec, &[portion(&spec, 16_777_216, 1.473657, 2048)]);
-    assert_eq!(lines[6..9], ["# tcp sender -> 192.168.212.18 #", "# Completed... 100% #", ""]);
+    assert_eq!(lines[7..10], ["# tcp sender -> 192.168.212.18 #", "# Completed... 100% #", ""]);
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn marks_come_as_buffers_move() {
     };
     let (lines, _) =
         printed(&spec, &[interval(9), interval(1), interval(2), portion(&spec, 16 * 8192, 1.0, 16)]);
-    assert_eq!(lines[7], "####", "16 buffers, one for each four");
+    assert_eq!(lines[8], "####", "16 buffers, one for each four");
 }
 
 #[test]
