@@ -3,7 +3,7 @@
 //! and spoils chosen messages, and what is counted must be that.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::net::free_port;
+use crate::support::net::{free_port, free_row, has_ipv6};
 use crate::support::peer::{all_stopped, peer, service, services};
 use crate::support::{Line, Outcome, netcaliper, number, serve, text};
 use serde_json::Value;
@@ -244,7 +244,7 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
 fn k_ends_a_server_that_is_only_an_echo() {
     let proc = netcaliper("rttcpip").args("server i=127.0.0.1 p=0 k=0").spawn();
     let port = behind(&proc.hears("echo on "), "127.0.0.1:");
-    let door = behind(&proc.hears("ended by k="), "ended by k=");
+    let door = behind(&proc.hears(" ends it "), "RtTcpIpServer: k=");
     // All that can be asked there is to end.
     let refused = netcaliper("ping").arg(format!("127.0.0.1:{door}")).args("-n 5").run().exits(1);
     assert!(
@@ -259,6 +259,41 @@ fn k_ends_a_server_that_is_only_an_echo() {
     }
     // 5 messages of 1024 bytes, and none before the end.
     proc.wait().exits(0).prints(&["*** 1 connections, 5120 bytes echoed ***"]);
+}
+
+#[test]
+fn a_server_listens_on_both_families_and_is_ended_over_either() {
+    let hosts = if has_ipv6() { vec!["127.0.0.1", "::1"] } else { vec!["127.0.0.1"] };
+    for ending in &hosts {
+        // The port after its own is where it is asked to end.
+        let server = netcaliper("rttcpip").args(&format!("server p={} /udp", free_row(2, 0))).spawn();
+        let line = server.hears("echo on ");
+        let port = line.split(" (").next().and_then(|rest| rest.rsplit(':').next()).unwrap().to_owned();
+        server.hears(" ends it ");
+        let client = |host: &str, more: &str| {
+            netcaliper("rttcpip").args(&format!("i={host} p={port} m=5 b=1 {more}")).run().exits(0)
+        };
+        for host in &hosts {
+            client(host, "").prints(&["Errors = 0", "Total packets = 5"]);
+            client(host, "/udp").prints(&["Lost Packets = 0", "Total packets = 5"]);
+        }
+        client(ending, "k");
+        server.wait().exits(0);
+    }
+}
+
+/// A message that is lost, or refused, is counted once, and so is the connection that is given up.
+#[test]
+fn nobody_there_is_one_error_of_rttcpip() {
+    let done = netcaliper("rttcpip").args(&format!("i=127.0.0.1 p={} /udp m=10", free_port())).run().exits(1);
+    let of = |name: &str| done.out.lines().find_map(|line| line.strip_prefix(name));
+    assert_eq!(of("Errors = "), Some("1"), "{}", done.tell());
+    let processed = done.out.lines().find_map(|line| line.split_once(" packet processed, 1 Errors"));
+    assert_eq!(of("Lost Packets = "), processed.map(|(n, _)| n), "{}", done.tell());
+    for program in ["rttcpip /?", "rttcpip server /?"] {
+        let (verb, words) = program.split_once(' ').unwrap();
+        netcaliper(verb).args(words).run().exits(0).prints(&["usage: "]);
+    }
 }
 
 #[test]

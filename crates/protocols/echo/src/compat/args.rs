@@ -55,8 +55,8 @@ pub(crate) struct Client {
 pub(crate) struct Server {
     /// Where it listens (`i=`); the family of `f=` without.
     pub(crate) address: Option<IpAddr>,
-    /// IPv6 (`f=v6`).
-    pub(crate) v6: bool,
+    /// IPv4 only (`f=v4`).
+    pub(crate) v4: bool,
     /// Whether Nagle's algorithm is on (`n=`).
     pub(crate) nagle: bool,
     /// Its port (`p=`).
@@ -197,8 +197,8 @@ fn sockets(nagle: bool, window: Option<u64>) -> SocketSettings {
 const SERVER: &[Opt<Server>] = ::compat::options! { Server:
     "i" Value |s, v| s.address = Some(address(v)?);
     "f" Value |s, v| match v.text() {
-        "v4" | "V4" => s.v6 = false,
-        "v6" | "V6" => s.v6 = true,
+        "v4" | "V4" => s.v4 = true,
+        "v6" | "V6" => s.v4 = false,
         _ => stop(format!("'{}' is not an argument of RtTcpipServer", v.name))?,
     };
     "n" Value |s, v| s.nagle = flag(v)?;

@@ -37,8 +37,8 @@ RtTcpipServer, spoken by netcaliper: sends back whatever comes
 
 usage: RtTcpipServer [arguments]
 
-  i=<ip>     address to listen on (default: all of the family)
-  f=v4|v6    family without i= (default v4)
+  i=<ip>     address to listen on (default: all)
+  f=v4|v6    v4: IPv4 only, without i= (default: both families)
   n=0|1      Nagle's algorithm off or on; must be equal on both ends (default 0)
   p=<n>      port (default 9999)
   k=<n>      port, on this host only, at which it may be asked to end (default: the one after p=)

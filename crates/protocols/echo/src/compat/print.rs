@@ -4,7 +4,7 @@ use super::args::{Client, PORT};
 use super::sums::{Rows, STEPS, Times, mbps};
 use compat::Text;
 use metrics::{Clamped, real};
-use model::{ConnectionRecord, Echo, Event, Failure, Kind, Outcome, PingRow, Transport};
+use model::{ConnectionRecord, Echo, Event, Failure, Kind, Outcome, PingCounts, PingRow, Transport};
 
 /// Messages at the start that are not in the results, unless asked for.
 const FIRST: u64 = 500;
@@ -25,6 +25,8 @@ pub(crate) struct Printer {
     times: Times,
     rows: Rows,
     here: (u64, u64),
+    /// A connection was aborted.
+    aborted: bool,
     /// Since the last progress line.
     block: (u64, Times),
     over: bool,
@@ -52,8 +54,10 @@ impl Printer {
             }
             Event::Pings { rows } => rows.iter().for_each(|row| self.row(row, out)),
             Event::Connection(record) => self.end_loop(record, out),
-            Event::Local(totals) => {
-                self.errors += totals.pings.as_ref().map_or(0, |pings| pings.counts.refused);
+            // A message that was refused before it left is an error of its own, unless such refusals aborted a connection; one whose
+            // refusal came back is lost.
+            Event::Local(totals) if !self.aborted => {
+                self.errors += totals.pings.as_ref().map_or(0, |pings| unsent(&pings.counts));
             }
             Event::PhaseEnd { .. } if !std::mem::replace(&mut self.over, true) => self.results(out),
             _ => {}
@@ -158,6 +162,7 @@ impl Printer {
     fn end_loop(&mut self, record: &ConnectionRecord, out: &mut Text) {
         // Damaged messages have been counted one by one.
         if record.failure.as_ref().is_some_and(|why| *why != Failure::BadData) {
+            self.aborted = true;
             self.errors += 1;
             self.here.1 += 1;
             if let Some(text) = &record.error {
@@ -191,9 +196,16 @@ impl Printer {
         writeln!(out, "Total packets = {}", self.used);
         if !self.all_count() {
             let left = self.packets.min(FIRST);
-            writeln!(out, "(times and distribution of {} packets; the first {left} are excluded)", self.used);
+            let hint = if self.used == 0 && left > 0 { "; b=1 includes them" } else { "" };
+            let used = self.used;
+            writeln!(out, "(times and distribution of {used} packets; the first {left} are excluded{hint})");
         }
     }
+}
+
+/// Messages that the system refused to send.
+fn unsent(counts: &PingCounts) -> u64 {
+    counts.refused.min(counts.missed)
 }
 
 /// A saved run as RtTcpipClient would have printed it: the messages, if they were kept, are not in the outcome, so this
@@ -227,7 +239,8 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, Strin
     printer.banner(&mut out);
     if let Some(trips) = &point.local.pings {
         let counts = trips.counts;
-        printer.errors = counts.damaged + counts.refused + point.local.network_errors;
+        let aborted = point.local.network_errors;
+        printer.errors = counts.damaged + if aborted > 0 { aborted } else { unsent(&counts) };
         (printer.lost, printer.late) = (counts.lost, counts.late);
         // The original leaves out what comes after the timeout.
         let in_time = |&&(ns, _): &&(u64, u64)| !printer.client.udp || ns <= ping.timeout_ns;
@@ -250,7 +263,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, Strin
 mod tests {
     use super::*;
     use metrics::{Ending, Spectrum, Wall};
-    use model::{Phase, PingCounts, Point, RoundTrips, Status, Totals};
+    use model::{Phase, Point, RoundTrips, Status, Totals};
 
     fn row(seq: u64, echo: Echo, us: u64) -> PingRow {
         let rtt_ns = (echo != Echo::Missing).then_some(us * 1000);
@@ -383,20 +396,13 @@ mod tests {
             row(3, Echo::Damaged, 100),
         ];
         let c = Client { udp: true, messages: 4, every: 4, loops: 2, ..client() };
-        let refused = Totals {
-            pings: Some(Box::new(RoundTrips {
-                counts: PingCounts { refused: 2, ..PingCounts::default() },
-                ..RoundTrips::default()
-            })),
-            ..Totals::default()
-        };
         let (lines, printer) = run(
             c,
             &[
                 Event::Pings { rows },
                 record(Some(Failure::BadData)),
                 record(Some(Failure::Other)),
-                Event::Local(Box::new(refused)),
+                refused(2, 2),
             ],
         );
         for line in [
@@ -404,14 +410,48 @@ mod tests {
             "4 packet processed, 1 Errors, closing socket 0",
             "*** Socket loop (2 of 2) ***",
             "0 packet processed, 1 Errors, closing socket 1",
-            "Errors = 4",
+            // One was damaged, and a connection was aborted, which its refused messages explain.
+            "Errors = 2",
             "Lost Packets = 1",
             "Packets received after timeout (1000 ms) = 1",
         ] {
             assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
         }
         assert!(!lines.iter().any(|l| l.contains("TimeStamp") || l.contains("Nagle")), "they are TCP's");
-        assert_eq!(printer.failures(), 6);
+        assert_eq!(printer.failures(), 4);
+    }
+
+    /// The totals of a run with so many refusals, of which so many before the message had left.
+    fn refused(refused: u64, missed: u64) -> Event {
+        let counts = PingCounts { refused, missed, ..PingCounts::default() };
+        let pings = Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }));
+        Event::Local(Box::new(Totals { pings, ..Totals::default() }))
+    }
+
+    #[test]
+    fn an_event_is_counted_once() {
+        let lost = || Event::Pings { rows: vec![row(0, Echo::Missing, 0), row(1, Echo::Missing, 0)] };
+        let told = |events: &[Event], line: &str| {
+            let (lines, _) = run(Client { udp: true, messages: 10, ..client() }, events);
+            assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
+        };
+        // No program listens: two messages are lost, a third is refused, and the connection is given up.
+        let closed = [lost(), record(Some(Failure::Other)), refused(3, 1)];
+        told(&closed, "2 packet processed, 1 Errors, closing socket 0");
+        told(&closed, "Errors = 1");
+        told(&closed, "Lost Packets = 2");
+        // Refusals that came back are of messages that are lost; a message that did not leave is an error.
+        told(&[lost(), record(None), refused(2, 0)], "Errors = 0");
+        told(&[lost(), record(None), refused(2, 1)], "Errors = 1");
+    }
+
+    #[test]
+    fn a_run_that_is_shorter_than_what_is_excluded_says_how_to_include_it() {
+        let rows = (0..10).map(|n| row(n, Echo::InTime, 100)).collect();
+        let c = Client { include_first: false, ..client() };
+        let (lines, _) = run(c, &[Event::Pings { rows }, record(None)]);
+        let last = "(times and distribution of 0 packets; the first 10 are excluded; b=1 includes them)";
+        assert_eq!(lines.last().unwrap(), last);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use common::original::{Bound, Driver, ExitCodes, NO_EFFECT, Refusal, Run};
 use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use compat::Request;
 use model::{Event, Status};
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use transport::Interrupt;
 
@@ -30,7 +31,8 @@ fn start<T>(
 ) -> u8 {
     let done = match request {
         Ok(Request::Run(options)) => run(options),
-        Ok(_) => driver.page(usage, CODES.usage),
+        // Help that was asked for is no mistake.
+        Ok(_) => driver.page(usage, 0),
         Err(text) => Err(Refusal::Usage(text)),
     };
     driver.ended(name, CODES, done)
@@ -156,7 +158,7 @@ pub(super) fn serve(arguments: &[String], driver: &Driver) -> u8 {
 
 fn echo(server: &Server, driver: &Driver) -> Result<u8, Refusal> {
     driver.warn("RtTcpipServer", NO_EFFECT, &server.ignored);
-    let any = if server.v6 { IpAddr::from([0u16; 8]) } else { IpAddr::from([0u8; 4]) };
+    let any = if server.v4 { IpAddr::from([0u8; 4]) } else { IpAddr::from([0u16; 8]) };
     let phase = server.phase();
     let bound = driver.bind(ServerConfig {
         listen: vec![SocketAddr::new(server.address.unwrap_or(any), server.port)],
@@ -193,9 +195,12 @@ fn echo(server: &Server, driver: &Driver) -> Result<u8, Refusal> {
 
 /// Where this server may be asked to end, from this host only; a warning where that port is taken.
 fn door(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Option<Bound> {
-    let at = SocketAddr::new(loopback(server), port.or_else(|| beside(server.port()))?);
+    let port = port.or_else(|| beside(server.port()))?;
+    // A client asks over the family that it measures over.
+    let both = server.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    let hosts = both.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)).into_iter().chain([loopback(server)]);
     let config = ServerConfig {
-        listen: vec![at],
+        listen: hosts.map(|host| SocketAddr::new(host, port)).collect(),
         limits: Limits { connections: 0, ..Limits::default() },
         workers: Some(1),
         version: driver.version.to_owned(),
@@ -204,8 +209,9 @@ fn door(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Option<Bound>
     };
     match driver.bind(config) {
         Ok(door) => {
-            for port in door.addresses.iter().map(SocketAddr::port) {
-                driver.print(&format!("*** RtTcpIpServer: ended by k={port} from this host ***\n"));
+            let ports: BTreeSet<u16> = door.addresses.iter().map(SocketAddr::port).collect();
+            for port in ports {
+                driver.print(&format!("*** RtTcpIpServer: k={port} from this host ends it ***\n"));
             }
             Some(door)
         }
