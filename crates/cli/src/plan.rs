@@ -89,17 +89,22 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     // ends choose the send buffer within a host, is no faster with whole segments.
     let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
     let whole_segments = free && whole_segments;
+    let connections = if plain { args.run.connections.unwrap_or(1) } else { common.connections };
+    // The number of bytes of a single connection, which a receiver reads to its end, is its transfer.
+    let alone = plain && connections == 1 && args.sweep.sweep.is_empty();
+    let alone = alone && data.transfer.is_none() && args.run.iterations.is_none();
+    let (transfer, bytes) = if alone { (data.bytes, None) } else { (data.transfer, data.bytes) };
     Phase {
-        connections: if plain { args.run.connections.unwrap_or(1) } else { common.connections },
-        iterations: common.iterations.or((plain && data.transfer.is_some()).then_some(1)),
+        connections,
+        iterations: common.iterations.or((plain && transfer.is_some()).then_some(1)),
         pattern: match data.pattern {
             _ if data.reverse => Pattern::Pull,
             _ if data.bidir => Pattern::Duplex,
             Pattern::PushPull { .. } => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
             pattern => pattern,
         },
-        transfer: data.transfer.unwrap_or(if plain { common::bulk::UNLIMITED } else { 1 << 30 }),
-        total_bytes: data.bytes,
+        transfer: transfer.unwrap_or(if plain { common::bulk::UNLIMITED } else { 1 << 30 }),
+        total_bytes: bytes,
         buffer: data.buffer.unwrap_or(Phase::default().buffer),
         sockets: SocketSettings { whole_segments, ..common.sockets },
         rate: data.rate,
@@ -157,6 +162,29 @@ mod tests {
         args: TcpArgs,
     }
 
+    fn phase(words: &str) -> Phase {
+        let all = ["tcp", "host"].into_iter().chain(words.split_whitespace());
+        let line = Line::try_parse_from(all).unwrap_or_else(|e| panic!("{words}: {e}"));
+        tcp(&line.args)
+    }
+
+    #[test]
+    fn the_bytes_of_a_single_connection_are_its_transfer() {
+        let of = |words: &str| {
+            let phase = phase(words);
+            (phase.transfer, phase.iterations, phase.total_bytes, phase.duration_ns)
+        };
+        for protocol in ["ttcp", "ntttcp", "tcpmon", "discard"] {
+            assert_eq!(
+                of(&format!("--protocol {protocol} -n 16Mi")),
+                (16 << 20, Some(1), None, None),
+                "{protocol}"
+            );
+        }
+        assert_eq!(of("--protocol ttcp -n 16Mi -P 2").2, Some(16 << 20));
+        assert_eq!(of("-n 16Mi -P 1"), (1 << 30, None, Some(16 << 20), None));
+    }
+
     #[test]
     fn calls_end_with_segments_where_nothing_says_how_much_they_move() {
         for (words, free) in [
@@ -167,9 +195,7 @@ mod tests {
             ("--protocol iperf3 -b 1M", false),
             ("--protocol iperf3 -n 1M", false),
         ] {
-            let all = ["tcp", "host"].into_iter().chain(words.split_whitespace());
-            let line = Line::try_parse_from(all).unwrap_or_else(|e| panic!("{words}: {e}"));
-            assert_eq!(tcp(&line.args).sockets.whole_segments, free, "{words}");
+            assert_eq!(phase(words).sockets.whole_segments, free, "{words}");
         }
     }
 }
