@@ -49,9 +49,10 @@ struct ShapeArgs {
     /// Packets of a train, 2 to 10000. All trains together have at most 100000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = values::count::<u32, 10_000>)]
     packets: u32,
-    /// Size of a packet: UDP payload in bytes, 40 to 65507.
-    #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES", default_value = "1400", value_parser = values::bytes)]
-    length: u64,
+    /// Size of a packet: UDP payload in bytes, 40 to 65507. Several, separated by commas, are measured one after the other.
+    #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES,…", default_value = "1400", value_delimiter = ',',
+          value_parser = values::bytes)]
+    length: Vec<u64>,
     /// Time from the start of a packet to the start of the next, such as 20us; 0 is back to back. Several, separated by commas,
     /// are settings that take turns.
     #[arg(long, value_name = "TIME,…", default_value = "0", value_delimiter = ',', value_parser = values::pause)]
@@ -147,10 +148,13 @@ const SLAC_SIZES: [u32; 4] = [1_450, 1_000, 200, 100];
 const SLAC_WAITS: [u64; 4] = [0, 10_000, 20_000, 50_000];
 const SLAC_PACKETS: u32 = 300;
 
+fn label(name: &str, value: u32) -> BTreeMap<String, String> {
+    BTreeMap::from([(name.to_owned(), value.to_string())])
+}
+
 /// The scenarios, each under its label.
 fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
     let PresetArgs { streams, stream_time, window, .. } = &args.preset;
-    let label = |name: &str, value: u32| BTreeMap::from([(name.to_owned(), value.to_string())]);
     let train = |size| {
         let shape = Train { packets: SLAC_PACKETS, waits_ns: SLAC_WAITS.to_vec(), ..train_of(&args.trains) };
         (label("size", size), phase(args, shape, size))
@@ -180,9 +184,14 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     args.trains.check_rounds()?;
     args.sockets.permit_card_change(protocol)?;
     let repeat = RepeatArgs { repeat: args.runs, until_confidence: args.until_confidence };
-    let method = match args.preset.preset {
-        Some(Preset::Slac) => {
-            Method::list(slac(args), repeat.most()).map(|method| method.until(repeat.until_confidence))
+    let several = match args.preset.preset {
+        Some(Preset::Slac) => Some(slac(args)),
+        None if args.trains.length.len() > 1 => Some(of_sizes(args)),
+        None => None,
+    };
+    let method = match several {
+        Some(settings) => {
+            Method::list(settings, repeat.most()).map(|method| method.until(repeat.until_confidence))
         }
         None => repeat.of(&checked(args)?, &[]),
     };
@@ -208,11 +217,17 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     Ok(outputs.finish())
 }
 
-/// The phase without a preset, where its trains are possible.
+/// A phase for each size, each under its label.
+fn of_sizes(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
+    let sizes = args.trains.length.iter().map(|bytes| u32::clamped(*bytes));
+    sizes.map(|size| (label("size", size), phase(args, train_of(&args.trains), size))).collect()
+}
+
+/// The only phase without a preset, where its trains are possible.
 pub(crate) fn checked(args: &TrainArgs) -> Result<Phase, CliError> {
     args.trains.check_rounds()?;
-    let size = u32::try_from(args.trains.length).unwrap_or(u32::MAX);
-    let phase = phase(args, train_of(&args.trains), size);
+    let [(_, phase)] = <[_; 1]>::try_from(of_sizes(args))
+        .map_err(|_| CliError::usage("one size of packets was expected: give --length once"))?;
     phase.check().map_err(CliError::usage)?;
     Ok(phase)
 }
