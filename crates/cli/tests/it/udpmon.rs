@@ -376,6 +376,8 @@ fn what_cannot_be_is_one_sentence() {
         ("udpmon_bw_mon", "-d 127.0.0.1 -B 0", "bin"),
         ("udpmon_req", "-d 127.0.0.1 -r 64 -e 100", "step"),
         ("udpmon_resp", "127.0.0.1", "not an option"),
+        ("udpmon_bw_mon", "-d 127.0.0.1 -u 70000", "-u takes a whole number from 0 to 65535"),
+        ("tcpmon_mon", "-d 127.0.0.1 -u 70000", "-u takes a whole number from 0 to 65535"),
     ] {
         netcaliper(program).args(words).run().exits(1).says_one_sentence().complains(&[why]);
     }

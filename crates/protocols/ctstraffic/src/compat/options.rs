@@ -62,8 +62,10 @@ impl Row {
         match self.kind {
             Kind::Text => Ok(Arg::Text(text.to_owned())),
             Kind::Word => {
-                let words = self.value.split('|').chain(self.also.split('|')).filter(|word| !word.is_empty());
-                one_of(text, words).map(Arg::Word)
+                // Words that no help explains are understood and not offered.
+                let (words, also) = (self.value.split('|'), self.also.split('|'));
+                let also = also.filter(|word| !word.is_empty()).find(|word| text.eq_ignore_ascii_case(word));
+                also.map_or_else(|| one_of(text, words), Ok).map(Arg::Word)
             }
             Kind::Range(kind) => {
                 range_of(text, |text| number(*kind, text)).map(|(low, high)| Arg::Number(low, high))

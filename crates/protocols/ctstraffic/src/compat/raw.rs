@@ -113,8 +113,8 @@ impl RawOptions {
         let role = self.role()?;
         let transport = self.transport();
         self.check(transport)?;
-        let mut ignored = self.ignored(words);
-        let phase = self.phase(role, transport, &mut ignored)?;
+        let mut changed = Vec::new();
+        let phase = self.phase(role, transport, &mut changed)?;
         phase.check()?;
         let cores = match (self.get::<usize>("-CpuSetGroupId"), self.word("-AffinityPolicy")) {
             (Some(group), _) if group > 0 => {
@@ -157,7 +157,8 @@ impl RawOptions {
             device: None,
             allow: self.texts("-Allow"),
             shown: self.shown(role, transport),
-            ignored,
+            ignored: self.ignored(words),
+            changed,
         })
     }
 
@@ -232,11 +233,11 @@ impl RawOptions {
         words.iter().filter(|w| idle(&w.name) || fast_path(w)).map(|w| w.text.clone()).collect()
     }
 
-    fn phase(&self, role: Role, transport: Transport, ignored: &mut Vec<String>) -> Result<Phase, String> {
+    fn phase(&self, role: Role, transport: Transport, changed: &mut Vec<String>) -> Result<Phase, String> {
         let update = self.get("-StatusUpdate").unwrap_or(5000);
         let interval: u64 = update.clamp(10, 3_600_000);
         if interval != update {
-            ignored.push(format!("-StatusUpdate:{update} (here 10 to 3600000; {interval} is used)"));
+            changed.push(format!("-StatusUpdate:{update} (here 10 to 3600000; {interval} is used)"));
         }
         let mut phase = Phase {
             kind: Kind::Tcp,
@@ -265,14 +266,14 @@ impl RawOptions {
             phase.buffer = Range::just(u64::from(media.datagram));
             phase.media = Some(media);
         } else {
-            self.tcp(&mut phase, ignored);
+            self.tcp(&mut phase, changed);
         }
         phase.stall_ns = self.stall(&phase);
         Ok(phase)
     }
 
     /// What TCP tests have.
-    fn tcp(&self, phase: &mut Phase, ignored: &mut Vec<String>) {
+    fn tcp(&self, phase: &mut Phase, changed: &mut Vec<String>) {
         let bytes = |name: &str| self.get(name).unwrap_or(1 << 20);
         phase.pattern = match self.word("-Pattern") {
             Some("pull") => Pattern::Pull,
@@ -285,7 +286,7 @@ impl RawOptions {
         let high = high.unwrap_or(low);
         phase.buffer = Range { low: low.min(MAX_BUFFER), high: high.min(MAX_BUFFER) };
         if high > MAX_BUFFER {
-            ignored.push(format!("-Buffer above {MAX_BUFFER} ({MAX_BUFFER} is used)"));
+            changed.push(format!("-Buffer above {MAX_BUFFER} ({MAX_BUFFER} is used)"));
         }
         if let Some((low, high)) = self.range::<u64>("-RateLimit") {
             phase.rate = Some(low.saturating_mul(8));

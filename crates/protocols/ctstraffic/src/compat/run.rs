@@ -37,6 +37,9 @@ fn start(mut spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     spec.device = place::enter(spec.place.as_ref(), &driver.command)?;
     keep_usable(&mut spec, &driver.host.cores());
     driver.warn("ctsTraffic", NO_EFFECT, &spec.ignored);
+    if !spec.changed.is_empty() {
+        driver.say(format_args!("ctsTraffic: warning: changed: {}", spec.changed.join(", ")));
+    }
     match spec.role {
         Role::Client => client(spec, driver),
         Role::Server => server(spec, driver),

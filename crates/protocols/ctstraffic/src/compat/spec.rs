@@ -69,6 +69,8 @@ pub(crate) struct Spec {
     pub(crate) shown: Shown,
     /// Arguments that have no effect here, as typed, each with the reason.
     pub(crate) ignored: Vec<String>,
+    /// Arguments of which another value is used, each with that.
+    pub(crate) changed: Vec<String>,
 }
 
 /// Settings that only the banner shows: they choose between ways in which Windows can do the same.

@@ -121,8 +121,12 @@ fn saved(arguments: &[String]) -> Result<(Option<PathBuf>, Vec<String>), String>
 /// Largest segment that `tcpmon_resp -F` allows, bytes.
 const RESP_MSS: u32 = 1460;
 
-fn parse<T: std::str::FromStr>(letter: &str, value: &str) -> Result<T, String> {
-    value.trim().parse().map_err(|_| format!("'-{letter} {value}': -{letter} takes a whole number"))
+/// A number that the field's type can hold: what is written may be larger.
+fn parse<T: TryFrom<u64>>(letter: &str, value: &str) -> Result<T, String> {
+    let most = [u64::from(u16::MAX), u64::from(u32::MAX)].into_iter().rev();
+    let most = most.fold(u64::MAX, |most, next| if T::try_from(next + 1).is_ok() { most } else { next });
+    let n = value.trim().parse::<u64>().ok().and_then(|n| T::try_from(n).ok());
+    n.ok_or_else(|| format!("'-{letter} {value}': -{letter} takes a whole number from 0 to {most}"))
 }
 
 fn hexadecimal(v: &Value<'_>) -> Result<u64, String> {
@@ -145,7 +149,7 @@ fn tenths(v: &Value<'_>) -> Result<u32, String> {
     Ok(u32::clamped(us * 10.0 + 1e-6))
 }
 
-fn number<T: std::str::FromStr>(v: &Value<'_>) -> Result<T, String> {
+fn number<T: TryFrom<u64>>(v: &Value<'_>) -> Result<T, String> {
     parse(v.name, v.text())
 }
 

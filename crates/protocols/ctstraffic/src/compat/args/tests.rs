@@ -240,7 +240,8 @@ fn what_cannot_be_is_named() {
         ("-Target:a -Port:65536", "-Port: '65536' must be from 1 to 65535"),
         ("-Target:a -Port:http", "-Port: 'http' is not a whole number"),
         ("-Target:a -Protocol:sctp", "-Protocol: 'sctp' is not one of tcp, udp"),
-        ("-Target:a -Pattern:up", "is not one of push, pull"),
+        // The help's words.
+        ("-Target:a -Pattern:up", "'up' is not one of push, pull, pushpull, duplex"),
         ("-Target:a -Transfer:0", "-Transfer: '0' must not be 0"),
         ("-Target:a -Transfer:64K", "-Transfer: '64K' is not a whole number"),
         ("-Target:a -Transfer:-1", "1 byte to 1 PiB"),
@@ -320,16 +321,16 @@ fn what_has_no_effect_is_told() {
         "-IO:RioIocp -PrePostSends:2 -MsgWaitAll:on -Options:tcpfastpath -PortScalability:on -StatusUpdate:1 \
          -Buffer:33554432",
     );
-    let told = idle.ignored.join(" ");
+    let (told, changed) = (idle.ignored.join(" "), idle.changed.join(" "));
     for part in
         ["-IO:RioIocp", "-PrePostSends:2", "-MsgWaitAll:on", "-Options:tcpfastpath", "-PortScalability:on"]
     {
         assert!(told.contains(part), "{told}");
     }
-    assert!(
-        told.contains("-StatusUpdate:1 (here 10 to") && told.contains("-Buffer above 16777216"),
-        "{told}"
-    );
+    // Values that are changed have an effect.
+    for part in ["-StatusUpdate:1 (here 10 to 3600000; 10 is used)", "-Buffer above 16777216"] {
+        assert!(changed.contains(part) && !told.contains(part), "{told} | {changed}");
+    }
     assert_eq!((idle.phase.interval_ns, idle.phase.buffer.high), (10_000_000, 16 << 20));
     assert_eq!(idle.shown.sends, 2);
 }
