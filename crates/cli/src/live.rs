@@ -10,7 +10,7 @@ mod screen;
 
 pub(crate) use screen::leave_at_once;
 
-use crate::{CliError, Context as _, file, lock, measure, stderr};
+use crate::{CliError, Context as _, file, lock, signals, stderr};
 use canvas::Canvas;
 use clap::ValueEnum;
 use metrics::SECOND;
@@ -326,7 +326,7 @@ impl Show {
                 };
                 self.view.tell(told, self.now_ns());
             }
-            Wish::Kill => measure::exit_at_once(),
+            Wish::Kill => signals::exit_at_once(),
             Wish::Stop => self.aside(Keys::stop),
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::measure::Ended;
 use crate::outputs::Outputs;
 use crate::repeat::RepeatArgs;
-use crate::{CliError, Exit, lock, measure, plan, protocols, values};
+use crate::{CliError, Exit, lock, measure, plan, protocols, signals, values};
 use clap::Args;
 use common::ClientConfig;
 use metrics::{Clamped, SECOND};
@@ -86,7 +86,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
         }
     }
     let mut outputs = Outputs::open(&args.output, None, &[])?;
-    let interrupt = measure::on_signals()?;
+    let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, planned(&load, &args.repeat))?;
     outputs.begin(runtime::begin(&config, "load", command, &load.filler));
     let (mut status, mut reason) = (Status::Complete, None);

@@ -39,6 +39,7 @@ mod saved;
 mod scrape;
 mod series;
 mod serve;
+mod signals;
 mod stamp;
 mod stderr;
 mod stream;

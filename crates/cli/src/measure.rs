@@ -2,12 +2,11 @@
 
 use crate::args::{ConnectArgs, TcpArgs};
 use crate::outputs::Outputs;
-use crate::{CliError, Context as _, Exit, file, live, plan};
+use crate::{CliError, Exit, plan, signals};
 use common::ClientConfig;
 use model::{Event, Method, Outcome, Phase, Status, Step};
 use report::Planned;
 use runtime::Interrupt;
-use std::sync::OnceLock;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {
@@ -69,7 +68,7 @@ pub(crate) fn measure(
     outputs: &mut Outputs,
     one: impl Fn(&Phase, &Interrupt, &mut Outputs) -> Result<Ended, CliError>,
 ) -> Result<(), CliError> {
-    let interrupt = on_signals()?;
+    let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, planned(&method))?;
     let mut begun = false;
     let (mut status, mut reason) = (Status::Complete, None);
@@ -151,39 +150,6 @@ pub(crate) fn one(
         sink(event);
     })?;
     Ok(end)
-}
-
-static SIGNALS: OnceLock<Interrupt> = OnceLock::new();
-
-pub(crate) fn interrupted() -> bool {
-    SIGNALS.get().is_some_and(Interrupt::asked)
-}
-
-/// Ends the run in good order, as a signal does.
-pub(crate) fn end() {
-    SIGNALS.get().inspect(|interrupt| interrupt.ask());
-}
-
-/// Ends the program without waiting for the run: the terminal is given back, and no file that is not whole is left.
-pub(crate) fn exit_at_once() -> ! {
-    live::leave_at_once();
-    file::remove_partial();
-    std::process::exit(130)
-}
-
-/// The first signal ends the run in good order, the second ends the program.
-pub(crate) fn on_signals() -> Result<Interrupt, CliError> {
-    let interrupt = SIGNALS.get_or_init(Interrupt::new).clone();
-    let asked = interrupt.clone();
-    runtime::on_end_asked(move || {
-        // Nothing has been measured yet where a name is looked up.
-        if asked.asked() || runtime::is_resolving() {
-            exit_at_once();
-        }
-        asked.ask();
-    })
-    .context("cannot handle signals")?;
-    Ok(interrupt)
 }
 
 #[cfg(test)]

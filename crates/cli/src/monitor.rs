@@ -3,7 +3,7 @@
 use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Context as _, Exit, lock, measure, outputs, stderr, values};
+use crate::{CliError, Context as _, Exit, lock, outputs, signals, stderr, values};
 use clap::{Args, Parser as _};
 use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
 use report::RunMetrics;
@@ -63,7 +63,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let page = scrape::shared(&metrics, RunMetrics::write);
     let mut file = MetricsFile::begin(args.metrics_file.as_ref(), &page)?;
-    let interrupt = measure::on_signals()?;
+    let interrupt = signals::interrupt()?;
     let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
         stderr::say(format_args!("netcaliper: metrics at http://{}/metrics", scraped.address()));

@@ -1,7 +1,7 @@
 //! The originals: the names under which their command lines are found, and the program that they are part of.
 
 use crate::file::{NewFile, SavedRun};
-use crate::{CliError, Exit, kept, measure, plan, protocols, stderr};
+use crate::{CliError, Exit, kept, plan, protocols, signals, stderr};
 use common::ServerConfig;
 use common::original::{Bound, Driver, Original, Refusal};
 use runtime::EngineError;
@@ -94,7 +94,7 @@ fn driver(command: &[String]) -> Driver {
         stdout: || Box::new(Stdout(io::stdout())),
         quoted: |line, to_stdout| report::hanging(line, stderr::stdout_columns().filter(|_| to_stdout)),
         read_hidden: runtime::read_hidden,
-        on_signals: || Ok(measure::on_signals()?),
+        on_signals: || Ok(signals::interrupt()?),
         on_any_key: |interrupt| Some(Box::new(runtime::interrupt_by_any_key(interrupt)?)),
         to_background: runtime::to_background,
         sleep: std::thread::sleep,

@@ -5,7 +5,7 @@ use crate::args::{JsonArg, OutputArgs};
 use crate::file::{self, NewFile};
 use crate::live::{self, Live};
 use crate::watch::{Page, WebArgs};
-use crate::{CliError, Exit, kept, measure, stderr};
+use crate::{CliError, Exit, kept, signals, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, RunMetrics, Style};
 use runtime::Interrupt;
@@ -261,7 +261,7 @@ impl Outputs {
         }
         if self.failed.stdout && !stdout_failed_before && !self.serves && !self.is_wanted() {
             // Without a reader the traffic would be for nothing.
-            measure::end();
+            signals::end();
         }
     }
 

@@ -5,7 +5,7 @@ use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::scrape::{self, MetricsFile};
-use crate::{CliError, Exit, agent, key, legacy, lock, measure, plan, stderr, values};
+use crate::{CliError, Exit, agent, key, legacy, lock, plan, signals, stderr, values};
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
@@ -146,7 +146,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     };
     let interval_ns = config.interval_ns;
     let bound = Bound::new(config)?;
-    let interrupt = measure::on_signals()?;
+    let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
     lock(&metrics).hear(&Event::Begin(Box::new(begin.clone())));
@@ -234,7 +234,7 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {
         return Err(CliError::usage(text));
     }
     config.options = ProtocolOptions::new(StopServers::default());
-    let interrupt = measure::on_signals()?;
+    let interrupt = signals::interrupt()?;
     let mut end = (Status::Failed, None);
     runtime::run(&config, &StopServers::phase(), &interrupt, &mut |event| match event {
         Event::Notice { text, .. } => stderr::say(text),

@@ -1,7 +1,7 @@
 //! `--web`: a run or a server in a browser while it goes on.
 
 use crate::kept::StoreArgs;
-use crate::{CliError, measure, stderr, values};
+use crate::{CliError, signals, stderr, values};
 use clap::Args;
 use model::Outcome;
 use std::io::ErrorKind;
@@ -61,6 +61,6 @@ impl Page {
     /// Shows the end of the run on open pages.
     pub(crate) fn end(self, outcome: &Outcome) {
         let linger = Duration::from_nanos(self.linger.unwrap_or(0));
-        self.web.end(outcome, linger, measure::interrupted);
+        self.web.end(outcome, linger, signals::interrupted);
     }
 }

@@ -1,5 +1,7 @@
 //! This process: its terminal, its way into the background, and its end.
 
+use crate::clock::Clock;
+use metrics::Mono;
 use std::io;
 use std::process::{Child, Command};
 
@@ -112,16 +114,53 @@ pub fn ask_to_end(child: &mut Child) -> io::Result<()> {
     child.kill()
 }
 
-/// Has `asked` called, on a thread of its own, each time that this process is asked to end: by Ctrl-C, by a request to terminate, by
-/// its terminal going away. The process does not end by itself from then on. To be called once.
+/// How long after a request to end further signals repeat that request instead of insisting on it, ns. coreutils' `timeout`
+/// signals its child and then the child's process group, so that one request is two signals within microseconds; supervisors
+/// that signal a wrapper and its group do the same.
+pub const ONE_REQUEST_NS: u64 = 500_000_000;
+
+/// A request to this process to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndRequest {
+    /// The first: end in good order.
+    First,
+    /// A later one, at least [`ONE_REQUEST_NS`] after the one before it: end at once.
+    Again,
+}
+
+/// Requests to end, counted from signals: several within [`ONE_REQUEST_NS`] are one request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndRequests(Option<Mono>);
+
+impl EndRequests {
+    /// Counts a signal that was taken at `now`; `None` when the signal repeats a request.
+    pub fn count(&mut self, now: Mono) -> Option<EndRequest> {
+        let request = match self.0 {
+            None => EndRequest::First,
+            Some(last) if now.since(last) < ONE_REQUEST_NS => return None,
+            Some(_) => EndRequest::Again,
+        };
+        self.0 = Some(now);
+        Some(request)
+    }
+}
+
+/// Has `requested` called, on a thread of its own, for each request to this process to end: Ctrl-C, a request to terminate, a
+/// terminal that goes away. The process does not end by itself from then on. To be called once.
 ///
 /// # Errors
 /// When it was called before, or the system refuses.
-pub fn on_end_asked(asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+pub fn on_end_request(mut requested: impl FnMut(EndRequest) + Send + 'static) -> io::Result<()> {
+    let (clock, mut requests) = (Clock::new(), EndRequests::default());
+    let signalled = move || {
+        if let Some(request) = requests.count(clock.now()) {
+            requested(request);
+        }
+    };
     #[cfg(target_os = "linux")]
-    return ending::hear(asked);
+    return ending::on_signal(signalled);
     #[cfg(not(target_os = "linux"))]
-    ctrlc::set_handler(asked).map_err(io::Error::other)
+    ctrlc::set_handler(signalled).map_err(io::Error::other)
 }
 
 #[cfg(target_os = "linux")]
@@ -142,13 +181,13 @@ mod ending {
         }
     }
 
-    pub(super) fn hear(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+    pub(super) fn on_signal(mut signalled: impl FnMut() + Send + 'static) -> io::Result<()> {
         let mut counter = File::from(linux::eventfd(libc::EFD_SEMAPHORE)?);
         COUNTER.set(counter.try_clone()?).map_err(|_| io::ErrorKind::AlreadyExists)?;
         let listen = move || {
             // Each reading takes one off, and waits where there is none.
             while counter.read_exact(&mut [0; 8]).is_ok() {
-                asked();
+                signalled();
             }
         };
         std::thread::Builder::new().name("signals".to_owned()).spawn(listen)?;
@@ -168,24 +207,46 @@ mod tests {
 
     const INSIDE: &str = "NETCALIPER_TEST_END";
 
-    /// In a process of its own: this one is to end when it is asked to.
+    /// Times are arguments: in milliseconds, from the first signal on.
     #[test]
-    fn every_request_to_end_is_told() {
+    fn signals_within_half_a_second_are_one_request() {
+        use EndRequest::{Again, First};
+        let counted = |signals: &[u64]| {
+            let mut requests = EndRequests::default();
+            let count = |ms: &u64| requests.count(Mono(7_000_000_000 + ms * 1_000_000));
+            signals.iter().map(count).collect::<Vec<_>>()
+        };
+        assert_eq!(counted(&[0, 0, 0]), [Some(First), None, None]);
+        assert_eq!(counted(&[0, 499, 500]), [Some(First), None, Some(Again)]);
+        // The half second begins with the request, so that a signal every 0.3 s does end the process.
+        assert_eq!(counted(&[0, 300, 600, 900, 1_200]), [Some(First), None, Some(Again), None, Some(Again)]);
+    }
+
+    /// In a process of its own: this one is to end at a signal.
+    #[test]
+    fn every_request_to_end_is_reported() {
         if std::env::var_os(INSIDE).is_none() {
             let _starts = crate::testing::starts();
             let mut own = Command::new(std::env::current_exe().unwrap());
-            own.args(["--exact", "process::tests::every_request_to_end_is_told"]).env(INSIDE, "1");
+            own.args(["--exact", "process::tests::every_request_to_end_is_reported"]).env(INSIDE, "1");
             let output = own.output().unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
             return;
         }
-        let (told, hear) = channel();
-        on_end_asked(move || told.send(()).unwrap()).unwrap();
-        for signal in [INTERRUPT, TERMINATE, HANG_UP, INTERRUPT] {
-            crate::netns::signal(std::process::id(), signal).unwrap();
-            hear.recv_timeout(Duration::from_secs(20)).unwrap();
+        let (report, requests) = channel();
+        on_end_request(move |request| report.send(request).unwrap()).unwrap();
+        let signal = |number| crate::netns::signal(std::process::id(), number).unwrap();
+        let next = || requests.recv_timeout(Duration::from_secs(20)).unwrap();
+        // As `timeout` does: the process, and then its group.
+        signal(TERMINATE);
+        signal(INTERRUPT);
+        assert_eq!(next(), EndRequest::First);
+        for number in [INTERRUPT, TERMINATE, HANG_UP] {
+            std::thread::sleep(Duration::from_nanos(ONE_REQUEST_NS));
+            signal(number);
+            assert_eq!(next(), EndRequest::Again);
         }
-        assert!(hear.try_recv().is_err(), "each is told once");
-        assert_eq!(on_end_asked(|| ()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert!(requests.try_recv().is_err(), "each is reported once");
+        assert_eq!(on_end_request(|_| ()).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 }

@@ -3,8 +3,10 @@
 use crate::rig::Lab;
 use crate::setup::Setup;
 use crate::{Ended, LabError, Side};
+use io::clock::Clock;
 use io::netns::{self, is_listening};
-use io::signals::{CHILD, HANG_UP, INTERRUPT, KILL, Signals, TERMINATE};
+use io::process::EndRequests;
+use io::signals::{CHILD, HANG_UP, INTERRUPT, KILL, Signal, Signals, TERMINATE};
 use metrics::{Clamped, SECOND};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -13,10 +15,12 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server gets to end after it was asked.
+/// How long a server, or the command and what it started, gets to end after it was asked.
 const GRACE: Duration = Duration::from_secs(3);
 /// How often it is looked whether a server listens, ns.
 const LOOK_NS: u64 = 5_000_000;
+/// How often it is looked which processes at the command's side have ended, ns: these are no children of the lab.
+const LOOK_AGAIN_NS: u64 = 20_000_000;
 /// As shells answer: the command was found but could not be started, and it was not found.
 const CANNOT_START: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -43,8 +47,8 @@ pub struct Finished {
 }
 
 /// Builds the lab, runs the command in it, and takes the lab down again. SIGINT, SIGTERM and SIGHUP to this
-/// process are forwarded to the command (Ctrl-C reaches it by itself); the second one ends everything. To be called once, before
-/// the program has other threads.
+/// process are forwarded to the command and what it started (Ctrl-C reaches them by itself), which get some seconds to end; a
+/// second request ends everything. To be called once, before the program has other threads.
 ///
 /// # Errors
 /// When the lab cannot be built, or its record of packets is lost.
@@ -58,7 +62,8 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
             "core {core} cannot be used: this process may run on {usable:?}"
         )));
     }
-    let mut show = Show { lab: Lab::new(job.setup)?, signals, asked: 0, notices: Vec::new() };
+    let (requests, notices) = (EndRequests::default(), Vec::new());
+    let mut show = Show { lab: Lab::new(job.setup)?, signals, requests, asked: 0, notices };
     keep_off(core);
     let other = if job.side == Side::Client { Side::Server } else { Side::Client };
     let mut server = None;
@@ -69,7 +74,9 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
     }
     show.lab.begin();
     let code = match show.start(job.side, &job.command) {
-        Ok(mut command) => show.attend(&mut command).map_err(LabError::system("waiting for the command"))?,
+        Ok(mut command) => {
+            show.attend(job.side, &mut command).map_err(LabError::system("waiting for the command"))?
+        }
         Err(error) => {
             let name = job.command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
             show.notices.push(format!("cannot start '{name}': {error}"));
@@ -95,6 +102,7 @@ fn keep_off(core: Option<usize>) {
 struct Show {
     lab: Lab,
     signals: Signals,
+    requests: EndRequests,
     /// How often the user has asked for the end.
     asked: u32,
     notices: Vec<String>,
@@ -130,7 +138,7 @@ impl Show {
                     .push("the server does not listen; the command was started all the same".to_owned());
                 return Ok(());
             }
-            self.wait(LOOK_NS)?;
+            self.wait(Some(LOOK_NS))?;
             if self.asked > 0 {
                 return Ok(());
             }
@@ -138,27 +146,45 @@ impl Show {
         Ok(())
     }
 
-    /// Waits for the command's end, and passes signals on to it.
-    fn attend(&mut self, command: &mut Child) -> std::io::Result<u8> {
+    /// Waits for the command's end. At a request to end, what the command started gets the signal as well, as from a terminal: a
+    /// shell waits for its children. What is left after [`GRACE`], or at a second request, is killed.
+    fn attend(&mut self, side: Side, command: &mut Child) -> std::io::Result<u8> {
+        let (mut ended, mut until) = (None, None);
         if self.asked > 0 {
-            // The end was asked for before it began.
-            let _ = netns::signal(command.id(), TERMINATE);
+            // The end was asked for before the command began.
+            self.forward(side, TERMINATE);
+            until = Some(Instant::now() + GRACE);
         }
         loop {
-            if let Some(status) = command.try_wait()? {
-                return Ok(code(status));
+            if ended.is_none() {
+                ended = command.try_wait()?;
             }
-            let Some(signal) = self.signals.wait(None)? else { continue };
-            if signal.number == CHILD {
-                continue;
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            match (ended, left) {
+                (Some(status), None) => return Ok(code(status)),
+                (Some(status), Some(_)) if self.lab.processes(side).is_empty() => return Ok(code(status)),
+                (_, Some(Duration::ZERO)) => {
+                    self.notices.push("the command did not end when asked, and was killed".to_owned());
+                    self.lab.kill();
+                    return Ok(code(command.wait()?));
+                }
+                _ => {}
             }
-            self.asked += 1;
+            let Some(signal) = self.wait(until.map(|_| LOOK_AGAIN_NS))? else { continue };
             if self.asked > 1 {
                 self.lab.kill();
             } else if !signal.from_kernel {
-                // It may have ended by itself just now.
-                let _ = netns::signal(command.id(), signal.number);
+                self.forward(side, signal.number);
             }
+            until.get_or_insert_with(|| Instant::now() + GRACE);
+        }
+    }
+
+    /// Sends a signal to all that runs at this side.
+    fn forward(&self, side: Side, signal: i32) {
+        for process in self.lab.processes(side) {
+            // It may have ended by itself just now.
+            let _ = netns::signal(process, signal);
         }
     }
 
@@ -170,10 +196,7 @@ impl Show {
             }
             return Ok(());
         }
-        for process in self.lab.processes(side) {
-            // It may have ended by itself just now.
-            let _ = netns::signal(process, TERMINATE);
-        }
+        self.forward(side, TERMINATE);
         let until = Instant::now() + GRACE;
         while server.try_wait()?.is_none() {
             let left = until.saturating_duration_since(Instant::now());
@@ -183,16 +206,19 @@ impl Show {
                 self.notices.push("the server did not end when asked, and was killed".to_owned());
                 break;
             }
-            self.wait(u64::clamped(left.as_nanos()).min(SECOND))?;
+            self.wait(Some(u64::clamped(left.as_nanos()).min(SECOND)))?;
         }
         Ok(())
     }
 
-    /// Waits for a signal, `ns` at most; one that is not of a child's end asks for the end.
-    fn wait(&mut self, ns: u64) -> std::io::Result<()> {
-        let came = self.signals.wait(Some(ns))?;
-        self.asked += u32::from(came.is_some_and(|signal| signal.number != CHILD));
-        Ok(())
+    /// Waits for a signal, `ns` at most (`None`: for ever); returns one that is a new request to end.
+    fn wait(&mut self, ns: Option<u64>) -> std::io::Result<Option<Signal>> {
+        let request = self
+            .signals
+            .wait(ns)?
+            .filter(|signal| signal.number != CHILD && self.requests.count(Clock::new().now()).is_some());
+        self.asked += u32::from(request.is_some());
+        Ok(request)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{AgentArgs, PORT};
 use crate::fleet::secure::Keyed;
 use crate::serve::{self, ServeArgs};
-use crate::{CliError, Context as _, Exit, file, key, plan, stderr};
+use crate::{CliError, Context as _, Exit, file, key, plan, signals, stderr};
 use common::Keyring;
 use fleet::agent::{self, Agent, Ceilings, Input, OwnLock};
 use fleet::spool::Spool;
@@ -133,16 +133,10 @@ pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
     Beside::start(&addresses, keys, ceilings).map(Some)
 }
 
-/// The tests that run end in their time; a second signal does not wait for them.
+/// At a request to end, the tests that run end in their time.
 fn end_on_signals(inputs: &Sender<Input>) -> Result<(), CliError> {
-    let (asked, mut is_asked) = (inputs.clone(), false);
-    let end = move || {
-        if std::mem::replace(&mut is_asked, true) {
-            std::process::exit(130);
-        }
-        drop(asked.send(Input::Gone(None)));
-    };
-    runtime::on_end_asked(end).context("cannot handle signals")
+    let inputs = inputs.clone();
+    signals::on_first_request(move || drop(inputs.send(Input::Gone(None))))
 }
 
 /// The name of this host.

@@ -2,7 +2,7 @@
 
 use super::run::{found, shown, work};
 use super::{ShowArgs, WhenArgs};
-use crate::{CliError, Context as _, Exit, measure, stderr};
+use crate::{CliError, Context as _, Exit, signals, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
 use jiff::civil::{DateTime, Time};
@@ -123,7 +123,7 @@ impl Lead for Alone {}
 
 /// Works on a run, and on the rounds of its series that follow, until the last one is over or the user wants no more.
 pub(super) fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
-    Ok(lead(journal, show, &measure::on_signals()?, &mut Alone)?.unwrap_or(Exit::Failed))
+    Ok(lead(journal, show, &signals::interrupt()?, &mut Alone)?.unwrap_or(Exit::Failed))
 }
 
 /// The same, as long as this controller has the lead: `None` when another controller has taken the run over.

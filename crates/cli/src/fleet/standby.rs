@@ -5,7 +5,7 @@ use super::reach::StandByArgs;
 use super::rounds::{Lead, lead, opened};
 use super::run::{Reach, shown};
 use crate::agent::state_folder;
-use crate::{CliError, Exit, lock, measure, stderr};
+use crate::{CliError, Exit, lock, signals, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
@@ -83,7 +83,7 @@ impl<'a> Standing<'a> {
             runs,
             own: None,
             show,
-            interrupt: measure::on_signals()?,
+            interrupt: signals::interrupt()?,
             name: format!("{host}, process {}, since {}", std::process::id(), runtime::wall_now().0),
             over: BTreeSet::new(),
             series: BTreeMap::new(),

@@ -121,7 +121,7 @@ fn a_second_signal_ends_it_at_once_with_the_terminal_as_it_was() {
     // A listener that never accepts: the run waits for its answer, and for the same at its end.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let words = format!("tcp {} -t 600s --connect-timeout 600s", silent.local_addr().unwrap());
-    let steps = ["see:netcaliper tcp", "signal:INT", "signal:TERM"];
+    let steps = ["see:netcaliper tcp", "signal:INT", "pause:0.55", "signal:TERM"];
     let Some(seen) = on_terminal("a_second_signal", "80x24", &steps, &words) else { return };
     left_well(&seen, 130);
 }

@@ -92,6 +92,8 @@ mod scrapers;
 mod server;
 #[cfg(unix)]
 mod settings;
+#[cfg(target_os = "linux")]
+mod signals;
 mod stamp;
 #[cfg(unix)]
 mod store;

@@ -8,6 +8,7 @@ Steps are taken in order, each waits for the one before:
   keys:TEXT      types; \\x03 and the like are understood
   size:CxR       changes the size of the terminal, which the program is told (SIGWINCH)
   signal:NAME    sends SIGNAME to the program
+  pause:SECONDS  waits so long
   deaf           takes nothing more off the terminal: it fills up, as after Ctrl-S
   hear           takes what is there again
   lines:N:FILE   waits until FILE has N lines more than now
@@ -190,6 +191,8 @@ class Run:
             columns, rows = map(int, what.split("x"))
             self.screen.resize(columns, rows)
             self.size(columns, rows)
+        elif deed == "pause":
+            time.sleep(float(what))
         elif deed == "signal":
             os.kill(self.child, getattr(signal, "SIG" + what))
         elif deed in ("deaf", "hear"):

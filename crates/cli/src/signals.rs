@@ -1,0 +1,54 @@
+//! Requests to end this process (SIGINT, SIGTERM, SIGHUP), for every verb and every original: the first ends the run in good order, a
+//! later one ends the program.
+
+use crate::{CliError, Context as _, file, live};
+use runtime::{EndRequest, Interrupt};
+use std::sync::OnceLock;
+
+static INTERRUPT: OnceLock<Interrupt> = OnceLock::new();
+
+/// Whether the run was requested to end.
+pub(crate) fn interrupted() -> bool {
+    INTERRUPT.get().is_some_and(Interrupt::asked)
+}
+
+/// Ends the run in good order, as a signal does.
+pub(crate) fn end() {
+    INTERRUPT.get().inspect(|interrupt| interrupt.ask());
+}
+
+/// Ends the program without waiting for the run: the terminal is given back, and no file that is not whole is left.
+pub(crate) fn exit_at_once() -> ! {
+    live::leave_at_once();
+    file::remove_partial();
+    std::process::exit(130)
+}
+
+/// Has `first` called at the first request to end; a later one ends the program.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn on_first_request(mut first: impl FnMut() + Send + 'static) -> Result<(), CliError> {
+    let on_request = move |request| match request {
+        EndRequest::First => first(),
+        EndRequest::Again => exit_at_once(),
+    };
+    runtime::on_end_request(on_request).context("cannot handle signals")
+}
+
+/// The interrupt of this process's run, which the first request to end raises.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn interrupt() -> Result<Interrupt, CliError> {
+    let interrupt = INTERRUPT.get_or_init(Interrupt::new).clone();
+    let raised = interrupt.clone();
+    on_first_request(move || {
+        // Nothing has been measured while a name is looked up.
+        if runtime::is_resolving() {
+            exit_at_once();
+        }
+        raised.ask();
+    })?;
+    Ok(interrupt)
+}
