@@ -120,8 +120,8 @@ pub(crate) enum Command {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
 pub(crate) struct TargetArgs {
-    /// Servers: names or addresses, with :PORT if it is not the default. Several, and names with several addresses, are
-    /// used round robin.
+    /// Servers: names or addresses, with :PORT if it is not the default. Several share the connections. One address of a name is
+    /// used; with native the others are tried where no connection to it can be made.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
     /// Server port, 1 to 65535 [default: the protocol's own: 7411 native, 5201 iperf3, 4444 ctstraffic, 5001 ttcp and ntttcp,

@@ -21,7 +21,7 @@ const FAST: u64 = 1_000_000_000;
 #[derive(Args, Debug)]
 pub(crate) struct DelayArgs {
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
     #[command(flatten)]
     probe: ProbeArgs,
     #[command(flatten)]
@@ -65,9 +65,10 @@ struct ProbeArgs {
     /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result.
-    #[arg(short = 'P', long, alias = "parallel", value_name = "N", default_value_t = 1, value_parser = values::count::<u32, 1000>, allow_negative_numbers = true)]
-    flows: u32,
+    /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result [default: 1, to
+    /// each server].
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1000>, allow_negative_numbers = true)]
+    flows: Option<u32>,
     /// This end sends alone [default: both send, but with --search, --sweep, --path-mtu and other protocols this end].
     #[arg(long)]
     up: bool,
@@ -241,7 +242,8 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let native = args.target.protocol == protocols::NATIVE;
     let searches = probe.search.is_some() || args.sweep.sweep.is_some() || args.sweep.path_mtu;
     let plain = native && !searches;
-    let all = rate.map(|rate| rate.saturating_mul(probe.flows.into()));
+    let flows = plan::connections(probe.flows, 1, &args.target);
+    let all = rate.map(|rate| rate.saturating_mul(flows.into()));
     let fast = plain && all.is_none_or(|bps| bps >= FAST) && !probe.tx_stamps && args.samples.is_none();
     let asked = datagrams::sockets(sockets, args.target.protocol);
     let OtherArgs { unsynchronised, stairs, give_up } = *other;
@@ -254,7 +256,7 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             _ if plain && !probe.up => Pattern::Duplex,
             _ => Pattern::Push,
         },
-        connections: probe.flows,
+        connections: flows,
         // Nothing agrees on an end with another protocol's: the flow has it, and is not begun again.
         duration_ns: Some(other.stairs.map_or(time, |stairs| stairs.length_ns().saturating_add(SECOND))),
         iterations: (args.target.protocol != protocols::NATIVE).then_some(1),

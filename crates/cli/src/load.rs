@@ -20,16 +20,16 @@ use std::time::{Duration, Instant};
 #[derive(Args, Debug)]
 pub(crate) struct LoadArgs {
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
     /// Length of each of the four stages: idle, down, up, both.
     #[arg(short = 't', long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     time: u64,
     /// Time to fill the path before measuring, rounded up to whole seconds.
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = values::duration)]
     ramp: u64,
-    /// Connections that fill the path, 1 to 10000.
-    #[arg(short = 'P', long, alias = "parallel", default_value_t = 8, value_name = "N", value_parser = values::count::<u32, 10_000>)]
-    connections: u32,
+    /// Connections that fill the path, 1 to 10000 [default: 8, and one to each server at least].
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 10_000>)]
+    connections: Option<u32>,
     /// Probes per second: messages there and back, and datagrams each way, at this rate each.
     #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]
     rate: f64,
@@ -72,17 +72,18 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
         )));
     }
     let filler = Phase {
-        connections: args.connections,
+        connections: plan::connections(args.connections, 8, &args.target),
         duration_ns: Some(args.time),
         sockets: args.sockets.settings(),
         exclusive: args.exclusive,
         ..Phase::default()
     };
-    let load = Load { filler, ramp_ns: args.ramp.next_multiple_of(SECOND), rate: args.rate, seed: 1 };
     let config = plan::client(&args.target, &args.local, false)?;
+    let (ramp_ns, servers) = (args.ramp.next_multiple_of(SECOND), u32::clamped(config.peers.len()));
+    let load = Load { filler, ramp_ns, rate: args.rate, servers, seed: 1 };
     for stage in Stage::ALL {
         for (_, phase) in load.probes(stage).iter().chain(&load.filler(stage)) {
-            runtime::check(&config, phase)?;
+            measure::check_phase(&config, phase)?;
         }
     }
     let mut outputs = Outputs::open(&args.output, None, &[])?;

@@ -34,7 +34,7 @@ impl Loopback {
     /// A client of the server.
     pub(crate) fn client(&self) -> ClientConfig {
         ClientConfig {
-            peers: vec![Peer { name: "loopback".to_owned(), address: self.address }],
+            peers: vec![Peer::new("loopback", self.address)],
             keys: self.keys.clone(),
             run: runtime::run_id(),
             version: plan::VERSION.to_owned(),

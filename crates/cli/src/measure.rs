@@ -33,7 +33,13 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
 
 /// Whether all phases can be run from here, before anything is opened or printed.
 pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {
-    phases(method).try_for_each(|phase| Ok(runtime::check(config, &phase)?))
+    phases(method).try_for_each(|phase| check_phase(config, &phase))
+}
+
+/// Whether a phase can be run from here, at each server that was named.
+pub(crate) fn check_phase(config: &ClientConfig, phase: &Phase) -> Result<(), CliError> {
+    config.check_servers(phase).map_err(CliError::usage)?;
+    Ok(runtime::check(config, phase)?)
 }
 
 /// The phases of a method, as far as they do not depend on what it finds.

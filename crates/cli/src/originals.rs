@@ -2,8 +2,8 @@
 
 use crate::file::{NewFile, SavedRun};
 use crate::{CliError, Exit, kept, plan, protocols, signals, stderr};
-use common::ServerConfig;
 use common::original::{Bound, Driver, Original, Refusal};
+use common::{Peer, ServerConfig};
 use runtime::EngineError;
 use std::io::{self, Write};
 use std::path::Path;
@@ -87,7 +87,8 @@ fn driver(command: &[String]) -> Driver {
         is_ours: runtime::is_ours,
         open_files: runtime::rlimit_nofile,
         resolve: |host, port, v4, v6| {
-            runtime::resolve_targets(&[host.to_owned()], port, v4, v6).map_err(refused)
+            let peers = runtime::resolve_targets(&[host.to_owned()], port, v4, v6).map_err(refused)?;
+            Ok(peers.into_iter().flat_map(Peer::each).collect())
         },
         open_to: |networks| Ok(plan::open_to(networks)?),
         say: |text| stderr::say(text),

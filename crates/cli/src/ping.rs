@@ -20,7 +20,7 @@ const FEW: (u64, u64) = (30, SECOND / 10);
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
     #[command(flatten)]
     messages: MessageArgs,
     #[command(flatten)]
@@ -90,9 +90,9 @@ struct MessageArgs {
     /// second before it where messages keep a schedule, as before the run itself: connections are set up then).
     #[arg(long, alias = "no-empty-path")]
     no_baseline: bool,
-    /// Concurrent connections, 1 to 1000000, each with messages of its own.
-    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count::<u32, 1_000_000>)]
-    connections: u32,
+    /// Concurrent connections, 1 to 1000000, each with messages of its own [default: 1, to each server].
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1_000_000>)]
+    connections: Option<u32>,
     /// Length of the run [default: 10s with --flood, --rate and --trace; else the run ends after its messages].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
     time: Option<u64>,
@@ -170,7 +170,8 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let gap_ns = rate.map(|rate| u64::clamped((SECOND as f64 / rate).round()));
     let trace = m.trace.as_deref().map(crate::delay::trace).transpose()?;
     let gap_ns = trace.as_ref().map(|trace| u64::clamped(trace.mean_ns().round())).or(gap_ns);
-    let is_few = count.is_some_and(|count| count <= FEW.0) && m.connections == 1;
+    let connections = plan::connections(m.connections, 1, &args.target);
+    let is_few = count.is_some_and(|count| count <= FEW.0) && connections == 1;
     let apart = gap_ns.filter(|gap| is_few && (FEW.1..=3_600 * SECOND).contains(gap));
     let interval_ns = m.interval.or(apart).unwrap_or(SECOND);
     let ping = Ping {
@@ -202,7 +203,7 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         buffer: Range::just(u64::from(ping.size).clamp(4096, 1 << 20)),
         ping: Some(ping),
         trace,
-        connections: m.connections,
+        connections,
         iterations: Some(1),
         duration_ns: m.time.or(count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(interval_ns) * interval_ns,

@@ -6,8 +6,9 @@ use crate::values;
 use crate::{CliError, config, key};
 use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::{Axis, AxisName, Burst, Kind, Pattern, Phase, Range, SocketSettings, Verify};
+use std::net::SocketAddr;
 
 /// The version that both ends tell each other.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,8 +44,11 @@ pub(crate) fn client(
     let protocol = target.protocol;
     let port = target.port.unwrap_or_else(|| protocol.port());
     let targets: Vec<String> = target.targets.iter().map(|name| config::target(name)).collect();
+    let mut peers = runtime::resolve_targets(&targets, port, target.ipv4, target.ipv6)?;
+    let fits = |to: &SocketAddr| local.bind.iter().any(|from| from.is_ipv4() == to.is_ipv4());
+    peers.iter_mut().filter(|_| !local.bind.is_empty()).for_each(|peer| peer.keep(fits));
     Ok(ClientConfig {
-        peers: runtime::resolve_targets(&targets, port, target.ipv4, target.ipv6)?,
+        peers,
         keys: key::of_client(target)?,
         sources: local.bind.clone(),
         ports: local.local_port,
@@ -59,10 +63,16 @@ pub(crate) fn client(
     })
 }
 
+/// The connections or flows that were asked for, or the `usual` number of them: as many as servers at least.
+pub(crate) fn connections(asked: Option<u32>, usual: u32, target: &TargetArgs) -> u32 {
+    asked.unwrap_or_else(|| usual.max(u32::clamped(target.targets.len())))
+}
+
 /// Settings that all kinds of run share; `length` is the duration without `--time`.
-fn common(run: &RunArgs, settings: &SocketArgs, length: Option<u64>) -> Phase {
+fn common(run: &RunArgs, settings: &SocketArgs, target: &TargetArgs, length: Option<u64>) -> Phase {
+    let usual = if target.protocol.info().defaults.plain { 1 } else { 8 };
     Phase {
-        connections: run.connections.unwrap_or(8),
+        connections: connections(run.connections, usual, target),
         iterations: run.iterations,
         duration_ns: run.time.or(length),
         omit_ns: run.omit.div_ceil(run.interval) * run.interval,
@@ -83,13 +93,13 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
     let Defaults { plain, whole_segments, .. } = args.target.protocol.info().defaults;
-    let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(length));
+    let common = common(&args.run, &args.sockets, &args.target, (!ends_by_itself).then_some(length));
     // A length that was asked for is kept, and so is that of originals that tell how many calls they made; at a rate or up to an
     // amount iperf3 sends block by block. Our own protocol, whose
     // ends choose the send buffer within a host, is no faster with whole segments.
     let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
     let whole_segments = free && whole_segments;
-    let connections = if plain { args.run.connections.unwrap_or(1) } else { common.connections };
+    let connections = common.connections;
     // The number of bytes of a single connection, which a receiver reads to its end, is its transfer.
     let alone = plain && connections == 1 && args.sweep.sweep.is_empty();
     let alone = alone && data.transfer.is_none() && args.run.iterations.is_none();
@@ -137,7 +147,8 @@ pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, CliError> {
 pub(crate) fn connect(args: &ConnectArgs) -> Phase {
     let transfer = args.transfer.unwrap_or(if args.hold.is_some() { 64 } else { 1 });
     let ends_by_itself = args.run.iterations.is_some() || args.hold.is_some();
-    let common = common(&args.run, &args.sockets, (!ends_by_itself).then_some(10 * SECOND));
+    let length = (!ends_by_itself).then_some(10 * SECOND);
+    let common = common(&args.run, &args.sockets, &args.target, length);
     Phase {
         kind: Kind::Connect,
         pattern: Pattern::Push,

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
-    target: TargetArgs,
+    pub(crate) target: TargetArgs,
     #[command(flatten)]
     media: MediaArgs,
     #[command(flatten)]
@@ -72,9 +72,9 @@ struct MediaArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 struct StreamRunArgs {
-    /// Streams at the same time, 1 to 10000.
-    #[arg(short = 'P', long, alias = "parallel", default_value_t = 1, value_name = "N", value_parser = values::count::<u32, 10_000>, allow_negative_numbers = true)]
-    connections: u32,
+    /// Streams at the same time, 1 to 10000 [default: 1, of each server].
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 10_000>, allow_negative_numbers = true)]
+    connections: Option<u32>,
     /// How often each stream is played, one after the other. Native: once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<u64, { u64::MAX }>, allow_negative_numbers = true)]
     iterations: u64,
@@ -100,9 +100,12 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Cl
     measure::check(&config, &method)?;
     let samples = args.run.samples.as_ref();
     let outputs = Outputs::open(&args.output, None, &[samples])?.with(Rows::Frames, samples)?;
-    config.records =
-        outputs.records || samples.is_some() || common::config::tells_frames(args.run.connections);
+    config.records = outputs.records || samples.is_some() || common::config::tells_frames(streams(args));
     measure::run("stream", command, &config, method, outputs)
+}
+
+fn streams(args: &StreamArgs) -> u32 {
+    plan::connections(args.run.connections, 1, &args.target)
 }
 
 fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
@@ -128,7 +131,7 @@ fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
             ..Probe::default()
         }),
         media: Some(media),
-        connections: args.run.connections,
+        connections: streams(args),
         iterations: Some(args.run.iterations),
         transfer: media.frames.saturating_mul(media.frame_size),
         duration_ns: args.run.time,

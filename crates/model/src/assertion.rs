@@ -52,6 +52,10 @@ impl Assertion {
     /// What is wrong with `outcome`: one sentence for each phase and figure that does not keep to it, or one that says that
     /// nothing was measured; nothing when all is well.
     pub fn broken(&self, outcome: &Outcome) -> Vec<String> {
+        let mut caveats = outcome.points.iter().flat_map(|point| &point.caveats);
+        if let Some(caveat) = caveats.find(|caveat| caveat.code == crate::caveat::SERVER_NOT_MEASURED) {
+            return vec![format!("{}: {}", self.text, caveat.text.trim_end_matches('.'))];
+        }
         let measured = outcome.points.iter().filter(|point| point.status != Status::Failed);
         let values: Vec<(String, Figure, f64)> = measured.flat_map(|point| self.values(point)).collect();
         if values.is_empty() {
@@ -180,6 +184,17 @@ mod tests {
             assert_eq!(broken(text), [format!("{text}: nothing was measured that it is about")]);
         }
         assert_eq!(Assertion::parse("p99<1s").unwrap().broken(&Outcome::default()).len(), 1);
+    }
+
+    #[test]
+    fn figures_of_other_servers_than_those_that_were_named_meet_nothing() {
+        let mut outcome = outcome();
+        let (code, text) =
+            (crate::caveat::SERVER_NOT_MEASURED.to_owned(), "Nothing was measured at b.".to_owned());
+        let level = crate::CaveatLevel::Invalid;
+        outcome.points[0].caveats.push(crate::Caveat { code, level, text, advice: String::new() });
+        let broken = Assertion::parse("p99<1ms").unwrap().broken(&outcome);
+        assert_eq!(broken, ["p99<1ms: Nothing was measured at b"]);
     }
 
     #[test]

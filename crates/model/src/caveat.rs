@@ -96,6 +96,8 @@ const CAUSES: &[Check] = &[
 const CHECKS: &[Check] = &[
     // No receiver's count stands behind it.
     of_clients(Invalid, "unconfirmed", figure::unconfirmed),
+    // It is that of other servers than those that were named.
+    of_clients(Invalid, SERVER_NOT_MEASURED, figure::server_not_measured),
     // The outcome of some connections is not known.
     of_all(Caution, "unfinished-connections", figure::unfinished),
     // What the receiver checked is a setting.
@@ -177,6 +179,9 @@ const CHECKS: &[Check] = &[
     // How many connections it is of is a condition.
     of_clients(Note, "few-connections", figure::few_connections),
 ];
+
+/// The caveat of a server that was named and has nothing of the run: no condition on a figure of the run holds.
+pub(crate) const SERVER_NOT_MEASURED: &str = "server-not-measured";
 
 /// The code and the level of each caveat.
 pub fn caveat_levels() -> impl Iterator<Item = (&'static str, CaveatLevel)> {

@@ -64,8 +64,10 @@ pub struct Load {
     pub filler: Phase,
     /// The time to fill it, ns.
     pub ramp_ns: u64,
-    /// Round trips, and datagrams each way, a second.
+    /// Round trips, and datagrams each way, a second, with each server.
     pub rate: f64,
+    /// Servers, each of which has a flow of round trips and one of datagrams.
+    pub servers: u32,
     /// What random spacing is drawn from.
     pub seed: u64,
 }
@@ -115,7 +117,7 @@ impl Load {
     pub fn probes(&self, stage: Stage) -> [Part; 2] {
         let gap_ns = u64::clamped((1e9 / self.rate).round());
         let base = Phase {
-            connections: 1,
+            connections: self.servers,
             duration_ns: self.filler.duration_ns,
             interval_ns: self.filler.interval_ns,
             exclusive: self.filler.exclusive,
@@ -527,7 +529,7 @@ mod tests {
     #[test]
     fn what_is_run_is_what_can_be_run() {
         let filler = Phase { duration_ns: Some(10 * metrics::SECOND), ..Phase::default() };
-        let load = Load { filler, ramp_ns: 2 * metrics::SECOND, rate: 50.0, seed: 7 };
+        let load = Load { filler, ramp_ns: 2 * metrics::SECOND, rate: 50.0, servers: 1, seed: 7 };
         for stage in Stage::ALL {
             for (label, phase) in load.probes(stage).into_iter().chain(load.filler(stage)) {
                 assert_eq!((phase.check(), label["stage"].as_str()), (Ok(()), stage.name()));

@@ -33,7 +33,8 @@ pub fn is_resolving() -> bool {
     LOOKED_UP.load(Ordering::Relaxed) > 0
 }
 
-/// The addresses of `targets` (`name`, `name:port`, `[::1]:port`), each name with all of its addresses.
+/// The servers `targets` (`name`, `name:port`, `[::1]:port`): one address of each is used, the name's others are its fallback.
+/// What has the address in use of another is that server.
 ///
 /// # Errors
 /// One sentence naming the first target that cannot be resolved.
@@ -49,10 +50,11 @@ pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Res
         LOOKED_UP.fetch_add(1, Ordering::Relaxed);
         let found = resolve(host, port, family);
         LOOKED_UP.fetch_sub(1, Ordering::Relaxed);
-        for address in found.map_err(EngineError::Resolve)? {
-            if !peers.iter().any(|p| p.address == address) {
-                peers.push(Peer { name: target.clone(), address });
-            }
+        let mut addresses = found.map_err(EngineError::Resolve)?.into_iter();
+        if let Some(address) = addresses.next()
+            && !peers.iter().any(|p| p.address == address)
+        {
+            peers.push(Peer { name: target.clone(), address, others: addresses.collect() });
         }
     }
     Ok(peers)
@@ -270,7 +272,10 @@ fn refused(settings: &SocketSettings, to: SocketAddr, refusal: &io::tcp::Refusal
                 known.join(", ")
             )
         }
-        "mss" => format!("the system refuses this largest segment ({error}); Linux takes 88 to 32767 bytes"),
+        "mss" => format!(
+            "the system refuses a largest segment of {} bytes ({error}); Linux takes 88 to 32767",
+            settings.mss.unwrap_or_default()
+        ),
         "flow_label" if to.is_ipv4() => format!("{to} is an IPv4 address, and only IPv6 has flow labels"),
         "device" => {
             let name = settings.device.as_deref().unwrap_or_default();

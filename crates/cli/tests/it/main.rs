@@ -91,6 +91,8 @@ mod scrapers;
 #[cfg(unix)]
 mod server;
 #[cfg(unix)]
+mod servers;
+#[cfg(unix)]
 mod settings;
 #[cfg(target_os = "linux")]
 mod signals;

@@ -209,6 +209,12 @@ const TABLE: &[Row] = &[
         },
         |p, _| p.up = None,
     ),
+    // A server without a session, and one that has a session with nothing in it.
+    row(
+        "server-not-measured",
+        |p, b| b.targets = vec![p.sessions[0].target.clone(), "other".to_owned()],
+        |p, b| b.targets = vec![p.sessions[0].target.clone()],
+    ),
     row(
         "unfinished-connections",
         |p, _| p.local.opened = 43,

@@ -6,7 +6,7 @@ use crate::bulk::Marks;
 use crate::host::HostInfo;
 use crate::keys::Keyring;
 use ipnet::IpNet;
-use metrics::SECOND;
+use metrics::{Clamped, SECOND};
 use model::Phase;
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -92,13 +92,37 @@ pub struct Processes {
     pub workers: u16,
 }
 
-/// A server to talk to.
+/// A server to talk to: one for each that the user named.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// As the user named it.
     pub name: String,
-    /// One of its addresses.
+    /// The address in use.
     pub address: SocketAddr,
+    /// Its further addresses, in the system's order, for when no connection to the one in use can be made.
+    pub others: Vec<SocketAddr>,
+}
+
+impl Peer {
+    /// A server with one address.
+    pub fn new(name: impl Into<String>, address: SocketAddr) -> Peer {
+        Peer { name: name.into(), address, others: Vec::new() }
+    }
+
+    /// Leaves out addresses that are not `usable`, where one is.
+    pub fn keep(&mut self, usable: impl Fn(&SocketAddr) -> bool) {
+        let all: Vec<SocketAddr> = std::iter::once(self.address).chain(self.others.iter().copied()).collect();
+        let mut kept = all.into_iter().filter(usable);
+        if let Some(address) = kept.next() {
+            (self.address, self.others) = (address, kept.collect());
+        }
+    }
+
+    /// Its addresses, each as a server of its own.
+    pub fn each(self) -> impl Iterator<Item = Peer> {
+        let Peer { name, address, others } = self;
+        std::iter::once(address).chain(others).map(move |address| Peer::new(name.clone(), address))
+    }
 }
 
 /// Options that only one protocol knows, of its own type.
@@ -171,6 +195,31 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
+    /// Whether each server that was named has a connection or flow of `phase`: what has none is not measured.
+    ///
+    /// # Errors
+    /// One sentence: which servers or connections are too many or too few.
+    pub fn check_servers(&self, phase: &Phase) -> Result<(), String> {
+        let servers = self.peers.len();
+        let several = servers > 1;
+        if several && self.protocol.info().one_server {
+            return Err(format!(
+                "the protocol {} tests one server at a time: name one, not {servers}",
+                self.protocol
+            ));
+        }
+        if several && phase.train.is_some() {
+            return Err(format!("trains go in one flow, to one server: name one, not {servers}"));
+        }
+        if servers > usize::clamped(phase.connections) {
+            return Err(format!(
+                "{servers} servers cannot share {}: give -P {servers} or more",
+                metrics::format_count(phase.connections.into(), "connection")
+            ));
+        }
+        Ok(())
+    }
+
     /// A client of this protocol that knows no server yet.
     pub fn new(protocol: &'static dyn Protocol) -> Self {
         ClientConfig {
@@ -210,6 +259,8 @@ pub struct Limits {
     pub per_address: u32,
     /// Data connections at once in one session; with 0 there are no sessions, and all that can be asked is to end.
     pub connections: u32,
+    /// Data connections at once in all sessions, as many as descriptors suffice for.
+    pub places: Option<u32>,
     /// Longest run, ns.
     pub duration_ns: Option<u64>,
     /// Most bits/s of one session and direction.
@@ -230,6 +281,7 @@ impl Default for Limits {
             sessions: 1000,
             per_address: 256,
             connections: 100_000,
+            places: None,
             duration_ns: None,
             rate: None,
             busy: false,

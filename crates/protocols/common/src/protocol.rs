@@ -22,6 +22,8 @@ pub struct Info {
     pub keyed: bool,
     /// It can keep connections open that have moved all their payload.
     pub holds: bool,
+    /// A client has its test with one server.
+    pub one_server: bool,
     /// Worker threads.
     pub workers: Workers,
     /// A datagram that asks a server whether it is there, for a round trip without a session.
@@ -50,6 +52,7 @@ impl Info {
             port,
             keyed: false,
             holds: false,
+            one_server: false,
             workers: Workers::PerCore,
             hello: None,
             defaults: Defaults::VERIFIED,

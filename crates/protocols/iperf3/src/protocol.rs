@@ -124,6 +124,7 @@ fn packet(to: SocketAddr, host: &dyn HostInfo) -> u32 {
 
 /// The protocol of iperf3.
 pub static PROTOCOL: Iperf3 = Iperf3(Info {
+    one_server: true,
     workers: Workers::BesideOthers,
     defaults: Defaults { whole_segments: true, spread: true, ..Defaults::VERIFIED },
     legacy: Some(Legacy {

@@ -317,7 +317,7 @@ impl Client {
 
     /// A server is of no more use; the run goes on with the others, if there are any.
     fn lose(&mut self, at: usize, why: &str, now: Mono) {
-        if self.servers[at].step == Step::Over {
+        if self.servers[at].step == Step::Over || self.fall_back(at, why, now) {
             return;
         }
         let peer = &self.servers[at].peer;
@@ -487,7 +487,31 @@ impl Client {
     fn connect(&mut self, at: usize) {
         let to = self.servers[at].peer.address;
         let target = Target { to, from: local_address(&self.plan.config.sources, 0, None, to) };
-        self.driver.ask(Action::Connect(u32::clamped(at), target));
+        self.driver.ask(Action::Connect(self.key(at), target));
+    }
+
+    /// What names an attempt to connect to a server: each of its addresses has a key of its own.
+    fn key(&self, at: usize) -> u32 {
+        u32::clamped(at + self.servers.len() * self.servers[at].peer.others.len())
+    }
+
+    /// The server to which this attempt is the latest.
+    fn by_key(&self, key: u32) -> Option<usize> {
+        (0..self.servers.len()).find(|&at| self.key(at) == key)
+    }
+
+    /// Connects to another address of a server to which no connection can be made; false when it has none left.
+    fn fall_back(&mut self, at: usize, why: &str, now: Mono) -> bool {
+        let Server { peer, step: Step::Connecting, .. } = &mut self.servers[at] else { return false };
+        if peer.others.is_empty() {
+            return false;
+        }
+        let before = std::mem::replace(&mut peer.address, peer.others.remove(0));
+        let text = format!("{} ({before}): {why}: trying {}", peer.name, peer.address);
+        self.driver.notice(Level::Info, text);
+        self.enter(at, Step::Connecting, now);
+        self.connect(at);
+        true
     }
 
     /// Reconnects once after a reset before the server's hello: a crowded server closes connections that have sent
@@ -529,15 +553,16 @@ impl Session for Client {
             Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
             Input::Up(_, _, None) => {}
             Input::Message(message) => self.note(cx.now, message),
-            Input::Refused(key, fault) if usize::clamped(key) < self.servers.len() => {
-                let (at, reset) = (usize::clamped(key), CONNECTION_RESET.contains(&fault.errno));
+            Input::Refused(key, fault) => {
+                let Some(at) = self.by_key(key) else { return };
+                let reset = CONNECTION_RESET.contains(&fault.errno);
                 match reset && self.servers[at].step == Step::Connecting {
                     true if self.retry(cx.now, at) => {}
                     true => self.lose(at, &format!("{fault}: {RESET_HINT}"), cx.now),
                     false => self.lose(at, &agree::advised(&self.servers[at].peer.name, &fault), cx.now),
                 }
             }
-            Input::Refused(..) | Input::Begun(_) | Input::Lost(_) => {}
+            Input::Begun(_) | Input::Lost(_) => {}
             Input::Bytes(link, bytes) => {
                 if let Some(at) = self.by_link(link) {
                     self.bytes(cx, at, bytes);

@@ -39,16 +39,11 @@ pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: 
     // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not replaced.
     let once = || Phase { iterations: Some(1), total_bytes: None, connect_rate: None, ..phase.clone() };
     let phase = if datagrams { &once() } else { phase };
-    // More sites than connections in the run are visited in turn.
-    let rotate = !datagrams && usize::clamped(phase.connections) < sites.len();
     let (sources, ports) = (sources.clone(), *ports);
     let mut round_robin = RoundRobin::new(sources.clone(), ports, worker, workers);
     call::Caller::new(Broker::part(phase, worker.into(), workers.into()), move |cx, slot, bytes| {
-        let next = usize::clamped(round_robin.turns() % u64::clamped(sites.len().max(1)));
         let granted = sites.iter().map(|site| site.connections);
-        let Some(site) = sites.get(if rotate { next } else { site_of(slot, granted) }) else {
-            return Open::Done;
-        };
+        let Some(site) = sites.get(site_of(slot, granted)) else { return Open::Done };
         let to = site.address;
         if let Some(terms) = &site.terms {
             let port = ports.map(|ports| port_of(slot.into(), ports));

@@ -44,7 +44,7 @@ pub(super) fn call(arguments: &[String], driver: &Driver) -> u8 {
 
 fn measure_with(client: Client, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        peers: vec![Peer { name: client.server().to_string(), address: target(&client)? }],
+        peers: vec![Peer::new(client.server().to_string(), target(&client)?)],
         sources: client.local.into_iter().collect(),
         ..driver.client(&crate::PROTOCOL)
     };
@@ -140,7 +140,7 @@ fn ends(config: &ClientConfig, door: SocketAddr, driver: &Driver) -> bool {
     let only = config.peers.first().map(|echo| service(echo.address.port()));
     let config = ClientConfig {
         protocol: driver.own_protocol,
-        peers: vec![Peer { name: door.to_string(), address: door }],
+        peers: vec![Peer::new(door.to_string(), door)],
         sources: Vec::new(),
         options: ProtocolOptions::new(StopServers { only }),
         ..config.clone()

@@ -13,7 +13,7 @@ use common::Peer;
 use common::config::StopServers;
 use common::keys::public_text;
 use common::protocol::Foreigners;
-use metrics::{Clamped, ClockKind, Ending, Mono};
+use metrics::{ClockKind, Ending, Mono};
 use model::{Level, Phase, Ping, SessionInfo, Status};
 use std::net::Ipv6Addr;
 use transport::{Action, Context, End, Fault, Link};
@@ -31,12 +31,11 @@ const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
 
 impl Client {
     pub(super) fn up(&mut self, cx: &Context<'_>, link: Link, key: u32) {
-        let at = usize::clamped(key);
-        if self.servers.get(at).is_none_or(|s| s.step != Step::Connecting) {
+        let Some(at) = self.by_key(key).filter(|&at| self.servers[at].step == Step::Connecting) else {
             // It was given up; now it comes too late.
             self.driver.ask(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
             return;
-        }
+        };
         self.servers[at].link = Some(link);
         self.servers[at].heard = cx.now;
         let mut bytes = Preamble::new(Purpose::Control).encode().to_vec();
@@ -105,7 +104,7 @@ impl Client {
 
     /// Whether the server may have this public key: its name is that of the key, with or without the port, or all servers' is.
     fn is_known(&self, at: usize, key: &[u8; 32]) -> bool {
-        let Peer { name, address } = &self.servers[at].peer;
+        let Peer { name, address, .. } = &self.servers[at].peer;
         let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
         let ip = address.ip().to_string();
         let names = [name, host, &ip, "*"];
@@ -121,9 +120,10 @@ impl Client {
     fn read(&mut self, cx: &Context<'_>, at: usize, bytes: &[u8]) -> Agreed {
         let server = &mut self.servers[at];
         server.heard = cx.now;
-        server.frames.push(bytes).map_err(|error| error.to_string())?;
-        let first = matches!(server.step, Step::Greeting | Step::Proving);
-        if first && !server.frames.is_secure() {
+        let first = matches!(server.step, Step::Greeting | Step::Proving) && !server.frames.is_secure();
+        let unread = |error: MessageError| if first { NOT_OURS.to_owned() } else { error.to_string() };
+        server.frames.push(bytes).map_err(unread)?;
+        if first {
             check_first(server.frames.rest(), &foreign(&self.plan.config.options))?;
             if is_ours(server.frames.rest()) {
                 // Not a message: the rest of a preamble has to come first.
@@ -131,7 +131,7 @@ impl Client {
             }
         }
         while self.servers[at].step != Step::Over
-            && let Some(message) = self.servers[at].frames.pop().map_err(|error| error.to_string())?
+            && let Some(message) = self.servers[at].frames.pop().map_err(unread)?
         {
             self.message(cx, at, message)?;
         }
@@ -318,13 +318,10 @@ impl Client {
         }
     }
 
-    /// What each server is asked for: its share of the connections, or all when there are fewer of them than servers.
+    /// What each server is asked for: its share of the connections.
     pub(super) fn proposal(&self) -> Phase {
-        let mut phase = self.plan.phase.clone();
-        if phase.connections >= self.shares {
-            phase.connections = phase.connections.div_ceil(self.shares);
-        }
-        phase
+        let phase = self.plan.phase.clone();
+        Phase { connections: phase.connections.div_ceil(self.shares), ..phase }
     }
 
     fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) -> Agreed {
@@ -412,6 +409,9 @@ pub(super) fn advised(name: &str, fault: &Fault) -> String {
     }
 }
 
+/// Why a server is left out whose first bytes are no message.
+const NOT_OURS: &str = "it answers, but it is not a netcaliper server";
+
 /// Checks whether the first bytes of a server are ours, as far as can be seen.
 fn check_first(first: &[u8], foreign: &Foreigners) -> Agreed {
     Err(match guess(first, &foreign.0) {
@@ -424,7 +424,7 @@ fn check_first(first: &[u8], foreign: &Foreigners) -> Agreed {
         },
         // A length below 1 MiB starts with a zero byte.
         Guess::Unknown if first.first() == Some(&0) => return Ok(()),
-        Guess::Unknown => "it answers, but it is not a netcaliper server".to_owned(),
+        Guess::Unknown => NOT_OURS.to_owned(),
         other => format!("it is not a netcaliper server: it answers in {}", other.name()),
     })
 }

@@ -11,7 +11,7 @@ use transport::{Input, Link, Order};
 
 /// A plan with a second server.
 fn of_two(mut plan: ClientPlan) -> ClientPlan {
-    plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
+    plan.config.peers.push(Peer::new("other", address(2)));
     plan
 }
 

@@ -165,7 +165,7 @@ fn a_client_survives_anything_a_server_says_and_ends_in_bounded_time() {
         let mut rng = Rng::new(seed);
         let mut plan = client_plan(&small());
         if seed % 3 == 0 {
-            plan.config.peers.push(Peer { name: "other".into(), address: address(2) });
+            plan.config.peers.push(Peer::new("other", address(2)));
         }
         let peers = plan.config.peers.len() as u64;
         if seed % 11 == 0 {

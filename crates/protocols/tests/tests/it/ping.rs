@@ -61,7 +61,8 @@ fn the_remote_end_s_time_is_measured_and_taken_off() {
 #[test]
 fn a_schedule_is_kept_where_others_keep_an_offered_core() {
     let filler = Phase { duration_ns: Some(2 * SECOND), ..Phase::default() };
-    for (_, phase) in (Load { filler, ramp_ns: SECOND, rate: 50.0, seed: 1 }.probes(Stage::Idle)) {
+    for (_, phase) in (Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1 }.probes(Stage::Idle))
+    {
         let mut net = network(1, &Link::new().delay(MS));
         let server = serve(&mut net, server_plan());
         let client = join(&mut net, 0, client_plan(&phase));

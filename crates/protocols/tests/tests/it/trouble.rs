@@ -3,7 +3,7 @@
 use crate::support::run::*;
 use common::{Limits, Peer};
 use metrics::{Mono, SECOND};
-use model::{Pattern, Phase, Status};
+use model::{Kind, Pattern, Phase, Status};
 use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network, Quirks, START};
 use std::net::SocketAddr;
@@ -516,7 +516,7 @@ fn a_shutdown_needs_the_key_or_the_same_host() {
     let at_home = |stop: bool| {
         let mut plan =
             client_plan(&Phase { duration_ns: Some(100 * SECOND), rate: Some(100_000), ..small() });
-        plan.config.peers = vec![Peer { name: "localhost".into(), address: local }];
+        plan.config.peers = vec![Peer::new("localhost", local)];
         if stop {
             plan.config.options = stopping(None);
         }
@@ -543,7 +543,7 @@ fn a_server_ends_only_for_those_who_mean_it() {
         let server_plan = server_with(|config| config.besides = vec!["echo:9999".into()]);
         let server = serve_at(&mut net, local, server_plan);
         let mut plan = client_plan(&small());
-        plan.config.peers = vec![Peer { name: "localhost".into(), address: local }];
+        plan.config.peers = vec![Peer::new("localhost", local)];
         plan.config.options = stopping(only);
         let it = net.join([127, 0, 0, 1].into(), 1, Box::new(Client::new(plan, START)));
         net.run();
@@ -575,8 +575,7 @@ fn a_server_that_exits_after_n_connections_admits_exactly_n() {
 fn several_servers() {
     let plan = |addresses: &[u8]| {
         let mut plan = client_plan(&small());
-        plan.config.peers =
-            addresses.iter().map(|&a| Peer { name: format!("s{a}"), address: address(a) }).collect();
+        plan.config.peers = addresses.iter().map(|&a| Peer::new(format!("s{a}"), address(a))).collect();
         plan
     };
     let two = |net: &mut Network| [1, 2].map(|n| serve_at(net, address(n), server_plan()));
@@ -602,6 +601,18 @@ fn several_servers() {
         "{:?}",
         it.notices
     );
+    // One of them has another address, at which it is.
+    let mut moved = plan(&[3, 2]);
+    moved.config.peers[0].others = vec![address(4), address(1)];
+    let it = run(moved);
+    assert_eq!((it.status(), it.remote.len()), (Status::Complete, 2), "{it:#?}");
+    let first = "s3 (10.0.0.3:7411): connecting: Connection refused";
+    assert!(
+        it.notices[0].starts_with(first) && it.notices[0].ends_with("trying 10.0.0.4:7411"),
+        "{:?}",
+        it.notices
+    );
+    assert!(it.notices[1].ends_with("trying 10.0.0.1:7411"), "{:?}", it.notices);
     // One of them is killed in mid-run: the other's share goes on, and the run is partial.
     let mut net = network(13);
     let servers = two(&mut net);
@@ -626,8 +637,24 @@ fn several_servers() {
     let local = it.local();
     assert_eq!((local.completed, local.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, local.causes);
     assert_eq!((it.remote[0].completed, it.remote[1].completed), (200, 800));
-    // More servers than connections: they are visited in turn.
-    let it = run(ClientPlan { phase: counted(1, 10_000, 9), ..plan(&[1, 2]) });
-    assert_eq!((it.status(), it.local().completed), (Status::Complete, 9), "{it:#?}");
-    assert_eq!(it.remote[0].completed.abs_diff(it.remote[1].completed), 1);
+    // One of them has open files for fewer: what it holds of other sessions is no longer there to be granted.
+    let mut net = network(13);
+    let limits = Limits { places: Some(100), ..Limits::default() };
+    serve_at(&mut net, address(1), server_with(|config| config.limits = limits));
+    let phase = Phase { kind: Kind::Connect, hold_ns: Some(2 * SECOND), ..counted(70, 100, 1) };
+    let holding = || ClientPlan { phase: phase.clone(), ..plan(&[1]) };
+    let first = join(&mut net, 0, holding());
+    net.run_until(START.plus(SECOND));
+    let (second, third) = (join(&mut net, 1, holding()), join(&mut net, 2, holding()));
+    net.run();
+    let [first, second, third] = [first, second, third].map(|client| told(&net, client));
+    assert_eq!((first.status(), first.local().opened), (Status::Complete, 70), "{first:#?}");
+    let mut opened = [&second, &third].map(|it| it.local.as_ref().map_or(0, |local| local.opened));
+    opened.sort_unstable();
+    assert_eq!(opened, [0, 30], "{second:#?} {third:#?}");
+    let (reduced, refused) = if second.sessions.is_empty() { (&third, &second) } else { (&second, &third) };
+    let change = &reduced.sessions[0].accepted.changes[0];
+    assert_eq!((change.given.as_str(), change.why.contains("open files")), ("30", true), "{change:?}");
+    assert_eq!((reduced.status(), reduced.local().protocol_errors), (Status::Complete, 0), "{reduced:#?}");
+    assert!(refused.reason().contains("no open files left"), "{}", refused.reason());
 }

@@ -62,7 +62,7 @@ pub(super) fn listening(resolved: &Resolved) -> Vec<SocketAddr> {
 
 /// The targets in the order in which connections go to them.
 pub(super) fn rotation(spec: &Spec, resolved: &Resolved) -> Vec<Peer> {
-    let peer = |address| Peer { name: spec.targets.join(" "), address };
+    let peer = |address| Peer::new(spec.targets.join(" "), address);
     in_turn(&resolved.binds, &resolved.targets).into_iter().map(peer).collect()
 }
 

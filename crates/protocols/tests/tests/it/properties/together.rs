@@ -251,7 +251,7 @@ impl Scenario {
             Asks::Native(phase) => {
                 let mut plan =
                     recorded(ClientPlan { workers, secret: [n as u8; 32], ..client_plan(phase) }, n);
-                plan.config.peers = vec![Peer { name: "server".into(), address: at(7411) }];
+                plan.config.peers = vec![Peer::new("server", at(7411))];
                 Box::new(Client::new(plan, now))
             }
             Asks::Iperf3(terms) => {

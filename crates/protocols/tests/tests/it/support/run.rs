@@ -62,7 +62,7 @@ pub(crate) fn server_with(choose: impl FnOnce(&mut ServerConfig)) -> ServerPlan 
 pub(crate) fn client_plan(phase: &Phase) -> ClientPlan {
     ClientPlan {
         config: ClientConfig {
-            peers: vec![Peer { name: "server".into(), address: address(1) }],
+            peers: vec![Peer::new("server", address(1))],
             run: Uuid::from_u128(1),
             version: "1.1".into(),
             options: foreign(),
