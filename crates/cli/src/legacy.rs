@@ -64,7 +64,7 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     }
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(*asked, &wanted);
-        match one(args, asked) {
+        match one(args, asked).map_err(|error| beside.located(args, asked, error)) {
             Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
@@ -94,6 +94,26 @@ impl Answering {
 }
 
 impl Beside {
+    /// An error of taking a protocol's ports, with the option that asks for them, and what else of this server has one of them.
+    fn located(&self, args: &ServeArgs, asked: Legacy, error: CliError) -> CliError {
+        let Legacy { protocol, port, .. } = asked;
+        // Errors of taking a port begin with its address.
+        let at = error.text.split(": ").next().and_then(|at| at.parse::<SocketAddr>().ok());
+        let has = |one: &&Answering| {
+            one.bound.addresses().iter().any(|own| Some(own.port()) == at.map(|at| at.port()))
+        };
+        let other = self.answering.iter().find(has).map(|one| one.asked.protocol.name());
+        let native = || at.filter(|at| at.port() == args.port).map(|_| protocols::NATIVE.name());
+        let holder = other.or_else(native).map_or(String::new(), |name| format!(" (by {name}, here)"));
+        let row = match asked.info.ports {
+            1 => String::new(),
+            _ => {
+                format!(" (its conversation is at port {}, its data from {port} on)", port.saturating_sub(1))
+            }
+        };
+        CliError { text: format!("--legacy {protocol}:{port}{row}: {}{holder}", error.text), ..error }
+    }
+
     /// A line about each address that a protocol answers at.
     fn told(&self, text: impl Fn(&Legacy, &SocketAddr) -> String) -> Vec<String> {
         let addresses = self.answering.iter().flat_map(|one| one.shown().map(move |at| (&one.asked, at)));

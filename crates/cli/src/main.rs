@@ -11,6 +11,7 @@ mod delay;
 mod demo;
 #[cfg(test)]
 mod documents;
+mod failure;
 mod file;
 mod fleet;
 mod help;
@@ -112,6 +113,12 @@ fn main() -> ExitCode {
 
 /// Does what the command line asks for; `command` is as it was typed.
 fn verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
+    let failure = failure::Form::of(&verb);
+    let done = run_verb(verb, command.clone());
+    done.inspect_err(|error| failure.iter().for_each(|form| form.report(error, command.clone())))
+}
+
+fn run_verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
     match verb {
         Command::Tcp(args) => measure::tcp(&args, command),
         Command::Connect(args) => measure::connect(&args, command),

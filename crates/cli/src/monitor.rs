@@ -11,7 +11,7 @@ use runtime::Interrupt;
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -154,7 +154,8 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
             break status;
         }
         if interrupt.asked() && !std::mem::replace(&mut asked, true) {
-            end(&mut child);
+            // It may have ended already.
+            let _ = runtime::ask_to_end(&mut child);
         }
         thread::sleep(LOOK);
     };
@@ -173,15 +174,6 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
         None => broken.push("the measurement was killed".to_owned()),
     }
     Ok(Some(Came { outcome, broken }))
-}
-
-/// Asks a measurement to end in good order, so that what it has found is kept.
-fn end(child: &mut Child) {
-    let asked = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
-    if !asked.is_ok_and(|status| status.success()) {
-        // It may have ended already.
-        let _ = child.kill();
-    }
 }
 
 /// Prints a line for people, and takes the run into the metrics.

@@ -11,6 +11,7 @@ use report::{Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, Run
 use runtime::Interrupt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use web::{Metrics, Source};
 
 /// Columns of a result when neither the terminal nor COLUMNS tells a width.
@@ -59,6 +60,13 @@ pub(crate) struct Outputs {
     files_beside: bool,
     live: Option<Live>,
     serves: bool,
+}
+
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Whether a run of this process has begun.
+pub(crate) fn has_begun() -> bool {
+    BEGUN.load(Ordering::Relaxed)
 }
 
 /// Writes every plot as a file.
@@ -325,6 +333,7 @@ impl Outputs {
     }
 
     pub(crate) fn begin(&mut self, begin: Begin) {
+        BEGUN.store(true, Ordering::Relaxed);
         self.measured = true;
         self.serves = begin.verb == "serve";
         self.event(&Event::Begin(Box::new(begin)));

@@ -32,6 +32,8 @@ mod endings;
 #[cfg(unix)]
 mod exchange;
 #[cfg(unix)]
+mod failures;
+#[cfg(unix)]
 mod faults;
 #[cfg(not(feature = "fleet"))]
 mod fleet_absent;

@@ -32,7 +32,9 @@ pub use sync_step::SyncStep;
 
 use crate::config::ServerConfig;
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Calling, Defaults, Info, Legacy, Listening, Ports, Protocol, Serving, Started};
+use crate::protocol::{
+    Calling, Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started,
+};
 use common::bulk;
 use metrics::SECOND;
 use model::{Phase, Range, Verify};
@@ -64,6 +66,12 @@ pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
             one_test: true,
             notice: compat::notice,
             ..Legacy::PLAIN
+        }),
+        foreign: Some(Foreign {
+            name: NAME,
+            // A receiver's answer on the port of the conversation: it is ready, busy, or knows the length of the test.
+            sends_first: |bytes| matches!(bytes, [0, 0, 0, 0x0b..=0x0d, ..]),
+            refusal: &[],
         }),
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,

@@ -27,11 +27,11 @@ impl PacketTest {
         let count = |key: &str, label: &str, n: u64| Reading::new(key, label, Unit::Count, real(n));
         let sent = (self.sent > 0).then(|| count("sent", "sent", self.sent));
         let found = self.counts.map(|found| {
-            [
-                count("received", "received", found.received),
-                count("lost", "lost", found.lost),
-                count("reordered", "out of order", found.bad_order),
-            ]
+            let received = count("received", "received", found.received);
+            let lost =
+                [count("lost", "lost", found.lost), count("reordered", "out of order", found.bad_order)];
+            let lost = lost.into_iter().filter(|_| !self.is_tcp());
+            std::iter::once(received).chain(lost).collect::<Vec<_>>()
         });
         Shown {
             title: "Tests (receiver's count)".to_owned(),
@@ -42,6 +42,11 @@ impl PacketTest {
             curves: self.gaps().into_iter().chain(self.packets()).collect(),
             bad: self.counts.is_some_and(|counts| counts.lost > 0),
         }
+    }
+
+    /// Whether it is tcpmon's: nothing is lost or reordered in its stream.
+    fn is_tcp(&self) -> bool {
+        self.connection.is_some() || !self.puts.is_empty()
     }
 
     /// Rates are over the times between packets, as everywhere with UDPmon: one fewer than packets.
@@ -57,7 +62,7 @@ impl PacketTest {
             found.push(Reading::of(Figure::Goodput(Way::Up), "rate", real(bytes) * 8e7 / real(counts.span)));
         }
         let all = if self.sent > 0 { self.sent } else { counts.received + counts.lost };
-        if all > 0 && self.puts.is_empty() {
+        if all > 0 && !self.is_tcp() {
             found.push(Reading::of(Figure::Loss(Way::Up), "loss", percent_of(counts.lost, all)));
         }
         found

@@ -62,6 +62,7 @@ impl Client {
                 }
                 self.fail(cx, why);
             }
+            (_, Step::Greeting) => self.fail(cx, "it answers, but it is not an iperf3 server"),
             _ => self.fail(cx, format!("the server sent an unexpected state ({byte})")),
         }
     }

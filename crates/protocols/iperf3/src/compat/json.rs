@@ -170,7 +170,12 @@ impl JsonReport {
         document
     }
 
-    /// It failed before anything could be told.
+    /// Whether neither an end nor an error was reported.
+    pub(crate) fn is_open(&self) -> bool {
+        self.error.is_none() && self.end == json!({})
+    }
+
+    /// Failed for this reason, unless another was reported.
     pub(crate) fn fail(&mut self, error: &str) {
         self.error.get_or_insert_with(|| error.to_owned());
     }

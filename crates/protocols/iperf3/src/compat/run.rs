@@ -33,17 +33,58 @@ pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
         Ok(Request::Help) => driver.page(HELP, 0),
         Ok(Request::Version) => driver.page(&format!("iperf 3.21 (netcaliper {})\n", driver.version), 0),
         Ok(Request::Run(spec)) => start(&spec, driver),
-        Err(text) => Err(refused(format!("parameter error - {text}"))),
+        Err(text) => {
+            let text = format!("parameter error - {text}");
+            // The original prints its usage instead; a reader of JSON has a document here, too.
+            let spec = Spec { output: output_of(arguments), ..Spec::default() };
+            if spec.output != Output::Text {
+                driver.print(&failure(&spec, driver, &text));
+            }
+            Err(refused(text))
+        }
     };
     driver.ended("iperf3", CODES, done)
 }
 
+/// The output that a command line with a mistake asks for.
+fn output_of(arguments: &[String]) -> Output {
+    let given = |name: &str| arguments.iter().any(|word| word == name);
+    let letter = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('J');
+    match given("--json") || arguments.iter().any(letter) {
+        true => Output::Json,
+        false if given("--json-stream") => Output::Stream,
+        false => Output::Text,
+    }
+}
+
 fn start(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     driver.warn("iperf3", NO_EFFECT, &spec.ignored);
-    match &spec.role {
-        Role::Server => serve(spec, driver),
-        Role::Client(host) => client(spec, host, driver),
+    // Opened before anything can fail: whatever fails is reported there.
+    let mut printout = Printout::new(spec, driver)?;
+    let done = match &spec.role {
+        Role::Server => serve(spec, &mut printout),
+        Role::Client(host) => client(spec, host, &mut printout),
+    };
+    let text = match done {
+        Err(Refusal::Usage(text)) => format!("parameter error - {text}"),
+        Err(Refusal::Failed(text)) => text,
+        Ok(code) => return Ok(code),
+    };
+    if spec.output == Output::Text && spec.logfile.is_none() {
+        return Err(refused(text));
     }
+    printout.print(&match spec.output {
+        Output::Text => format!("iperf3: {text}\n"),
+        _ => failure(spec, driver, &text),
+    });
+    Ok(CODES.failed)
+}
+
+/// The document of a test that failed before anything was known of it.
+fn failure(spec: &Spec, driver: &Driver, error: &str) -> String {
+    let host = (driver.begin)(&driver.client(&crate::PROTOCOL), "iperf3", Vec::new(), &Phase::default());
+    let mut report = TestReport::new(spec, facts(spec, driver, &host, None));
+    report.on_event(&BulkNews::Failed { error: error.to_owned() }) + &report.finish(None)
 }
 
 /// Where the report goes.
@@ -137,16 +178,23 @@ impl TestReport {
         }
     }
 
-    /// What is printed in the end; `error` is told where nothing else has.
+    /// What is printed in the end; `error` is reported where no other was.
     fn finish(&mut self, error: Option<&str>) -> String {
+        let lines = match (self.output, error) {
+            (Output::Stream | Output::StreamAndAll, Some(error)) if self.json.is_open() => {
+                self.on_event(&BulkNews::Failed { error: error.to_owned() })
+            }
+            _ => String::new(),
+        };
         if let Some(error) = error {
             self.json.fail(error);
         }
-        match self.output {
+        let document = match self.output {
             Output::Text | Output::Stream => String::new(),
             // Indented, as the original does.
             Output::Json | Output::StreamAndAll => format!("{:#}\n", self.json.document()),
-        }
+        };
+        lines + &document
     }
 }
 
@@ -198,17 +246,30 @@ fn credentials(spec: &Spec, driver: &Driver) -> Result<Option<Credentials>, Refu
 struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    fn new(path: Option<PathBuf>) -> Result<PidFile, Refusal> {
-        let Some(path) = path else { return Ok(PidFile(None)) };
+    /// Whether the file can be had: once in the background, nobody reads a refusal.
+    fn check(path: Option<&Path>) -> Result<(), Refusal> {
+        let Some(path) = path else { return Ok(()) };
         let at = path.display();
-        let before = std::fs::read_to_string(&path).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let before = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u32>().ok());
         if let Some(pid) = before.filter(|pid| Path::new("/proc").join(pid.to_string()).exists()) {
             return Err(refused(format!("error - {at} is that of process {pid}, which is running")));
         }
-        std::fs::write(&path, format!("{}\n", std::process::id()))
-            .map_err(|error| refused(format!("error - unable to write the pid file {at}: {error}")))?;
-        Ok(PidFile(Some(path)))
+        let opened = OpenOptions::new().create(true).append(true).open(path);
+        opened.map(drop).map_err(|error| unwritten(path, &error))
     }
+
+    fn new(path: Option<PathBuf>) -> Result<PidFile, Refusal> {
+        PidFile::check(path.as_deref())?;
+        if let Some(path) = &path {
+            let text = format!("{}\n", std::process::id());
+            std::fs::write(path, text).map_err(|error| unwritten(path, &error))?;
+        }
+        Ok(PidFile(path))
+    }
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Refusal {
+    refused(format!("error - unable to write the pid file {}: {error}", path.display()))
 }
 
 impl Drop for PidFile {
@@ -225,7 +286,8 @@ fn whole(path: Option<&String>) -> Option<PathBuf> {
     path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
 
-fn serve(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
+fn serve(spec: &Spec, printout: &mut Printout<'_>) -> Result<u8, Refusal> {
+    let driver = printout.driver;
     if spec.idle_s.is_some() && !spec.one_off {
         driver.say(format_args!(
             "iperf3: --idle-timeout without -1 changes nothing: this server never needs to start again"
@@ -253,8 +315,11 @@ fn serve(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
         }),
         ..ServerConfig::new(&crate::PROTOCOL)
     };
-    let mut printout = Printout::new(spec, driver)?;
-    let bound = driver.bind(config)?;
+    let bound = driver.bind(config).map_err(|error| {
+        let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
+        refused(format!("error - unable to start listener for connections: {text}"))
+    })?;
+    PidFile::check(pidfile.as_deref())?;
     if spec.daemon {
         (driver.to_background)()
             .map_err(|error| refused(format!("error - unable to become a daemon: {error}")))?;
@@ -292,7 +357,8 @@ fn serve(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-fn client(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
+fn client(spec: &Spec, host: &str, printout: &mut Printout<'_>) -> Result<u8, Refusal> {
+    let driver = printout.driver;
     let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
     let mut terms = spec.terms.clone();
     if !spec.length_given {
@@ -312,9 +378,9 @@ fn client(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
         sockets: SocketSettings { whole_segments: free, ..SocketSettings::default() },
         ..Phase::default()
     };
-    let mut printout = Printout::new(spec, driver)?;
     let config = caller(spec, driver, host, terms)?;
     (driver.check)(&config, &phase)?;
+    check_sockets(spec, driver, &config, &phase)?;
     let interrupt = (driver.on_signals)()?;
     let begin = (driver.begin)(&config, "iperf3", driver.command.clone(), &phase);
     let facts = facts(spec, driver, &begin, config.peers.first().map(|peer| (host.to_owned(), peer.address)));
@@ -323,7 +389,7 @@ fn client(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
     }
     let mut report = TestReport::new(spec, facts);
     let (mut run, mut error) = (Run::new(driver, ""), None);
-    driver.call(&config, &phase, &interrupt, "iperf3", &mut |event| {
+    let called = driver.call(&config, &phase, &interrupt, "iperf3", &mut |event| {
         run.on_event(event);
         if let Some(Bulk { mut news, .. }) = Bulk::of(event) {
             match &news {
@@ -336,7 +402,10 @@ fn client(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
             }
             printout.print(&report.on_event(&news));
         }
-    })?;
+    });
+    if let Err(Refusal::Usage(text) | Refusal::Failed(text)) = called {
+        error.get_or_insert(text);
+    }
     // A signal ends it well, as the original since 3.19. To the original a test of which nothing arrived is a good one.
     let (why, code) = match (run.status, error) {
         (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
@@ -355,6 +424,24 @@ fn client(spec: &Spec, host: &str, driver: &Driver) -> Result<u8, Refusal> {
     }
     run.finish();
     Ok(code)
+}
+
+/// Tries the options of streams' sockets, so that a refusal names the one that causes it.
+fn check_sockets(spec: &Spec, driver: &Driver, config: &ClientConfig, phase: &Phase) -> Result<(), Refusal> {
+    let terms = &spec.terms;
+    let congestion = terms.congestion.as_ref().map(|name| {
+        (format!("-C {name}"), SocketSettings { congestion: Some(name.clone()), ..phase.sockets.clone() })
+    });
+    let mss = (terms.mss > 0).then(|| {
+        (format!("-M {}", terms.mss), SocketSettings { mss: Some(terms.mss), ..phase.sockets.clone() })
+    });
+    congestion.into_iter().chain(mss).filter(|_| !terms.udp).try_for_each(|(option, sockets)| {
+        let tried = Phase { sockets, ..phase.clone() };
+        (driver.check)(config, &tried).map_err(|error| {
+            let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
+            Refusal::Usage(format!("{option}: {text}"))
+        })
+    })
 }
 
 /// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.

@@ -1,0 +1,78 @@
+//! The one way out of a question that fails before it has a result: on stdout in the form that was asked for.
+
+use crate::args::{Command, JsonArg, OutputArgs, TargetArgs};
+use crate::protocols::{self, Protocol};
+use crate::{CliError, outputs, plan};
+use common::ClientConfig;
+use model::{Begin, Builder, Event, Phase, Status};
+use report::{EventWriter as _, Journal};
+use std::io::{self, Write};
+
+/// The form in which the failure of a question is reported on stdout.
+pub(crate) struct Form {
+    verb: &'static str,
+    /// A document; lines of JSON where it is `None`.
+    json: Option<JsonArg>,
+    protocol: Protocol,
+    targets: Vec<String>,
+}
+
+impl Form {
+    /// That of a command which asks for JSON; `None` for others, of which the sentence on stderr is all.
+    pub(crate) fn of(command: &Command) -> Option<Form> {
+        let asked = |verb, output: &OutputArgs, target: Option<&TargetArgs>| {
+            (output.json.is_some() || output.jsonl).then(|| Form {
+                verb,
+                json: output.json,
+                protocol: target.map_or(protocols::NATIVE, |target| target.protocol),
+                targets: target.map_or_else(Vec::new, |target| target.targets.clone()),
+            })
+        };
+        match command {
+            Command::Tcp(args) => asked("tcp", &args.output, Some(&args.target)),
+            Command::Connect(args) => asked("connect", &args.output, Some(&args.target)),
+            Command::Ping(args) => asked("ping", &args.output, Some(&args.target)),
+            Command::Stream(args) => asked("stream", &args.output, Some(&args.target)),
+            Command::Delay(args) => asked("delay", &args.output, Some(&args.target)),
+            Command::Train(args) => asked("train", &args.output, Some(&args.target)),
+            Command::Load(args) => asked("load", &args.output, Some(&args.target)),
+            Command::Serve(args) => asked("serve", &args.output, None),
+            Command::Demo(args) => asked("demo", &args.output, None),
+            _ => None,
+        }
+    }
+
+    /// Prints why there is no result: a name that cannot be looked up, a port that is in use, a setting that the system refuses.
+    pub(crate) fn report(&self, error: &CliError, command: Vec<String>) {
+        if error.text.is_empty() {
+            // The reader of stdout is gone.
+            return;
+        }
+        let end = Event::End { status: Status::Failed, reason: Some(error.text.clone()) };
+        // Where stdout takes no more, the sentence on stderr and the exit code report the failure.
+        let _ = self.print(&[self.begin(command), end], &mut io::stdout().lock());
+    }
+
+    fn begin(&self, command: Vec<String>) -> Event {
+        let (run, version) = (runtime::run_id(), plan::VERSION.to_owned());
+        let config = ClientConfig { run, version, ..ClientConfig::new(self.protocol) };
+        let begin = runtime::begin(&config, self.verb, command, &Phase::default());
+        Event::Begin(Box::new(Begin { targets: self.targets.clone(), ..begin }))
+    }
+
+    fn print(&self, events: &[Event], out: &mut impl Write) -> io::Result<()> {
+        let mut builder = Builder::default();
+        events.iter().for_each(|event| builder.absorb(event));
+        match self.json {
+            Some(JsonArg::All) => report::write_outcome(&builder.outcome(), &mut *out)?,
+            Some(JsonArg::Summary) => report::write_summary(&builder.outcome(), &mut *out)?,
+            None => {
+                // The lines of a run that had begun are on stdout already.
+                let mut lines = Journal::new(&mut *out);
+                let left = events.iter().skip(usize::from(outputs::has_begun()));
+                left.map(|event| lines.on_event(event)).collect::<io::Result<()>>()?;
+            }
+        }
+        out.flush()
+    }
+}
