@@ -1,10 +1,11 @@
 //! This host, as sessions ask about it.
 
+use crate::processes::OTHER_DESCRIPTORS;
 use crate::{machine, session, texts};
 use common::host::{Host, HostInfo, Meter, Random};
 use io::host::Reading;
 use ipnet::IpNet;
-use metrics::{Mono, Wall};
+use metrics::{Clamped, Mono, Wall};
 use model::HostSnapshot;
 use std::net::{IpAddr, SocketAddr};
 
@@ -60,6 +61,13 @@ impl HostInfo for ThisHost {
     fn descriptors(&self) -> Option<usize> {
         let (soft, _) = io::host::rlimit_nofile()?;
         Some(usize::try_from(soft).unwrap_or(usize::MAX))
+    }
+
+    fn free_descriptors(&self) -> Option<usize> {
+        // Where the system has no list of those that are open, as many as a process needs.
+        let open =
+            std::fs::read_dir("/proc/self/fd").map_or(usize::clamped(OTHER_DESCRIPTORS), Iterator::count);
+        Some(self.descriptors()?.saturating_sub(open))
     }
 
     fn texts(&self) -> Host {

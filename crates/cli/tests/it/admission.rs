@@ -111,6 +111,42 @@ fn silent_connections_from_fifty_addresses_keep_no_new_address_out() {
 }
 
 #[test]
+fn connections_beyond_the_servers_open_files_are_not_granted() {
+    let server = serve_with(300, "--workers 1");
+    let holding =
+        |words: &str| crate::support::connect(server.at()).args("--hold 500ms --json").args(words).spawn();
+    // Two at once: what the first has is not granted to the second.
+    let both = [holding("-P 2000"), holding("-P 2000")].map(crate::support::Proc::wait);
+    let mut granted = Vec::new();
+    for done in both {
+        if done.code == Some(1) {
+            assert!(done.out.contains("no open files left"), "{}", done.tell());
+            continue;
+        }
+        let outcome = crate::support::Outcome::of(done).exits(0).status("complete");
+        assert_eq!(outcome.errors(), (0, 0), "{}", outcome.tell());
+        outcome.caveats("server-reduced");
+        let change = &outcome.point()["sessions"][0]["accepted"]["changes"][0];
+        assert!(change["why"].as_str().unwrap().contains("open files"), "{change}");
+        granted.push(crate::support::number(&outcome.local()["opened"]));
+    }
+    let all: u64 = granted.iter().sum();
+    assert!((150..300).contains(&all), "{granted:?}");
+    // Of each kind that holds connections open at once.
+    for (verb, words) in [
+        ("tcp", "-P 2000 -t 500ms"),
+        ("ping", "-P 2000 -n 2 --no-baseline"),
+        ("ping", "-u -P 2000 -n 2 --no-baseline"),
+    ] {
+        let line = crate::support::as_it_is(verb).arg(server.at()).args(words);
+        let outcome = line.outcome().exits(0).status("complete");
+        assert_eq!(outcome.errors(), (0, 0), "{verb}: {}", outcome.tell());
+        outcome.caveats("server-reduced");
+    }
+    server.still_serves();
+}
+
+#[test]
 fn descriptors_that_run_out_are_told_at_once_and_the_server_goes_on() {
     let server = serve_with(130, "--workers 1");
     let crowd: Vec<_> = (0..200).filter_map(|n| silent(0x0b00 + n, server.port)).collect();

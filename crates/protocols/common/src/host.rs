@@ -41,6 +41,8 @@ pub trait HostInfo: Send + Sync {
     fn cores(&self) -> Vec<usize>;
     /// Descriptors that this process may have.
     fn descriptors(&self) -> Option<usize>;
+    /// Descriptors that this process may still open.
+    fn free_descriptors(&self) -> Option<usize>;
     /// The kernel's counters as texts.
     fn texts(&self) -> Host;
 }

@@ -3,6 +3,7 @@
 use crate::Acl;
 use crate::host::HostInfo;
 use crate::message::warn;
+use metrics::Clamped;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use transport::Context;
@@ -61,6 +62,19 @@ pub fn is_service(peer: SocketAddr) -> bool {
 
 /// Fewest connections that may wait for their introduction: what workers accept in a row.
 const FEWEST_PENDING: u32 = 128;
+
+/// Descriptors that a worker opens when it starts.
+const OF_A_WORKER: usize = 4;
+/// Fewest descriptors that are left to peers without a session.
+const FEWEST_LEFT: usize = 16;
+
+/// Connections of all sessions of a server with these workers that its descriptors suffice for: a sixteenth is left to control
+/// connections and to peers that introduce themselves.
+pub fn most_held(workers: u16, host: &dyn HostInfo) -> Option<u32> {
+    let free = host.free_descriptors()?;
+    let others = OF_A_WORKER * usize::from(workers) + (free / 16).max(FEWEST_LEFT);
+    Some(u32::clamped(free.saturating_sub(others)))
+}
 
 /// How many connections may wait for their introduction: `most`, or a quarter of the descriptors.
 pub fn most_pending(most: u32, host: &dyn HostInfo) -> u32 {

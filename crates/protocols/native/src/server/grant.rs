@@ -76,6 +76,11 @@ impl Server {
             return Ok(());
         }
         self.queue.retain(|&l| l != link);
+        if self.places(link, &proposal) == 0 {
+            return Err(
+                "the server has no open files left for connections (ulimit -n): ask again later".to_owned()
+            );
+        }
         self.grant(cx, link, *proposal);
         Ok(())
     }
@@ -132,7 +137,8 @@ impl Server {
         phase.exclusive |= self.plan.config.exclusive;
         let Some(client) = self.clients.get(&link) else { return };
         let (run, here, holder) = (client.run, is_here(&client.path), client.holder.clone());
-        let changes = self.reduce(&mut phase, holder.as_ref());
+        let places = self.places(link, &phase);
+        let changes = self.reduce(&mut phase, holder.as_ref(), places);
         phase.first_worker = self.first_worker(&phase);
         let secret = self.secrets.short();
         let is_free = |group: &Group| !self.groups.contains_key(group);
@@ -178,8 +184,7 @@ impl Server {
     /// session needs what only this process has.
     fn process_ports(&self, link: Link, phase: &Phase) -> (Range<usize>, Vec<ProcessPort>) {
         let (all, connections) = (self.plan.process_ports.len(), usize::clamped(phase.connections));
-        let takes = self.clients.get(&link).is_some_and(|client| client.takes_process_ports);
-        if !takes || !matches!(phase.kind, Kind::Tcp | Kind::Connect) {
+        if !self.spreads(link, phase) {
             return (0..0, Vec::new());
         }
         // Sessions with fewer connections than there are processes have others in turn.
@@ -195,6 +200,32 @@ impl Server {
         let ports = self.plan.process_ports[processes.clone()].iter().enumerate();
         let process_ports = ports.map(|(at, &port)| ProcessPort { port, connections: share(at) }).collect();
         (processes, process_ports)
+    }
+
+    /// Whether worker processes may have a session's connections.
+    fn spreads(&self, link: Link, phase: &Phase) -> bool {
+        let takes = self.clients.get(&link).is_some_and(|client| client.takes_process_ports);
+        takes && matches!(phase.kind, Kind::Tcp | Kind::Connect)
+    }
+
+    /// Connections for which the descriptors suffice that other sessions leave: of this process, or of the worker processes that
+    /// share them, where each has as many as the fullest has left.
+    fn places(&self, link: Link, phase: &Phase) -> u32 {
+        let Some(most) = self.plan.config.limits.places else { return u32::MAX };
+        let others = || self.clients.iter().filter(|(other, _)| **other != link);
+        let held = || others().filter_map(|(_, client)| client.held.as_ref());
+        let of_process = |at: usize| {
+            let share =
+                |held: &Held| held.granting.process_ports.get(at.checked_sub(held.processes.start)?).copied();
+            most.saturating_sub(held().filter_map(share).map(|port| port.connections).sum())
+        };
+        let whole = (0..self.plan.process_ports.len()).filter(|at| !self.lost_processes.contains(at));
+        let left: Vec<u32> = whole.filter(|_| self.spreads(link, phase)).map(of_process).collect();
+        if let Some(least) = left.iter().min() {
+            return least.saturating_mul(u32::clamped(left.len()));
+        }
+        let own = held().filter(|held| held.granting.process_ports.is_empty());
+        most.saturating_sub(own.map(|held| held.granting.phase.connections).sum())
     }
 
     /// The worker that has a session's first connection. Alone, a client on this host is placed as it proposes, so that both ends of
@@ -227,15 +258,17 @@ impl Server {
     }
 
     /// Brings a proposal within the limits, and says how.
-    pub(super) fn reduce(&self, phase: &mut Phase, holder: Option<&Holder>) -> Vec<Change> {
+    fn reduce(&self, phase: &mut Phase, holder: Option<&Holder>, places: u32) -> Vec<Change> {
         let limits = self.limits_of(holder);
         let mut changes = Vec::new();
         let mut change = |what: &str, asked: String, given: String, why: &str| {
             changes.push(Change { what: what.into(), asked, given, why: why.into() });
         };
-        if phase.connections > limits.connections {
-            let given = limits.connections.max(1);
-            change("connections", phase.connections.to_string(), given.to_string(), "limit per session");
+        let open_files = (places, "open files that this server has left (ulimit -n)");
+        let (most, why) = open_files.min((limits.connections, "limit per session"));
+        if phase.connections > most {
+            let given = most.max(1);
+            change("connections", phase.connections.to_string(), given.to_string(), why);
             phase.connections = given;
         }
         // An exclusive session blocks all others, so its duration is limited.
