@@ -4,6 +4,9 @@ use crate::number::{Clamped, real};
 use crate::student::quantile;
 use serde::{Deserialize, Serialize};
 
+/// Fewest readings whose interval is shown: of fewer, Student's t is 3 and more, and their extremes say as much.
+const FEWEST: u64 = 5;
+
 /// Mean, spread and 95 % confidence interval of a handful of independent readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
@@ -54,6 +57,12 @@ impl Spread {
         Some(spread)
     }
 
+    /// Half-width of the 95 % confidence interval as every printout shows it after ±: of five readings and more, and of at most
+    /// half of the mean, so that no interval reaches below 0. A wider one says that the mean is not known.
+    pub fn margin(&self) -> Option<f64> {
+        (self.n >= FEWEST && self.ci95 <= self.mean.abs() / 2.0).then_some(self.ci95)
+    }
+
     /// Half the width of the interval that misses the true mean with probability `error` (Student's t); 0 with fewer than two
     /// readings.
     pub fn half_width(&self, error: f64) -> f64 {
@@ -68,6 +77,15 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_margin_has_five_readings_and_stays_above_nothing() {
+        let margin = |values: &[f64]| Spread::of(values).unwrap().margin();
+        assert_eq!(margin(&[9.1, 9.4, 8.7, 9.9]), None);
+        assert!((margin(&[9.1, 9.4, 8.7, 9.9, 9.0]).unwrap() - 0.564_919).abs() < 2e-4);
+        assert_eq!(margin(&[1.0, 0.0, 3.0, 0.0, 2.0]), None);
+        assert_eq!((margin(&[2.0; 5]), margin(&[0.0; 5])), (Some(0.0), Some(0.0)));
+    }
 
     #[test]
     fn agrees_with_scipy() {

@@ -195,15 +195,16 @@ fn found(point: &Point) -> Vec<String> {
     Way::ALL.into_iter().filter_map(way).collect()
 }
 
-/// ` (± 1.50 Mbit/s)`: the 95 % confidence interval of the mean over the intervals; nothing where it is not known.
+/// The [margin] of a figure over the intervals in parentheses; nothing where it is not known.
 fn confidence(point: &Point, figure: Figure) -> String {
-    half_width(point, figure).map_or_else(String::new, |width| format!(" (± {width}, 95 %)"))
+    let spread = Spread::of(&figure.readings(point, false));
+    let text = spread.and_then(|spread| margin(&spread, |width| figure.unit().show(width)));
+    text.map_or_else(String::new, |text| format!(" ({text})"))
 }
 
-/// Half of the 95 % confidence interval of the mean over the intervals, where there are several.
-pub(crate) fn half_width(point: &Point, figure: Figure) -> Option<String> {
-    let spread = Spread::of(&figure.readings(point, false)).filter(|spread| spread.n > 1)?;
-    Some(figure.unit().show(spread.ci95))
+/// `± 1.50 Mbit/s within this run, 95 %`: how well the mean over the intervals of a run is known. Another run differs by more.
+pub(crate) fn margin(spread: &Spread, show: impl Fn(f64) -> String) -> Option<String> {
+    spread.margin().map(|width| format!("± {} within this run, 95 %", show(width)))
 }
 
 /// Every caveat once, the gravest first, and how many phases it concerns.

@@ -3,10 +3,10 @@
 use super::escape;
 use crate::plot::{Axis, Plot, Series, Style, panels};
 use crate::plots::measured;
-use crate::summary::{half_width, worst};
+use crate::summary::{margin, worst};
 use crate::text::Page;
 use crate::words;
-use metrics::{format_duration, real, seconds};
+use metrics::{Spread, format_duration, real, seconds};
 use model::load::{Found, OneWay, under_load};
 use model::{End, Figure, Kind, Measure, Outcome, Point, Stat, Unit, Way};
 
@@ -85,7 +85,8 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
     for way in Way::ALL {
         let figure = Figure::Goodput(way);
         if let Some(value) = show(figure).filter(|_| !matches!(only.phase.kind, Kind::Ping | Kind::Connect)) {
-            let more = half_width(only, figure).map(|width| format!("± {width} (95 %)"));
+            let spread = Spread::of(&figure.readings(only, false));
+            let more = spread.and_then(|spread| margin(&spread, |width| figure.unit().show(width)));
             tiles.push((way.words().to_owned(), value, more.unwrap_or_default()));
         }
     }

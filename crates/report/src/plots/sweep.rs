@@ -121,7 +121,8 @@ fn fills(figure: Figure, row: &SweepRow) -> bool {
 
 fn line((name, mut points): (String, Vec<(f64, Spread)>)) -> Series {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let around = |s: &Spread| (s.n > 1).then_some((s.mean - s.ci95, s.mean + s.ci95));
+    // No bar reaches below 0, unless readings did.
+    let around = |s: &Spread| (s.n > 1).then(|| ((s.mean - s.ci95).max(s.min.min(0.0)), s.mean + s.ci95));
     Series {
         spread: points.iter().map(|(_, s)| around(s)).collect(),
         ..Series::line(name, points.iter().map(|(x, s)| (*x, Some(s.mean))).collect())

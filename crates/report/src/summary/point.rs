@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{extras, hosts, packets, pings, trains};
+use super::{extras, hosts, margin, packets, pings, trains};
 use crate::console::Style;
 use crate::text::{Column, Page, TIMES, Table, Tone, or_dash, up_to};
 use crate::words;
@@ -160,8 +160,8 @@ fn per_interval(s: &Spread, show: fn(f64) -> String, page: &mut Page<'_>) {
     let mut text = format!("mean {}", show(s.mean));
     if s.n > 1 {
         text.push_str(&format!(
-            " ± {} (95 % CI), sd {}, min {}, max {}",
-            show(s.ci95),
+            "{}, sd {}, min {}, max {}",
+            margin(s, show).map_or_else(String::new, |text| format!(" ({text})")),
             show(s.sd),
             show(s.min),
             show(s.max)

@@ -285,7 +285,7 @@ pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) {
             figure.to_string(),
             spread.n.to_string(),
             show(spread.mean),
-            known(spread.ci95),
+            or_dash(spread.margin(), show),
             known(spread.sd),
             show(spread.min),
             show(spread.max),
@@ -302,8 +302,7 @@ pub(super) fn over_repetitions(outcome: &Outcome) -> Vec<String> {
     let about = Figure::leading(kind).iter().filter_map(|figure| {
         let spread = over(&outcome.points, *figure)?;
         let show = |value: f64| figure.unit().show(value);
-        // One reading tells nothing of how well it is known.
-        let known = if spread.n > 1 { format!(" ± {}", show(spread.ci95)) } else { String::new() };
+        let known = spread.margin().map_or_else(String::new, |width| format!(" ± {}", show(width)));
         Some(format!("{figure} {}{known} in {}", show(spread.mean), words::count(spread.n, "run")))
     });
     about.collect()

@@ -39,10 +39,13 @@ fn status(transport: Transport, rows: &[Slice], void: bool, lines: &mut Vec<Stri
     let mut rate = |what: &str, column: usize, bits: f64| {
         let counted = rows.iter().skip(usize::from(void));
         let all: Vec<f64> = counted.map(|row| real(row.numbers[column]) * bits).collect();
-        let Some(Spread { mean, ci95, min, max, .. }) = Spread::of(&all) else { return };
-        let [mean, ci95, min, max] = [mean, ci95, min, max].map(format_bits_per_second);
+        let Some(spread) = Spread::of(&all) else { return };
+        let [mean, min, max] = [spread.mean, spread.min, spread.max].map(format_bits_per_second);
+        let margin = spread.margin().map_or_else(String::new, |width| {
+            format!(" ± {} within this run (95 %)", format_bits_per_second(width))
+        });
         let left_out = if void { "; the first row means nothing and is left out" } else { "" };
-        lines.push(format!("  {what}: mean {mean}, ± {ci95} (95 %), {min} to {max}{left_out}"));
+        lines.push(format!("  {what}: mean {mean}{margin}, {min} to {max}{left_out}"));
     };
     match transport {
         Transport::Tcp => {
