@@ -20,7 +20,8 @@ pub(crate) struct CompareArgs {
     #[arg(long = "with", value_name = "FILE|ID", num_args = 1..)]
     after: Vec<PathBuf>,
     /// Exit with 3 when a figure is significantly worse, by more than this percentage of its value before (the end of the
-    /// interval that is nearer to no difference counts), and with 1 when there are too few readings to tell.
+    /// interval that is nearer to no difference counts), and with 1 when there are too few readings to tell, or when a rate or
+    /// a loss is worse by more over all of each side and its readings scatter too much to say so for certain.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     threshold: Option<f64>,
     /// Print one JSON document.

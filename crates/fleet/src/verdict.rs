@@ -320,7 +320,7 @@ impl Judge<'_> {
                 let [inside, outside] =
                     [inside, outside].map(|hosts| hosts.into_iter().map(effect).collect::<Vec<f64>>());
                 let are_enough = inside.len() >= 3 && outside.len() >= 3;
-                if are_enough && let Some(contrast) = Contrast::of(&outside, &inside, false, ALPHA) {
+                if are_enough && let Some(contrast) = Contrast::of_sets(&outside, &inside, ALPHA) {
                     let subject = Subject::Label { label: label.to_owned(), value: value.to_owned() };
                     judged.push((subject, contrast.shift, contrast.p));
                 }

@@ -1,4 +1,9 @@
-//! Whether two sets of readings differ, and by how much: by ranks, because rates and times are rarely normal.
+//! Whether two sets of readings differ, and by how much: whole runs by ranks, because rates and times are rarely normal;
+//! intervals of one run a side by means, because ranks of few intervals that follow each other say nothing.
+
+mod series;
+
+pub use series::Series;
 
 use crate::number::{Clamped, real};
 use crate::student::{quantile, two_sided};
@@ -10,12 +15,6 @@ pub const ALPHA: f64 = 0.05;
 const MOST: usize = 1_000;
 /// Largest sets for which the distribution of the statistic is computed exactly.
 const EXACT: usize = 25;
-/// Largest autocorrelation that is reckoned with: readings that are more alike are worth a hundredth of their number.
-const MOST_ALIKE: f64 = 0.98;
-/// Share of its standard error by which the autocorrelation is taken to be larger than estimated: an estimate from a few
-/// readings is often too small, and readings taken for independent raise false alarms.
-const MARGIN: f64 = 0.25;
-
 /// Two sets of readings compared: `b` against `a`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
@@ -23,39 +22,42 @@ pub struct Contrast {
     pub n: (u64, u64),
     /// Medians of either set.
     pub median: (f64, f64),
-    /// By how much a reading of `b` is larger than one of `a`: the median of all differences (Hodges and Lehmann, 1963).
+    /// Value of `a` that the difference is a share of: the median of runs, the mean of intervals.
+    #[serde(default)]
+    pub base: f64,
+    /// By how much a reading of `b` is larger than one of `a`: of runs the median of all differences (Hodges and Lehmann,
+    /// 1963), of intervals the difference of means.
     pub shift: f64,
-    /// Its confidence interval at the level asked for, from the order of the differences (Moses; Hollander and Wolfe,
-    /// *Nonparametric Statistical Methods*, 4.3); `None` when there are too few readings for one.
+    /// Its confidence interval at the level asked for, of runs from the order of the differences (Moses; Hollander and Wolfe,
+    /// *Nonparametric Statistical Methods*, 4.3), of intervals by Student's t; `None` when there are too few readings for one.
     pub interval: Option<(f64, f64)>,
-    /// Probability of ranks at least as uneven, if both sets came from the same (Mann and Whitney, 1947), two-sided.
+    /// Probability, two-sided, if both sets came from the same: of runs that of ranks at least as uneven (Mann and Whitney,
+    /// 1947), of intervals that of means at least as far apart.
     pub p: f64,
-    /// The least `p` that so many readings, as alike as these, can give: that of sets that do not overlap.
+    /// The least `p` that so many readings can give: that of sets that do not overlap.
     pub least_p: f64,
     /// Probability that a reading of `b` is larger than one of `a`, ties counted half: the size of the effect.
     pub superiority: f64,
-    /// Variance of the statistic over that of independent readings: readings that follow each other in time are alike.
+    /// Variance of the statistic over that of independent readings: intervals that follow each other in time are alike.
     pub inflation: f64,
 }
 
 impl Contrast {
-    /// Compares the readings; `None` when a set has fewer than two. The interval holds the true shift with probability
-    /// `1 - level`. Readings of a `series` follow each other in time: with a lag-1 autocorrelation `r` they count as
-    /// `(1 - r) / (1 + r)` times as many.
-    pub fn of(a: &[f64], b: &[f64], series: bool, level: f64) -> Option<Self> {
+    /// Compares independent readings, such as whole runs; `None` when a set has fewer than two. The interval holds the true shift with probability
+    /// `1 - level`.
+    pub fn of_sets(a: &[f64], b: &[f64], level: f64) -> Option<Self> {
         let finite = |set: &[f64]| set.iter().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
         let (mut a, mut b) = (thinned(finite(a)), thinned(finite(b)));
         if a.len() < 2 || b.len() < 2 {
             return None;
         }
-        let ranks = Ranks::new(&a, &b, series);
+        let ranks = Ranks { n: a.len(), m: b.len() };
         a.sort_by(f64::total_cmp);
         b.sort_by(f64::total_cmp);
         let mut differences = Vec::with_capacity(a.len() * b.len());
         b.iter().for_each(|y| differences.extend(a.iter().map(|x| y - x)));
         differences.sort_unstable_by(f64::total_cmp);
-        let u: f64 = differences.iter().map(|&d| f64::midpoint(1.0, sign(d))).sum();
-        let (n, m) = (real(a.len()), real(b.len()));
+        let superiority = superiority(&a, &b);
         let interval = ranks.least_inside(level).map(|rank| {
             let at = rank - 1;
             (differences[at], differences[differences.len() - 1 - at])
@@ -63,18 +65,44 @@ impl Contrast {
         Some(Contrast {
             n: (u64::clamped(a.len()), u64::clamped(b.len())),
             median: (median(&a), median(&b)),
+            base: median(&a),
             shift: median(&differences),
             interval,
-            p: ranks.probability(&a, &b, u),
-            least_p: ranks.least(),
-            superiority: u / (n * m),
-            inflation: ranks.inflation,
+            p: ranks.probability(&a, &b, superiority * ranks.pairs()),
+            least_p: least(a.len(), b.len()),
+            superiority,
+            inflation: 1.0,
         })
     }
 
-    /// The difference as a share of the median of `a`; `None` when that is 0.
+    /// Compares the intervals of two runs, once without a few extremes at either end and once with all, and returns the
+    /// comparison with the smaller `p`; `None` when a run has fewer than two. The error rates in docs/compare.md are those of
+    /// both together.
+    pub fn of_series(a: Series<'_>, b: Series<'_>, level: f64) -> Option<Self> {
+        let (most, all) = (series::contrast(a, b, true, level)?, series::contrast(a, b, false, level)?);
+        Some(if most.p < all.p { most } else { all })
+    }
+
+    /// Compares all intervals of two runs, each extreme with its weight; `None` when a run has fewer than two.
+    pub fn of_wholes(a: Series<'_>, b: Series<'_>, level: f64) -> Option<Self> {
+        series::contrast(a, b, false, level)
+    }
+
+    /// The difference as a share of the [base](Contrast::base); `None` when that is 0.
     pub fn relative(&self) -> Option<f64> {
-        (self.median.0 != 0.0).then(|| self.shift / self.median.0.abs())
+        (self.base != 0.0).then(|| self.shift / self.base.abs())
+    }
+
+    /// Whether `b` is the larger, also where the shift is 0: then by most pairs of readings.
+    pub fn is_more(&self) -> bool {
+        if self.shift == 0.0 { self.superiority > 0.5 } else { self.shift > 0.0 }
+    }
+
+    /// How many times as many readings make the interval so narrow that it holds no value `gap` away from the shift: its width
+    /// is as the inverse of the root of their number. `None` where there is no interval or no gap.
+    pub fn more_readings(&self, gap: f64) -> Option<f64> {
+        let (low, high) = self.interval?;
+        (gap > 0.0).then(|| ((high - self.shift).max(self.shift - low) / gap).powi(2))
     }
 
     /// The end of the interval that is nearer to 0, in the direction of the difference; 0 when the interval holds 0 or when
@@ -112,8 +140,16 @@ pub fn least_readings(figures: usize) -> usize {
     n
 }
 
-fn sign(d: f64) -> f64 {
-    if d == 0.0 { 0.0 } else { d.signum() }
+/// Probability that a reading of `b` is larger than one of `a`, ties counted half; both are sorted.
+fn superiority(a: &[f64], b: &[f64]) -> f64 {
+    let below = |y: &f64| real(a.partition_point(|x| x < y) + a.partition_point(|x| x <= y)) / 2.0;
+    b.iter().map(below).sum::<f64>() / real(a.len() * b.len())
+}
+
+/// The least two-sided probability of sets of `n` and `m` readings, which is that of sets that do not overlap: one order on
+/// each side of `n + m` over `n`.
+fn least(n: usize, m: usize) -> f64 {
+    (1..=n).fold(2.0, |p: f64, k| p * real(k) / real(m + k)).min(1.0)
 }
 
 /// The middle of sorted values; of an even number the mean of the two.
@@ -135,24 +171,12 @@ fn thinned(values: Vec<f64>) -> Vec<f64> {
 struct Ranks {
     n: usize,
     m: usize,
-    inflation: f64,
-    /// Degrees of freedom of the normal approximation's variance; `None` when it is known, as that of independent readings is.
-    df: Option<f64>,
 }
 
 impl Ranks {
-    fn new(a: &[f64], b: &[f64], series: bool) -> Self {
-        let (n, m) = (a.len(), b.len());
-        if !series {
-            return Ranks { n, m, inflation: 1.0, df: None };
-        }
-        let inflation = inflation(a, b);
-        Ranks { n, m, inflation, df: Some((real(n + m) / inflation - 2.0).max(1.0)) }
-    }
-
     /// Whether all orders are counted instead of approximated.
     fn exact(&self) -> bool {
-        self.df.is_none() && self.n <= EXACT && self.m <= EXACT
+        self.n <= EXACT && self.m <= EXACT
     }
 
     /// Number of pairs of a reading of either set: the largest value of the statistic.
@@ -160,8 +184,8 @@ impl Ranks {
         real(self.n * self.m)
     }
 
-    /// The two-sided probability of `u`: exact for small independent sets, ties included; else by Student's t with corrections
-    /// for ties and continuity.
+    /// The two-sided probability of `u`: exact for small sets, ties included; else by the normal distribution with
+    /// corrections for ties and continuity.
     fn probability(&self, a: &[f64], b: &[f64], u: f64) -> f64 {
         let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
         all.sort_by(f64::total_cmp);
@@ -182,19 +206,11 @@ impl Ranks {
 
     /// The two-sided probability that the statistic is `remote` from its mean; `width` is 12 times the variance for a pair.
     fn tail(&self, remote: f64, width: f64) -> f64 {
-        let variance = self.pairs() / 12.0 * width * self.inflation;
+        let variance = self.pairs() / 12.0 * width;
         if variance <= 0.0 {
             return 1.0; // all readings are the same
         }
-        two_sided(((remote - 0.5) / variance.sqrt()).max(0.0), self.df)
-    }
-
-    fn least(&self) -> f64 {
-        match self.exact() {
-            // The sets do not overlap: one order on each side of n + m over n.
-            true => (1..=self.n).fold(2.0, |p, k| p * real(k) / real(self.m + k)),
-            false => self.tail(self.pairs() / 2.0, real(self.n + self.m + 1)),
-        }
+        two_sided(((remote - 0.5) / variance.sqrt()).max(0.0), None)
     }
 
     /// Which of the sorted differences begins the interval for `level`, counted from 1; `None` when none does.
@@ -209,8 +225,8 @@ impl Ranks {
             });
             cumulative.take_while(|p| *p <= level / 2.0).count()
         } else {
-            let spread = (self.pairs() * real(self.n + self.m + 1) / 12.0 * self.inflation).sqrt();
-            usize::clamped((self.pairs() / 2.0 - quantile(level, self.df) * spread).floor().max(0.0))
+            let spread = (self.pairs() * real(self.n + self.m + 1) / 12.0).sqrt();
+            usize::clamped((self.pairs() / 2.0 - quantile(level, None) * spread).floor().max(0.0))
         };
         (rank >= 1).then_some(rank)
     }
@@ -237,28 +253,6 @@ fn orders(ties: &[usize], m: usize) -> Vec<f64> {
         }
     }
     ways.swap_remove(m)
-}
-
-/// `(1 + r) / (1 - r)` of the lag-1 autocorrelation `r` within both series, at least 1: the variance of a mean of readings that
-/// are alike, over that of independent ones (of an autoregressive series; Bartlett, 1935). The estimate is corrected for its
-/// bias, `-(1 + 4 r) / n` (Kendall, 1954), and raised by [`MARGIN`].
-fn inflation(a: &[f64], b: &[f64]) -> f64 {
-    let (mut all, mut next) = (0.0, 0.0);
-    for set in [a, b] {
-        let mean = set.iter().sum::<f64>() / real(set.len());
-        let squares = set.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>();
-        // Readings that are all the same differ from their mean by rounding only.
-        if squares <= real(set.len()) * (mean * 1e-9) * (mean * 1e-9) {
-            continue;
-        }
-        all += squares;
-        next += set.windows(2).map(|w| (w[0] - mean) * (w[1] - mean)).sum::<f64>();
-    }
-    let n = real(a.len().min(b.len()));
-    let r = if all > 0.0 { next / all } else { 0.0 };
-    let r = (n * r + 1.0) / (n - 4.0).max(1.0) + MARGIN / (real(a.len() + b.len())).sqrt();
-    let r = r.clamp(0.0, MOST_ALIKE);
-    (1.0 + r) / (1.0 - r)
 }
 
 #[cfg(test)]

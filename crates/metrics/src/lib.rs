@@ -34,7 +34,7 @@ mod variation;
 
 pub use binned::{Binned, Shape};
 pub use card::{CardClock, CardStamp, Crossing, LONGEST_IN_CARD, Placement, Unplaced};
-pub use compare::{ALPHA, Contrast, holm, least_readings};
+pub use compare::{ALPHA, Contrast, Series, holm, least_readings};
 pub use dist::{Dist, DistSummary};
 pub use fairness::{Moments, SlotRates};
 pub use frames::Frames;

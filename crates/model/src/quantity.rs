@@ -11,7 +11,7 @@ pub use scope::{Stat, Way};
 pub use unit::Unit;
 
 use crate::{Interval, Kind, Point};
-use metrics::percent_of;
+use metrics::{Clamped, percent_of};
 use std::collections::BTreeMap;
 use std::{fmt, mem};
 use table::{ROW, Row, TABLE};
@@ -145,6 +145,16 @@ impl Figure {
         self.row().more_is_better
     }
 
+    /// By what share `after` is worse than `before`, negative where it is better, and what shares are of: a rate of that before,
+    /// a percentage of all that was sent. `None` for a figure that does not add up over time.
+    pub fn worsening(self, before: f64, after: f64) -> Option<(f64, f64)> {
+        match self.unit() {
+            Unit::Percent => Some(((after - before) / 100.0, 100.0)),
+            _ if self.more_is_better() && before > 0.0 => Some(((before - after) / before, before)),
+            _ => None,
+        }
+    }
+
     /// The key and the label of its row of the table: those of its other directions and statistics are the same.
     pub fn family(self) -> (&'static str, &'static str) {
         (self.row().key, self.row().label())
@@ -174,12 +184,19 @@ impl Figure {
         }
         let lost = self.lost_of_intervals(point);
         let of = |interval: &Interval| match &lost {
-            Some(lost) => lost.get(&interval.index).copied(),
+            Some(lost) => lost.get(&interval.index).map(|(lost, of)| percent_of(*lost, *of)),
             None => {
                 self.of_interval(interval).filter(|value| !(serving && !self.of_a_life() && *value == 0.0))
             }
         };
         point.readings().filter_map(of).collect()
+    }
+
+    /// How many datagrams, messages or frames each of its [readings](Figure::readings) is a percentage of; empty for a figure
+    /// that counts none.
+    pub fn events(self, point: &Point) -> Vec<u64> {
+        let lost = self.of(point).and_then(|_| self.lost_of_intervals(point)).unwrap_or_default();
+        point.readings().filter_map(|interval| Some(lost.get(&interval.index)?.1)).collect()
     }
 
     /// Its value in an interval; `None` when an interval cannot tell.
@@ -188,9 +205,9 @@ impl Figure {
         (self.row().of_interval)(interval, way, stat)
     }
 
-    /// Percent lost in each interval, by its number; `None` for other figures. An overtaken datagram counts as lost until it
-    /// comes: an interval that takes losses back reduces the intervals before it, so that each shows the final count.
-    fn lost_of_intervals(self, point: &Point) -> Option<BTreeMap<u32, f64>> {
+    /// Losses of each interval, and of how many, by its number; `None` for other figures. An overtaken datagram counts as lost
+    /// until it comes: an interval that takes losses back reduces the intervals before it, so that each shows the final count.
+    fn lost_of_intervals(self, point: &Point) -> Option<BTreeMap<u32, (i64, u64)>> {
         // Lost, and all that this is a share of: what came is less by what was taken back, which belongs to an earlier interval.
         let of = |interval: &Interval| match self {
             Figure::Loss(way) => {
@@ -198,11 +215,17 @@ impl Figure {
                 let (lost, arrivals) = (packets.lost()?, packets.arrivals()?);
                 Some((interval.index, lost, arrivals.saturating_add_signed(lost)))
             }
+            Figure::Frames => {
+                let frames = interval.frames?;
+                let lost = frames.judged().saturating_sub(frames.completed);
+                Some((interval.index, i64::clamped(lost), frames.judged()))
+            }
             _ => interval.pings.as_ref().map(|p| (interval.index, p.counts.lost, p.counts.sent)),
         };
         let whole = match self {
             Figure::Loss(way) => way.packets(point)?.lost()?,
             Figure::MessagesLost => point.local.pings.as_ref()?.counts.lost,
+            Figure::Frames => i64::MAX, // a frame that was judged stays as it is
             _ => return None,
         };
         let mut all: Vec<(u32, i64, u64)> = point.intervals.iter().filter_map(of).collect();
@@ -214,8 +237,9 @@ impl Figure {
             taken_back = (*lost).min(0);
             *lost = (*lost).max(0);
         }
-        let share = |(index, lost, of): (u32, i64, u64)| (of > 0).then(|| (index, percent_of(lost, of)));
-        Some(all.into_iter().filter_map(share).collect())
+        Some(
+            all.into_iter().filter(|(.., of)| *of > 0).map(|(index, lost, of)| (index, (lost, of))).collect(),
+        )
     }
 
     /// Whether a server, which waits for most of its life, can tell it of all that it did: any but a rate.

@@ -3,9 +3,9 @@
 use crate::plot::{Axis, AxisUnit, show};
 use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{ALPHA, Clamped, Contrast, holm, least_readings, real};
+use metrics::{ALPHA, Clamped, Contrast, Series, format_duration, holm, least_readings, real};
 use model::document::Document;
-use model::{Begin, Figure, Outcome, Point, SessionInfo, Status};
+use model::{Begin, Figure, Interval, Outcome, Point, SessionInfo, Status};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,6 +42,10 @@ struct Readings {
     /// Over all of each side, before and after.
     value: [Option<f64>; 2],
     of: [Vec<f64>; 2],
+    /// Of how many datagrams, messages or frames each reading of an interval is a percentage; empty for other figures.
+    events: [Vec<u64>; 2],
+    /// Length of an interval, ns.
+    interval_ns: u64,
     /// Whether the readings are whole runs; intervals of one run a side otherwise.
     runs: bool,
 }
@@ -63,23 +67,42 @@ impl Readings {
         self.of.iter().any(Vec::is_empty)
     }
 
+    /// Intervals of a side.
+    fn series(&self, side: usize) -> Series<'_> {
+        Series { values: &self.of[side], events: &self.events[side] }
+    }
+
+    /// Clause that asks for so many readings a side.
+    fn requirement(&self, readings: usize) -> String {
+        match self.runs {
+            true => format!("{readings} + {readings} needed"),
+            false => {
+                let ns = self.interval_ns.saturating_mul(u64::clamped(readings));
+                format!("runs of {} needed", format_duration(ns))
+            }
+        }
+    }
+
     /// The row of a comparison of `figures` figures in all.
     fn compared(self, figures: usize) -> Row {
         let level = ALPHA / real(figures.max(1));
-        let contrast = Contrast::of(&self.of[0], &self.of[1], !self.runs, level);
+        let contrast = match self.runs {
+            true => Contrast::of_sets(&self.of[0], &self.of[1], level),
+            false => Contrast::of_series(self.series(0), self.series(1), level),
+        };
         let tested = self.tested();
         let verdict = match contrast {
             _ if !self.runs && self.is_one_sided() => Verdict::Untold,
             Some(_) if !tested => Verdict::Same,
             Some(contrast) if contrast.least_p <= level => Verdict::Same,
-            _ if self.runs => {
-                let least = least_readings(figures);
-                Verdict::TooFew(format!("runs to tell: {least} + {least} needed"))
-            }
-            _ => Verdict::TooFew("intervals to tell: longer runs needed".to_owned()),
+            _ => Verdict::TooFew(format!(
+                "{} to tell: {}",
+                self.kind(),
+                self.requirement(least_readings(figures))
+            )),
         };
         let p = contrast.filter(|_| tested && verdict == Verdict::Same).map(|contrast| contrast.p);
-        Row { readings: self, contrast, p, verdict }
+        Row { readings: self, level, contrast, p, verdict }
     }
 }
 
@@ -98,6 +121,8 @@ fn judged(all: Vec<Readings>) -> Vec<Row> {
 /// A figure of both sides, compared.
 struct Row {
     readings: Readings,
+    /// Error that is allowed to its interval.
+    level: f64,
     /// The comparison of their readings; `None` with too few.
     contrast: Option<Contrast>,
     /// Its probability, corrected for the number of figures; `None` where none was tested.
@@ -110,18 +135,51 @@ impl Row {
     fn judge(&mut self, p: f64) {
         self.p = Some(p);
         let Some(contrast) = self.contrast.filter(|_| p < ALPHA) else { return };
-        // What `p` is the probability of: most differences between readings have this sign, even where their median is 0.
-        let more = contrast.superiority > 0.5;
+        let more = contrast.is_more();
         self.verdict =
             if more == self.readings.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
     }
 
-    /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference. A
-    /// value of 0 has no share: any worse value is worse by more.
+    /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference: that
+    /// of the readings, or of the whole of each side. A value of 0 has no share: any worse value is worse by more.
     fn worse_by(&self, share: f64) -> bool {
         let Some(contrast) = self.contrast.filter(|_| self.verdict == Verdict::Worse) else { return false };
-        let base = contrast.median.0.abs();
-        base == 0.0 || share == 0.0 || contrast.local_end().abs() > share * base
+        let base = contrast.base.abs();
+        let beyond = |of: Contrast, scale: f64| of.local_end().abs() > share * scale;
+        base == 0.0
+            || share == 0.0
+            || beyond(contrast, base)
+            || self.whole(share).is_some_and(|(_, of, whole)| beyond(whole, of))
+    }
+
+    /// A figure that is worse by more than `share` over all of the side after: by what share, what shares are of, and the
+    /// comparison of the wholes. A share of 0 asks for a difference of any size, and the readings alone answer that.
+    fn whole(&self, share: f64) -> Option<(f64, f64, Contrast)> {
+        let all = &self.readings;
+        let (worse, of) = all.figure.worsening(all.value[0]?, all.value[1]?)?;
+        let whole = match all.runs {
+            true => self.contrast,
+            false => Contrast::of_wholes(all.series(0), all.series(1), self.level),
+        };
+        (share > 0.0 && worse > share).then(|| (worse, of, whole.unwrap_or_default()))
+    }
+
+    /// Sentence for a figure whose whole is worse by more than `share`, and not for certain: its readings scatter too much.
+    fn uncertainty(&self, share: f64) -> Option<String> {
+        let (worse, of, whole) = self.whole(share)?;
+        let readings = self.readings.of.iter().map(Vec::len).max().unwrap_or_default();
+        // Of a whole that is near the threshold even a hundred times as many leave that open.
+        let more = whole.more_readings((worse - share) * of).filter(|times| *times <= 100.0);
+        let needed = more
+            .map(|times| self.readings.requirement(usize::clamped((real(readings) * times.max(1.0)).ceil())));
+        Some(format!(
+            "over all of each side {} is worse by {:.1} %, and {} {} scatter too much to say that for certain: {}",
+            self.name(),
+            worse * 100.0,
+            self.numbers(),
+            self.readings.kind(),
+            needed.unwrap_or_else(|| "several runs a side needed".to_owned())
+        ))
     }
 
     /// `3 + 3 runs`
@@ -185,7 +243,7 @@ impl Comparison {
     /// Whether the second side is worse for certain, by more than `share` of the first, in any figure.
     ///
     /// # Errors
-    /// One sentence when none is, and there are figures of which it cannot be told.
+    /// One sentence when none is, and there are figures of which that is not known.
     pub fn worse_by(&self, share: f64) -> Result<bool, String> {
         if self.rows.iter().any(|row| row.worse_by(share)) {
             return Ok(true);
@@ -206,7 +264,10 @@ impl Comparison {
                 "the threshold cannot be judged: intervals tell none of these figures, compare several runs"
                     .to_owned(),
             ),
-            None => Ok(false),
+            None => match self.rows.iter().find_map(|row| row.uncertainty(share)) {
+                Some(why) => Err(format!("the threshold cannot be judged: {why}")),
+                None => Ok(false),
+            },
         }
     }
 
@@ -245,9 +306,10 @@ impl Comparison {
         page.paragraph(
             Tone::Plain,
             "",
-            "before and after: over all of each side. Difference: the median of all differences between readings (Hodges-Lehmann) \
-             and its interval, in percent of the median before. p: of ranks so uneven by chance (Mann-Whitney), corrected for the \
-             number of figures (Holm); the intervals hold together with 95 %. Intervals of a run that are alike count less.",
+            "before and after: over all of each side. Difference, in percent of before: of runs the median of all differences \
+             (Hodges-Lehmann), of intervals that of the means. p: probability of such ranks (Mann-Whitney) or means (Student's t; \
+             losses are counts) by chance, corrected for the number of figures (Holm); the intervals hold together with 95 %. \
+             Intervals of a run that are alike count less.",
         );
         for (failed, side) in
             self.failed.into_iter().zip(["before", "after"]).filter(|(failed, _)| *failed > 0)
@@ -336,7 +398,13 @@ fn readings(setting: String, figure: Figure, sides: [&[Phase<'_>]; 2]) -> Option
         points.iter().flat_map(|(point, serving)| figure.readings(point, *serving)).collect()
     };
     let of = if runs { whole } else { sides.map(intervals) };
-    Some(Readings { setting, figure, value, of, runs })
+    let events = sides.map(|points| match runs {
+        true => Vec::new(),
+        false => points.iter().flat_map(|(point, _)| figure.events(point)).collect(),
+    });
+    let lengths = sides.iter().flat_map(|points| points.iter().flat_map(|(point, _)| point.readings()));
+    let interval_ns = lengths.map(Interval::ns).max().unwrap_or_default();
+    Some(Readings { setting, figure, value, of, events, interval_ns, runs })
 }
 
 /// What a protocol's own results with the same settings read, figure by figure.
@@ -359,7 +427,8 @@ fn own_readings(setting: &str, sides: [&[Phase<'_>]; 2]) -> Vec<Readings> {
         let settings: Vec<&str> = [setting, &key.0].into_iter().filter(|words| !words.is_empty()).collect();
         let value = [mean(&of[0]), mean(&of[1])];
         let several = of.iter().all(|values| values.len() > 1);
-        several.then(|| Readings { setting: settings.join(", "), figure, value, of, runs: true })
+        let (setting, events) = (settings.join(", "), [Vec::new(), Vec::new()]);
+        several.then(|| Readings { setting, figure, value, of, events, interval_ns: 0, runs: true })
     });
     common.collect()
 }
@@ -372,7 +441,7 @@ fn cells(row: &Row) -> Vec<String> {
     let difference = row.contrast.map(|c| c.relative().map_or_else(|| value(c.shift), percent));
     let interval = row.contrast.and_then(|c| {
         let (low, high) = c.interval?;
-        let base = c.median.0.abs();
+        let base = c.base.abs();
         let end = |at: f64| if base == 0.0 { value(at) } else { percent(at / base) };
         Some(format!("{} to {}", end(low), end(high)))
     });

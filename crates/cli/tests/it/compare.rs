@@ -115,6 +115,17 @@ fn what_stood_still_is_worse() {
     }
 }
 
+#[test]
+fn a_fifth_of_dead_intervals_passes_no_threshold() {
+    let scratch = Scratch::new();
+    let steady = saved(&scratch, "steady.json", &run(&[1e6]));
+    let fifth = saved(&scratch, "fifth.json", &run(&[1e6, 1e6, 0.0, 1e6, 1e6]));
+    compare(&[&steady, &steady]).args("--threshold 5").run().exits(0).prints(&["no significant difference"]);
+    let open = compare(&[&steady, &fifth]).args("--threshold 5").run().exits(1).says_one_sentence();
+    open.complains(&["over all of each side goodput to server is worse by 20.0 %", "runs of", "needed"]);
+    compare(&[&fifth, &steady]).args("--threshold 5").run().exits(0);
+}
+
 /// A run of 20 intervals in which so many datagrams of a hundred were lost on the way from the server.
 fn losing(lost: u64) -> Value {
     let packets =

@@ -79,6 +79,9 @@ fn loss_that_is_taken_back_is_in_no_reading() {
     let loss = Figure::Loss(Way::Down);
     let readings = loss.readings(&point, false);
     assert_eq!(readings, [0.0, 100.0 / 99.0, 0.0]);
+    // Each is a share of what was sent in its interval.
+    assert_eq!(loss.events(&point), [100, 99, 100]);
+    assert_eq!(Figure::Delay(Way::Down, Stat::MEDIAN).events(&point), [0; 0]);
     // Loss that stays does.
     point.local.packets = report(30, 298);
     point.intervals[2].packets = report(0, 120);
