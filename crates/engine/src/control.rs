@@ -281,7 +281,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         };
         let there = self.processes_of(&workers);
         let watched = Aggregator::new(workers.len(), plan.start, plan.omit, plan.frames);
-        let mut watched = Watched::new(watched, workers.clone(), self.setup.meter);
+        let mut watched = Watched::new(watched, workers.clone(), self.setup.meter.clone());
         watched.beginning = there.len();
         self.groups.insert(plan.group, watched);
         let here = self.workers.handles.get(workers.start.min(local)..workers.end.min(local));

@@ -3,9 +3,10 @@
 use metrics::Mono;
 use model::{Aggregator, CpuUse, HostCounters, Totals};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Starts measuring what the host does. The result tells what it did since.
-pub type HostMeter = fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send>;
+pub type HostMeter = Arc<dyn Fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send> + Send + Sync>;
 
 pub(crate) struct Watched {
     pub(crate) aggregator: Aggregator,
@@ -19,13 +20,14 @@ pub(crate) struct Watched {
 
 impl Watched {
     pub(crate) fn new(aggregator: Aggregator, workers: Range<usize>, meter: Option<HostMeter>) -> Self {
-        Watched { aggregator, workers, beginning: 0, meter, used: meter.map(|start| start()) }
+        let used = meter.as_ref().map(|start| start());
+        Watched { aggregator, workers, beginning: 0, meter, used }
     }
 
     /// The group that waited for its start begins.
     pub(crate) fn begin(&mut self, at: Mono) {
         self.aggregator.begin(at);
-        self.used = self.meter.map(|start| start());
+        self.used = self.meter.as_ref().map(|start| start());
     }
 
     /// The totals of the group, and the host's part in them.

@@ -7,6 +7,7 @@ use io::System;
 use io::thread::available;
 use metrics::Mono;
 use model::Event;
+use std::sync::Arc;
 use transport::Session;
 
 /// Where workers run on this system, which may be unable to bind them to cores (`can_pin`).
@@ -31,7 +32,7 @@ pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: u
         cores,
         // A group can share them with the workers of a server on this host, in their order.
         shared_cores: if *placement == Placement::Even { usable } else { Vec::new() },
-        meter: Some(machine::meter),
+        meter: Some(Arc::new(machine::meter)),
         ..Setup::new(workers, buffer)
     }
 }

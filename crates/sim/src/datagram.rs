@@ -11,6 +11,8 @@ pub(super) struct Datagram {
     pub(super) tos: u8,
     pub(super) ttl: u8,
     pub(super) arrives: Mono,
+    /// Its checksum is wrong.
+    pub(super) spoilt: bool,
 }
 
 /// What became of the datagrams of one direction.
@@ -30,13 +32,38 @@ pub struct Fate {
     pub doubled: u64,
     /// Delivered with a flipped bit.
     pub damaged: u64,
+    /// Dropped by the receiver's kernel for a wrong checksum.
+    pub spoilt: u64,
+    /// Dropped without notice because the packet was larger than the path carries.
+    pub oversized: u64,
     /// Dropped because the receiver's buffer was full.
     pub overflowed: u64,
+}
+
+impl Fate {
+    /// The datagrams of both.
+    #[must_use]
+    pub fn and(self, more: Fate) -> Fate {
+        Fate {
+            sent: self.sent + more.sent,
+            refused: self.refused + more.refused,
+            lost: self.lost + more.lost,
+            dropped: self.dropped + more.dropped,
+            delayed: self.delayed + more.delayed,
+            doubled: self.doubled + more.doubled,
+            damaged: self.damaged + more.damaged,
+            spoilt: self.spoilt + more.spoilt,
+            oversized: self.oversized + more.oversized,
+            overflowed: self.overflowed + more.overflowed,
+        }
+    }
 }
 
 pub(super) struct Lane {
     pub(super) link: Link,
     rng: Rng,
+    /// Bytes of the IP and UDP headers.
+    headers: usize,
     offered: u64,
     free: Mono,
     pub(super) fate: Fate,
@@ -48,8 +75,8 @@ pub(super) struct Lanes {
 }
 
 impl Lane {
-    fn new(link: Link, seed: u64) -> Self {
-        Lane { link, rng: Rng::new(seed), offered: 0, free: Mono(0), fate: Fate::default() }
+    fn new(link: Link, seed: u64, headers: usize) -> Self {
+        Lane { link, rng: Rng::new(seed), headers, offered: 0, free: Mono(0), fate: Fate::default() }
     }
 
     /// Whether the sender's kernel refuses a send.
@@ -80,6 +107,10 @@ impl Lane {
             Some((At::Time(at), _)) => at <= now,
             None => false,
         };
+        if self.link.too_large(bytes.len(), self.headers) {
+            self.fate.oversized += 1;
+            return;
+        }
         let backlog = self.free.since(now);
         let room = self.link.serialise(self.link.queue);
         if self.link.rate.is_some() && backlog + self.link.serialise(bytes.len()) > room {
@@ -102,6 +133,7 @@ impl Lane {
             damaged = true;
         }
         self.fate.damaged += u64::from(damaged);
+        let spoilt = chance(&mut self.rng, self.link.damage);
         let jitter = if self.link.jitter > 0 { self.rng.between(0, self.link.jitter) } else { 0 };
         let mut arrives = self.free.plus(self.link.delay + jitter);
         if chance(&mut self.rng, self.link.reorder) {
@@ -110,15 +142,17 @@ impl Lane {
         }
         if chance(&mut self.rng, self.link.duplicate) {
             self.fate.doubled += 1;
-            arriving.push(Datagram { bytes: bytes.clone(), tos, ttl, arrives: arrives.plus(1_000) });
+            let arrives = arrives.plus(1_000);
+            arriving.push(Datagram { bytes: bytes.clone(), tos, ttl, arrives, spoilt });
         }
-        arriving.push(Datagram { bytes, tos, ttl, arrives });
+        arriving.push(Datagram { bytes, tos, ttl, arrives, spoilt });
     }
 }
 
 impl Lanes {
     pub(super) fn new(up: Link, down: Link, seed: u64, ends: [SocketAddr; 2]) -> Self {
-        Lanes { lanes: [Lane::new(up, seed), Lane::new(down, !seed)], ends }
+        let headers = if ends[0].is_ipv4() { 28 } else { 48 };
+        Lanes { lanes: [Lane::new(up, seed, headers), Lane::new(down, !seed, headers)], ends }
     }
 
     /// The cable of one end is out.

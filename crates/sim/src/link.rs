@@ -36,11 +36,13 @@ pub struct Link {
     pub(super) reorder: f64,
     pub(super) duplicate: f64,
     pub(super) corrupt: f64,
+    pub(super) damage: f64,
     pub(super) refuse: f64,
     pub(super) flips: Vec<(u64, u8)>,
     pub(super) inserts: Vec<(u64, Vec<u8>)>,
     pub(super) removes: Vec<(u64, u64)>,
     pub(super) cut: Option<(At, Cut)>,
+    pub(super) mtu: Option<usize>,
 }
 
 impl Default for Link {
@@ -62,11 +64,13 @@ impl Link {
             reorder: 0.0,
             duplicate: 0.0,
             corrupt: 0.0,
+            damage: 0.0,
             refuse: 0.0,
             flips: Vec::new(),
             inserts: Vec::new(),
             removes: Vec::new(),
             cut: None,
+            mtu: None,
         }
     }
 
@@ -125,6 +129,21 @@ impl Link {
         Link { corrupt: p, ..self }
     }
 
+    /// Probability that one bit of a packet is flipped, and that its checksum shows it: the receiver's kernel drops the packet. A
+    /// datagram is counted among the drops of its socket and among the checksum errors of the host, and is lost; a segment
+    /// is sent again.
+    #[must_use]
+    pub fn damage(self, p: f64) -> Self {
+        Link { damage: p, ..self }
+    }
+
+    /// Largest IP packet, bytes. Larger ones are dropped without notice, as on a path whose routers' ICMP is filtered: such a
+    /// datagram is lost, and of a stream nothing more arrives behind the first segment that is larger.
+    #[must_use]
+    pub fn mtu(self, bytes: usize) -> Self {
+        Link { mtu: Some(bytes), ..self }
+    }
+
     /// Datagrams: probability that the sender's kernel refuses a send.
     #[must_use]
     pub fn refuse(self, p: f64) -> Self {
@@ -155,6 +174,11 @@ impl Link {
     #[must_use]
     pub fn cut(self, at: At, how: Cut) -> Self {
         Link { cut: Some((at, how)), ..self }
+    }
+
+    /// Whether a packet of so many bytes, with `headers` before them, is larger than what the path carries.
+    pub(super) fn too_large(&self, bytes: usize, headers: usize) -> bool {
+        self.mtu.is_some_and(|mtu| bytes + headers > mtu)
     }
 
     /// How long `n` bytes take to get onto the wire, ns.

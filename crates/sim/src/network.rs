@@ -1,6 +1,7 @@
 //! Machines, each with a session and its workers as they ship, and peers that only say what they are told.
 
 use super::START;
+use super::datagram::{Fate, Lanes};
 use super::link::Link;
 use super::measured::Load;
 use super::platform::{Sim, lock};
@@ -10,14 +11,17 @@ use super::run::step;
 use super::session::{ObservedSession, SessionState};
 use super::socket::{Kind, Socket};
 use super::world::{Parked, World};
-use engine::{Control, Interrupt, Member, Setup};
+use engine::{Control, HostMeter, Interrupt, Member, Setup};
 use metrics::Mono;
-use model::Event;
+use model::{CpuUse, Event, HostCounters};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use transport::{Defect, Replica, Session, SocketSettings, Target, Task};
+use transport::{Defect, Fault, Replica, Session, SocketSettings, Target, Task};
+
+/// Datagrams with a wrong checksum, as Linux counts them.
+const CHECKSUM_ERRORS: &str = "Udp.InCsumErrors";
 
 /// A machine of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +55,8 @@ struct Machine {
     workers: u16,
     /// The workers that have listeners, and the workers that have bound UDP sockets.
     listening: (Range<u16>, Range<u16>),
+    /// Options of listeners, of the connections that they accept, and of bound UDP sockets.
+    sockets: SocketSettings,
     /// Until it begins.
     session: Option<Box<dyn Session>>,
     processes: Vec<WorkerProcess>,
@@ -66,13 +72,22 @@ pub struct Network {
     machines: Vec<Machine>,
     raws: Vec<(Arc<Mutex<Raw>>, Raw)>,
     user: BTreeMap<(Mono, usize), (usize, Incident)>,
+    /// Sockets that nobody reads.
+    mute: Vec<Socket>,
 }
 
 impl Network {
     /// An empty network; everything random in it comes from `seed`.
     pub fn new(seed: u64) -> Self {
         let world = Arc::new(Mutex::new(World::new(seed)));
-        Network { now: START, world, machines: Vec::new(), raws: Vec::new(), user: BTreeMap::new() }
+        Network {
+            now: START,
+            world,
+            machines: Vec::new(),
+            raws: Vec::new(),
+            user: BTreeMap::new(),
+            mute: Vec::new(),
+        }
     }
 
     /// Conditions of every connection that is opened from now on, from opener to acceptor and back.
@@ -84,6 +99,15 @@ impl Network {
     /// connections until then.
     pub fn datagram_links(&mut self, up: Link, down: Link) {
         lock(&self.world).datagram_links = Some((up, down));
+    }
+
+    /// What became of all datagrams from one host to another so far.
+    pub fn fate(&self, from: IpAddr, to: IpAddr) -> Fate {
+        let world = lock(&self.world);
+        let ways = world.lanes.iter().flat_map(|Lanes { lanes, ends: [one, other] }| {
+            [((one.ip(), other.ip()), lanes[0].fate), ((other.ip(), one.ip()), lanes[1].fate)]
+        });
+        ways.filter(|(way, _)| *way == (from, to)).fold(Fate::default(), |sum, (_, fate)| sum.and(fate))
     }
 
     /// The mistake that the engine makes from now on, on every machine.
@@ -116,6 +140,7 @@ impl Network {
             spread: 1,
             workers,
             listening: (0..workers, 0..workers),
+            sockets: SocketSettings::default(),
             session: Some(session),
             processes: Vec::new(),
             interrupt: Interrupt::new(),
@@ -134,6 +159,23 @@ impl Network {
     /// Of a serving machine only these workers have listeners, and these bound UDP sockets.
     pub fn listening(&mut self, host: Host, streams: Range<u16>, datagrams: Range<u16>) {
         self.machines[host.0].listening = (streams, datagrams);
+    }
+
+    /// A serving machine's listeners, the connections that they accept and its bound UDP sockets have these options.
+    pub fn sockets(&mut self, host: Host, settings: SocketSettings) {
+        self.machines[host.0].sockets = settings;
+    }
+
+    /// A host at `address` whose kernel accepts connections and datagrams, and whose program reads none and answers none.
+    ///
+    /// # Errors
+    /// When one of the ports is taken.
+    pub fn mute(&mut self, address: SocketAddr) -> Result<(), Fault> {
+        let sim = Sim::on(&self.world, address.ip());
+        let settings = SocketSettings::default();
+        self.mute.push(sim.listen_at(address, false, &settings)?.0);
+        self.mute.push(sim.bind_at(address, false, &settings)?.0);
+        Ok(())
     }
 
     /// A machine has one more worker process, with so many workers, which listens at `port` if there is one.
@@ -372,13 +414,15 @@ impl Machine {
             let ports = ports.clone();
             (0..self.workers).map(move |n| if on.contains(&n) { ports.clone() } else { none.clone() })
         };
-        let udp = SocketSettings::default();
+        let settings = &self.sockets;
+        let any = |port| SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+        let listen = |port| sim.listen_at(any(port), true, settings).ok().map(|(socket, _)| socket);
         let setup = Setup {
-            listeners: each(streams)
-                .map(|ports| ports.filter_map(|port| sim.listen(port).ok()).collect())
-                .collect(),
+            inherited: self.sockets.clone(),
+            meter: Some(sim.meter()),
+            listeners: each(streams).map(|ports| ports.filter_map(listen).collect()).collect(),
             datagrams: each(bound)
-                .map(|ports| ports.filter_map(|port| sim.bind(port, &udp).ok()).collect())
+                .map(|ports| ports.filter_map(|port| sim.bind(port, settings).ok()).collect())
                 .collect(),
             workers_of_process: self.processes.first().map_or(0, |process| process.workers),
             processes: self.processes.iter_mut().filter_map(|process| process.begin(sim)).collect(),
@@ -428,6 +472,21 @@ impl Sim {
             world.threads[thread].task = Some(Box::new(task));
             world.current = None;
         });
+    }
+
+    /// The counters of the host that have moved since the measurement began. No CPU time: that of the test is not the host's.
+    fn meter(&self) -> HostMeter {
+        let sim = self.clone();
+        Arc::new(move || {
+            let sim = sim.clone();
+            let spoilt = move || sim.with(|world| world.hosts[sim.host].spoilt);
+            let before = spoilt();
+            Box::new(move || {
+                let moved = spoilt() - before;
+                let moved = (moved > 0).then(|| (CHECKSUM_ERRORS.to_owned(), moved));
+                (CpuUse::default(), HostCounters { moved: moved.into_iter().collect() })
+            })
+        })
     }
 
     fn setup(&self, workers: u16) -> Setup<Sim> {

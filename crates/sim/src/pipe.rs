@@ -5,8 +5,6 @@ use metrics::Mono;
 use std::collections::VecDeque;
 use transport::Rng;
 
-/// A full packet's payload.
-const PACKET: usize = 1448;
 /// How long a sender waits before it sends a lost packet again, beyond a round trip.
 const AGAIN: u64 = 10_000_000;
 
@@ -27,6 +25,8 @@ pub(super) enum Tail {
 pub(super) struct Pipe {
     pub(super) link: Link,
     rng: Rng,
+    /// Payload of a full segment, and the headers before it, bytes.
+    segment: (usize, usize),
     /// Bytes the sender has put in.
     offered: u64,
     /// Bytes put in that the receiver has not read.
@@ -39,15 +39,18 @@ pub(super) struct Pipe {
     fin: bool,
     /// Swallows everything.
     dead: bool,
+    /// Bytes from a segment on that is larger than the path carries: the receiver never gets them.
+    stuck: u64,
     /// Instants at which the socket's readiness changes at the receiver.
     pub(super) pokes: Vec<Mono>,
 }
 
 impl Pipe {
-    pub(super) fn new(link: Link, seed: u64) -> Self {
+    pub(super) fn new(link: Link, seed: u64, segment: (usize, usize)) -> Self {
         Pipe {
             link,
             rng: Rng::new(seed),
+            segment,
             offered: 0,
             held: 0,
             flight: VecDeque::new(),
@@ -56,14 +59,20 @@ impl Pipe {
             end: None,
             fin: false,
             dead: false,
+            stuck: 0,
             pokes: Vec::new(),
         }
+    }
+
+    /// Payload of a full segment, bytes.
+    pub(super) fn segment(&self) -> usize {
+        self.segment.0
     }
 
     /// Bytes of which the sender does not know yet that they have arrived.
     pub(super) fn queued(&self, now: Mono) -> u64 {
         let under_way = self.flight.iter().filter(|s| s.arrives.plus(self.link.delay) > now);
-        under_way.map(|s| s.bytes.len() as u64).sum()
+        self.stuck + under_way.map(|s| s.bytes.len() as u64).sum::<u64>()
     }
 
     /// Bytes that the sender may put in.
@@ -88,11 +97,17 @@ impl Pipe {
             cut = Some(how);
             self.link.cut = None;
         }
+        let (most, headers) = self.segment;
+        if self.stuck > 0 || self.link.too_large(passed.len().min(most), headers) {
+            self.stuck += passed.len() as u64;
+            return (None, cut);
+        }
         let mut bytes = self.mangled(from, passed);
-        let packets = passed.len().div_ceil(PACKET).max(1);
+        let packets = passed.len().div_ceil(most).max(1);
         let hit = |p: f64| 1.0 - (1.0 - p).powi(packets as i32);
         let mut late = if self.link.jitter > 0 { self.rng.between(0, self.link.jitter) } else { 0 };
-        if chance(&mut self.rng, hit(self.link.loss)) {
+        let again = self.link.loss + self.link.damage - self.link.loss * self.link.damage;
+        if chance(&mut self.rng, hit(again)) {
             late += 2 * self.link.delay + AGAIN;
         }
         if chance(&mut self.rng, hit(self.link.reorder)) {
@@ -152,7 +167,8 @@ impl Pipe {
 
     /// The sender will send no more; with a reset, what has not left yet is dropped. Says when the receiver knows.
     pub(super) fn finish(&mut self, now: Mono, tail: Tail) -> Option<Mono> {
-        if self.dead {
+        // A FIN waits behind what is sent again and again; a reset is small, and overtakes it.
+        if self.dead || (self.stuck > 0 && tail == Tail::Fin) {
             return None;
         }
         if tail == Tail::Reset {

@@ -38,13 +38,20 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(up: Link, down: Link, seed: u64) -> Self {
-        Stream { pipes: [Pipe::new(up, seed), Pipe::new(down, !seed)], kernels: [Kernel::default(); 2] }
+    /// A connection whose full segments have so much payload, with so many bytes of headers before it.
+    pub(super) fn new(up: Link, down: Link, seed: u64, segment: (usize, usize)) -> Self {
+        let pipes = [Pipe::new(up, seed, segment), Pipe::new(down, !seed, segment)];
+        Stream { pipes, kernels: [Kernel::default(); 2] }
     }
 
     /// Delays from the opener to the acceptor and back, ns.
     pub(super) fn delays(&self) -> (u64, u64) {
         (self.pipes[0].link.delay, self.pipes[1].link.delay)
+    }
+
+    /// Payload of a full segment, bytes.
+    pub(super) fn segment(&self) -> usize {
+        self.pipes[0].segment()
     }
 
     /// When one of the directions is cut by the clock.

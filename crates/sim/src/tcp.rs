@@ -32,7 +32,11 @@ const NOT_AVAILABLE: i32 = 99;
 const IN_USE: i32 = 98;
 /// Not connected.
 const NOT_CONNECTED: i32 = 107;
-const MSS: u32 = 1_448;
+/// Largest segment without options, over a link of 1,500 bytes, and the option in each segment, the time stamps: bytes.
+const MSS: u32 = 1_460;
+const STAMPS: u32 = 12;
+/// Smallest segment that Linux lets a socket ask for, bytes.
+const MSS_LEAST: u32 = 88;
 /// How late a process may hear of another at most, ns.
 const LATE: u64 = 20_000_000;
 
@@ -71,7 +75,11 @@ impl World {
         let local = self.address(host, target.from);
         let (up, down) = self.links.clone();
         let delay = up.delay;
-        let stream = Stream::new(up, down, self.rng.next());
+        // Each end announces the largest segment that it takes.
+        let asked = [settings.mss, self.announced(target.to)];
+        let mss = asked.into_iter().flatten().fold(MSS, u32::min).max(MSS_LEAST) - STAMPS;
+        let headers = STAMPS as usize + if local.is_ipv4() { 40 } else { 60 };
+        let stream = Stream::new(up, down, self.rng.next(), (mss as usize, headers));
         if let Some(at) = stream.cut_at() {
             self.push(at, Event::Cut(id));
         }
@@ -110,7 +118,7 @@ impl World {
         ];
         let at = SocketAddr::new(self.hosts[host].ip, 0);
         let conn = Conn {
-            stream: Stream::new(link.clone(), link, self.rng.next()),
+            stream: Stream::new(link.clone(), link, self.rng.next(), (MSS as usize, 52)),
             paths: [Path { peer: at, local: at }; 2],
             // The network is no part of it.
             hosts: [None; 2],
@@ -128,6 +136,15 @@ impl World {
     fn set(&mut self, conn: u64, state: State) {
         if let Some(conn) = self.conns.get_mut(&conn) {
             conn.state = state;
+        }
+    }
+
+    /// The largest segment that listeners at an address announce, where their settings say one.
+    fn announced(&self, to: SocketAddr) -> Option<u32> {
+        let listeners = self.listening.get(&(self.find(to.ip())?, to.port()))?;
+        match &self.socks.get(listeners.first()?)?.kind {
+            Kind::Listener { settings, .. } => settings.mss,
+            _ => None,
         }
     }
 
@@ -448,7 +465,7 @@ impl StreamSocket<Sim> for Socket {
             let SocketSettings { nodelay, dscp, ttl, .. } = &conn.settings[end];
             Effective {
                 nodelay: Some(*nodelay),
-                mss: Some(MSS),
+                mss: Some(conn.stream.segment() as u32),
                 tos: Some(dscp.unwrap_or(0) << 2),
                 ttl: Some(ttl.unwrap_or(TTL)),
                 ..Effective::default()
@@ -457,8 +474,10 @@ impl StreamSocket<Sim> for Socket {
     }
 
     fn mss(&self) -> Option<u32> {
-        self.sim.with(|world| world.used(self.id, Call::Option, 0));
-        Some(MSS)
+        self.sim.with(|world| {
+            world.used(self.id, Call::Option, 0);
+            world.conn(self.id).map(|(.., conn)| conn.stream.segment() as u32)
+        })
     }
 
     fn info(&self) -> Option<TcpInfo> {

@@ -204,6 +204,15 @@ impl World {
                 }
             }
         };
+        if datagram.spoilt {
+            // As Linux: the drops of a socket are those of wrong checksums, too.
+            self.hosts[host].spoilt += 1;
+            self.lanes[lanes].lanes[from].fate.spoilt += 1;
+            if let Some(udp) = self.udp(id) {
+                udp.dropped = udp.dropped.wrapping_add(1);
+            }
+            return;
+        }
         let Some(udp) = self.udp(id) else { return };
         // As Linux: twice what was asked for, up to the host's limit.
         let room = udp.settings.rcvbuf.map_or(window, |bytes| window.min(2 * bytes as usize));

@@ -102,6 +102,8 @@ pub(super) struct Host {
     pub(super) plugged: bool,
     pub(super) next_port: u16,
     pub(super) sockets: usize,
+    /// Datagrams dropped for a wrong checksum.
+    pub(super) spoilt: u64,
 }
 
 #[derive(Default)]
@@ -209,7 +211,7 @@ impl World {
     pub(super) fn host(&mut self, ip: IpAddr) -> usize {
         self.find(ip).unwrap_or_else(|| {
             let (quirks, next_port) = (Quirks::default(), 40_000);
-            self.hosts.push(Host { ip, quirks, plugged: true, next_port, sockets: 0 });
+            self.hosts.push(Host { ip, quirks, plugged: true, next_port, sockets: 0, spoilt: 0 });
             self.addresses.insert(ip, self.hosts.len() - 1);
             self.hosts.len() - 1
         })

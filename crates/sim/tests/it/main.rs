@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 mod conformance;
+mod path;
 mod platform;
