@@ -420,8 +420,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     }
 
     fn connect(&mut self, key: u32, target: &Target) {
-        let SocketSettings { device, keepalive_ns, .. } = self.setup.inherited.clone();
-        let settings = SocketSettings { device, keepalive_ns, ..SocketSettings::default() };
+        let SocketSettings { device, keepalive_ns, mss, .. } = self.setup.inherited.clone();
+        let settings = SocketSettings { device, keepalive_ns, mss, ..SocketSettings::default() };
         match self.platform.connect(target, &settings) {
             Ok((stream, _)) => {
                 if self.enter(stream, Some(key)).is_none() {

@@ -188,7 +188,12 @@ pub fn run(
     }
     let device = config.device.clone();
     let setup = Setup {
-        inherited: SocketSettings { device, keepalive_ns: started.keepalive_ns, ..SocketSettings::default() },
+        inherited: SocketSettings {
+            device,
+            keepalive_ns: started.keepalive_ns,
+            mss: started.mss,
+            ..SocketSettings::default()
+        },
         realtime: config.realtime,
         processes: streams,
         workers_of_process: spread.workers,

@@ -225,6 +225,8 @@ pub struct Started {
     pub buffer: usize,
     /// How long a connection may be idle before the kernel asks whether its peer is there, where the sockets' options do not say.
     pub keepalive_ns: Option<u64>,
+    /// Largest segment of a client's conversation, bytes; `None` is what the path's first link carries.
+    pub mss: Option<u32>,
 }
 
 impl Started {
@@ -234,7 +236,15 @@ impl Started {
     /// A session with one set of workers, whose buffers are as long as those of the phase.
     pub fn new(session: impl Session + 'static, workers: u16, phase: &Phase) -> Self {
         let buffer = usize::try_from(phase.buffer.high).unwrap_or(usize::MAX).max(Self::SMALLEST_BUFFER);
-        Started { session: Box::new(session), workers, sets: 1, buffer, keepalive_ns: None }
+        let session = Box::new(session);
+        Started { session, workers, sets: 1, buffer, keepalive_ns: None, mss: None }
+    }
+
+    /// The same with segments of the conversation that the smallest link of IPv6 carries, 1,280 bytes less the headers of IPv6 and
+    /// TCP: where larger packets are dropped without notice, the ends still agree, and the run says what was dropped.
+    #[must_use]
+    pub fn in_small_segments(self) -> Self {
+        Started { mss: Some(1_220), ..self }
     }
 }
 

@@ -266,7 +266,7 @@ impl Protocol for Iperf3 {
             options,
         };
         let session = Box::new(Server::new(plan, host.now()));
-        Ok(Started { session, workers, sets: 1, buffer: BUFFER, keepalive_ns: None })
+        Ok(Started { session, workers, sets: 1, buffer: BUFFER, keepalive_ns: None, mss: None })
     }
 }
 

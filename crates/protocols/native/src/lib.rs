@@ -167,7 +167,7 @@ impl Protocol for Native {
             clock_id: host.clock_id(),
             same_host: same_host(phase, memory),
         };
-        Ok(Started::new(Client::new(plan, host.now()), workers, phase))
+        Ok(Started::new(Client::new(plan, host.now()), workers, phase).in_small_segments())
     }
 
     fn replica(&self) -> Option<Box<dyn Replica>> {
@@ -188,7 +188,14 @@ impl Protocol for Native {
             process_ports: process_ports.to_vec(),
         };
         let session = Box::new(Server::new(plan, host.now()));
-        Ok(Started { session, workers, sets: ServerPlan::SETS, buffer: BUFFER, keepalive_ns: None })
+        Ok(Started {
+            session,
+            workers,
+            sets: ServerPlan::SETS,
+            buffer: BUFFER,
+            keepalive_ns: None,
+            mss: None,
+        })
     }
 }
 
