@@ -287,6 +287,20 @@ impl PacketReport {
     }
 }
 
+impl Totals {
+    /// The same without the datagrams that the host dropped for wrong checksums, in IPv4 and IPv6: they were damaged on the way, and Linux
+    /// counts them among the drops of the socket, where a full buffer is counted, too.
+    #[must_use]
+    pub fn without_damaged(mut self) -> Self {
+        let of = |name| self.counters.moved.get(name).copied().unwrap_or(0);
+        let damaged = of("Udp.InCsumErrors").saturating_add(of("Udp6.InCsumErrors"));
+        if let Some(packets) = &mut self.packets {
+            packets.counts.dropped = packets.counts.dropped.saturating_sub(damaged);
+        }
+        self
+    }
+}
+
 impl Interval {
     /// Rate that this end sent at, bits/s.
     pub fn sent_bps(&self) -> Option<f64> {
@@ -463,5 +477,20 @@ mod tests {
         // Without the sender's count the whole is what was received and what is missing.
         let mut alone = end(0, Packets { received: 5, lost: 5, dropped: 6, ..Packets::default() });
         assert_eq!(reject_impossible(&Totals::default(), &mut alone, 0.0).len(), 2);
+    }
+
+    #[test]
+    fn damaged_datagrams_are_no_drops_of_the_buffer() {
+        let dropped = |counters: &[(&str, u64)]| {
+            let counts = Packets { dropped: 47, lost: 42, ..Packets::default() };
+            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            let moved = counters.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect();
+            let totals = Totals { packets, counters: crate::HostCounters { moved }, ..Totals::default() };
+            totals.without_damaged().packets.unwrap().counts.dropped
+        };
+        assert_eq!(dropped(&[]), 47);
+        assert_eq!(dropped(&[("Udp.InCsumErrors", 40), ("Udp6.InCsumErrors", 5)]), 2);
+        // The counters are of all programs.
+        assert_eq!(dropped(&[("Udp.InCsumErrors", 400)]), 0);
     }
 }
