@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod admission;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod fault;

@@ -3,18 +3,11 @@
 use crate::message::Told;
 use metrics::{Clamped, Mono, SECOND};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use transport::Link;
-
-/// The unit that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, because one host has all the rest.
-pub fn holder(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
-        v4 => v4,
-    }
-}
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+pub use transport::admission::{PendingPlace, holder};
+use transport::{Link, admission};
 
 /// The oldest control link of the address that has most of `silent`, which are in the order in which they came.
 pub fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<Link> {
@@ -25,113 +18,32 @@ pub fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<L
     holders.into_values().max().map(|(_, oldest)| oldest.0)
 }
 
-/// Connections that have not introduced themselves, over all workers. A newcomer always gets a place: when its address has as many
-/// as it may, the oldest connection of that address gives way, and when all places are taken, the oldest connection of the address
-/// that holds most.
+/// Connections that have not introduced themselves, over all workers, and the lines about those that had to give way.
 #[derive(Debug)]
 pub struct PendingPeers {
-    table: Mutex<Table>,
-    most: usize,
-    per_address: usize,
+    peers: Arc<admission::PendingPeers>,
+    lines: Mutex<Lines>,
 }
-
-#[derive(Debug, Default)]
-struct Table {
-    /// Number of the next connection: they grow with time.
-    next: u64,
-    total: usize,
-    holders: HashMap<IpAddr, BTreeSet<u64>>,
-    lines: Lines,
-}
-
-/// Smallest share of an address: connections that a worker accepts in a row must fit, those of one client of several workers too.
-const SMALLEST_SHARE: usize = 128;
 
 impl PendingPeers {
     /// Room for `most` connections, half of them from one address.
     pub fn new(most: usize) -> Self {
-        let most = most.max(1);
-        let per_address = (most / 2).max(SMALLEST_SHARE).min(most);
-        PendingPeers { table: Mutex::default(), most, per_address }
-    }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        PendingPeers { peers: Arc::new(admission::PendingPeers::new(most)), lines: Mutex::default() }
     }
 
     /// A place for a connection from `address`; tells, at most once a minute, if another connection had to give way.
-    pub fn enter(self: &Arc<Self>, address: IpAddr, now: Mono, tell: impl FnOnce(Told)) -> PendingPlace {
-        let holder = holder(address);
-        let mut table = self.table();
-        let own = table.holders.get(&holder).map_or(0, BTreeSet::len);
-        let giver = match own >= self.per_address {
-            true => Some(holder),
-            false if table.total >= self.most => table.largest(),
-            false => None,
-        };
-        let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.first()?)));
-        let before = oldest.and_then(|(giver, number)| {
-            table.remove(giver, number);
-            table.lines.due(now)
-        });
-        let number = table.next;
-        table.next += 1;
-        table.total += 1;
-        table.holders.entry(holder).or_default().insert(number);
-        drop(table);
-        if let Some(before) = before {
+    pub fn enter(&self, address: IpAddr, now: Mono, tell: impl FnOnce(Told)) -> PendingPlace {
+        let (place, gave_way) = self.peers.enter(address);
+        let due = |_| self.lines.lock().unwrap_or_else(PoisonError::into_inner).due(now);
+        if let Some(before) = gave_way.and_then(due) {
             tell(Told::GaveWay(before + 1));
         }
-        PendingPlace { pending: Arc::clone(self), holder, number }
+        place
     }
-
-    #[cfg(test)]
-    fn held(&self) -> (usize, usize) {
-        let table = self.table();
-        (table.total, table.holders.len())
-    }
-}
-
-impl Table {
-    /// The address that has most connections; of several, the one whose oldest connection is older. Searched for, but only when all
-    /// places are taken.
-    fn largest(&self) -> Option<IpAddr> {
-        let most = self.holders.iter().max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
-        most.map(|(holder, _)| *holder)
-    }
-
-    fn remove(&mut self, holder: IpAddr, number: u64) {
-        let Some(own) = self.holders.get_mut(&holder) else { return };
-        self.total -= usize::from(own.remove(&number));
-        if own.is_empty() {
-            self.holders.remove(&holder);
-        }
-    }
-}
-
-/// A connection's place among the ones without a complete handshake; given back when dropped.
-#[derive(Debug)]
-pub struct PendingPlace {
-    pending: Arc<PendingPeers>,
-    holder: IpAddr,
-    number: u64,
 }
 
 /// How often a connection without an introduction looks whether it is to give way, ns.
 pub const LOOK: u64 = SECOND / 4;
-
-impl PendingPlace {
-    /// Whether the connection is to be closed because a newer one has its place.
-    pub fn evicted(&self) -> bool {
-        !self.pending.table().holders.get(&self.holder).is_some_and(|own| own.contains(&self.number))
-    }
-}
-
-impl Drop for PendingPlace {
-    fn drop(&mut self) {
-        self.pending.table().remove(self.holder, self.number);
-    }
-}
 
 /// Lines about one thing: one a minute.
 #[derive(Clone, Copy, Debug, Default)]
@@ -241,7 +153,7 @@ mod tests {
 
     #[test]
     fn the_oldest_connection_of_the_address_that_holds_most_gives_way() {
-        let pending = Arc::new(PendingPeers::new(400));
+        let pending = PendingPeers::new(400);
         let mut lines = 0;
         let mut enter = |n: u32| {
             let tell = |_| lines += 1;
@@ -255,53 +167,10 @@ mod tests {
         let more: Vec<_> = (2000..2150).map(&mut enter).collect();
         assert!(quiet.iter().chain(&more).all(|place| !place.evicted()), "one each: they stay");
         assert_eq!(busy.iter().filter(|place| place.evicted()).count(), 150, "as many as had no room");
-        assert_eq!(pending.held(), (400, 251));
+        assert_eq!(pending.peers.held(), (400, 251));
         assert_eq!(lines, 1, "one line a minute");
         drop((quiet, busy, more));
-        assert_eq!(pending.held(), (0, 0));
-    }
-
-    /// Against a list that is searched: the same connections give way.
-    #[test]
-    fn the_order_agrees_with_a_search() {
-        let pending = Arc::new(PendingPeers::new(150));
-        let mut rng = transport::Rng::new(3);
-        let mut open: Vec<(u64, u32, PendingPlace)> = Vec::new();
-        for number in 0..5_000 {
-            if rng.between(0, 3) == 0 && !open.is_empty() {
-                let at = rng.between(0, open.len() as u64 - 1) as usize;
-                open.swap_remove(at);
-                continue;
-            }
-            let from = rng.between(0, 9).pow(2) as u32;
-            // Of each address, how many it has, and the number of its oldest.
-            let mut held = std::collections::BTreeMap::<u32, (usize, u64)>::new();
-            for (number, n, _) in &open {
-                let (count, oldest) = held.entry(*n).or_insert((0, *number));
-                (*count, *oldest) = (*count + 1, (*number).min(*oldest));
-            }
-            let has_its_share = held.get(&from).is_some_and(|(count, _)| *count >= 128);
-            let most = open
-                .iter()
-                .filter(|(_, n, _)| !has_its_share || *n == from)
-                .max_by_key(|(number, n, _)| (held[n].0, Reverse(held[n].1), Reverse(*number)))
-                .map(|(number, ..)| *number)
-                .filter(|_| open.len() >= 150 || has_its_share);
-            let place = pending.enter(ip(from), Mono(0), drop);
-            let given: Vec<u64> = open.iter().filter(|o| o.2.evicted()).map(|o| o.0).collect();
-            assert_eq!(given, most.into_iter().collect::<Vec<_>>());
-            open.retain(|o| !o.2.evicted());
-            open.push((number, from, place));
-        }
-        assert_eq!(pending.held().0, open.len());
-    }
-
-    #[test]
-    fn addresses_of_one_host_count_together() {
-        let v6 = |text: &str| text.parse::<IpAddr>().unwrap();
-        assert_eq!(holder(v6("2001:db8:1:2:3::4")), holder(v6("2001:db8:1:2:ffff::1")));
-        assert_ne!(holder(v6("2001:db8:1:2::1")), holder(v6("2001:db8:1:3::1")));
-        assert_eq!(holder(v6("::ffff:192.0.2.1")), v6("192.0.2.1"));
+        assert_eq!(pending.peers.held(), (0, 0));
     }
 
     #[test]
