@@ -6,11 +6,8 @@ use super::{
 use crate::inventory::HostId;
 use crate::plan::{Attempt, CostClass, Plan, Task, TaskId};
 use crate::result::{Ending, Reason};
-use metrics::{Mono, SECOND};
+use metrics::Mono;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// A host that says it is busy is believed for so long at most, ns.
-const MOST_BUSY: u64 = 600 * SECOND;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskState {
@@ -89,7 +86,11 @@ impl State {
     pub(crate) fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
         let resources = Resources::of(&plan.inventory);
         let begun = now.plus(policy.absent_ns).plus(policy.dialling_ns);
-        let inherited = if policy.takes_over { now.plus(longest(&plan, &policy)) } else { Mono(0) };
+        let inherited = if policy.takes_over {
+            now.plus(longest(&plan, policy.grace_ns.saturating_mul(1 << (MAX_ATTEMPTS - 1))))
+        } else {
+            Mono(0)
+        };
         let mut state = State {
             load: Load { groups: vec![0; resources.groups.len()], ..Load::default() },
             open: vec![0; resources.groups.len()],
@@ -247,7 +248,9 @@ impl State {
     fn refused(&mut self, attempt: Attempt, host: HostId, until: Mono, now: Mono) -> Option<Ended> {
         let id = attempt.task;
         self.release(attempt)?;
-        let until = until.min(now.plus(MOST_BUSY)).max(now.plus(self.policy.retry_ns));
+        // No test of the plan keeps a host for longer, and refusals are counted.
+        let most = longest(&self.plan, self.policy.grace_ns);
+        let until = until.min(now.plus(most)).max(now.plus(self.policy.retry_ns));
         if let Some(host) = self.hosts.get_mut(host.index()) {
             host.busy = host.busy.max(until);
         }
@@ -343,10 +346,9 @@ impl State {
     }
 }
 
-/// How long a test of a plan may take at most, ns: its last attempt has the most time.
-fn longest(plan: &Plan, policy: &Policy) -> u64 {
+/// How long a test of a plan may take at most, ns, in an attempt with this grace: the last one has the most time.
+fn longest(plan: &Plan, grace_ns: u64) -> u64 {
     let lengths = plan.tests.iter().map(|test| test.length_ns.saturating_add(test.wait_ns));
-    let grace_ns = policy.grace_ns.saturating_mul(1 << (MAX_ATTEMPTS - 1));
     lengths.max().unwrap_or(0).saturating_add(grace_ns)
 }
 

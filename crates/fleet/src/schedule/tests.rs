@@ -485,6 +485,25 @@ fn a_resumed_run_does_only_what_is_missing() {
 }
 
 #[test]
+fn a_busy_host_is_believed_no_longer_than_the_longest_test_may_take() {
+    let mut state = joined(exclusive("a\nb\n", &[]), Policy::default());
+    let (mut now, mut ended) = (Mono(0), Vec::new());
+    while !state.is_over() {
+        for assignment in next(&state, now) {
+            state.apply(Event::Started(assignment), now);
+            let (attempt, host) = (assignment.attempt, assignment.server);
+            ended.extend(state.apply(Event::Busy { attempt, host, until: Mono(u64::MAX) }, now));
+        }
+        now = state.wake(now).unwrap_or(now.plus(SECOND));
+        ended.extend(state.apply(Event::Tick, now));
+    }
+    assert!(ended.iter().all(|(_, ending)| ending.reason() == Some(Reason::Busy)) && ended.len() == 2);
+    // Half a second, and five in reserve, for each refusal of both tests.
+    let most = 2 * u64::from(MAX_REFUSALS + 1) * (5_500 * MS);
+    assert!(now <= Mono(most), "{now:?}");
+}
+
+#[test]
 fn a_late_result_counts_once_and_a_stale_failure_not_at_all() {
     let policy = Policy { retry_ns: 0, ..Policy::default() };
     let mut state = joined(exclusive("a\nb\n", &[]), policy);
