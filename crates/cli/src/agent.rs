@@ -49,14 +49,14 @@ pub(crate) struct AgentArgs {
     /// ~/.local/state].
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
-    /// Most bits per second of a test and direction, 8 and more [default: no limit].
+    /// Most bits per second and direction of all tests together, 8 and more [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Ceilings, above which no order is taken")]
     max_rate: Option<u64>,
     /// Longest test.
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration,
         help_heading = "Ceilings, above which no order is taken")]
     max_time: u64,
-    /// Largest share of the time (of 10 minutes) in which tests run, other than background ones: 0.1 or 10% [default: all].
+    /// Largest share of the time (of 10 minutes) in which tests run, each by itself: 0.1 or 10% [default: all].
     #[arg(long, value_name = "SHARE", value_parser = values::share, help_heading = "Ceilings, above which no order is taken")]
     max_share: Option<f64>,
     /// Run tests to this host or network only, such as lab2 or 192.0.2.0/24; repeatable [default: any].

@@ -5,7 +5,7 @@ mod pages;
 #[cfg(feature = "fleet")]
 mod plan;
 #[cfg(feature = "fleet")]
-mod questions;
+pub(crate) mod questions;
 mod reach;
 #[cfg(feature = "fleet")]
 mod rounds;
@@ -56,9 +56,9 @@ pub(crate) struct ShapeArgs {
     /// 'tcp -t 5s', 'load -t 5s', 'train' [default: ping].
     #[arg(long = "test", value_name = "TEST")]
     pub(crate) tests: Vec<String>,
-    /// How much the tests disturb others: exclusive (nothing but background tests runs beside at either host), limited (a few at a
-    /// host), background (beside everything) [default: pings are background, datagrams of at most 10 Mbit/s limited, all others
-    /// exclusive].
+    /// How much care the tests need, and no less than their bits ask for: exclusive (nothing but background tests runs beside at
+    /// either host), limited (a few at a host), background (beside everything) [default: pings of at most 1 Mbit/s are background,
+    /// what keeps to 10 Mbit/s is limited, all others are exclusive].
     #[arg(long, value_name = "CLASS", value_parser = ["exclusive", "limited", "background"])]
     pub(crate) class: Option<String>,
     /// How often each test of each pair is made; a single pair is judged from three on.

@@ -2,7 +2,7 @@
 //!
 //! [`Agent`] is told the time and what happened, and holds neither socket nor process: those are behind [`Programs`] and the
 //! transport. An order is the word of a controller that may be wrong, out of date or gone; the agent's own rules
-//! ([`admission`], [`options`]) hold in spite of it.
+//! ([`admission`], [`options`]) hold in spite of it. A run belongs to the key whose controller greeted first.
 
 mod admission;
 pub mod options;
@@ -11,17 +11,18 @@ mod stdio;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::message::{MAX_OUTCOME, Of, Order, Report, Target, VERSION, bounded, compact};
+use crate::message::{MAX_OUTCOME, Of, Order, Report, Target, VERSION, Words, bounded, compact};
 use crate::plan::{Attempt, CostClass, Verb};
 use crate::result::{Ending, Reason};
 use crate::spool::{Kept, Spool};
 use admission::{Admission, Held};
 use metrics::{Mono, SECOND};
-pub use options::Ceilings;
+pub use options::{Ceilings, Demand, Holder, Reading};
 pub use programs::{Child, OwnLock, own_resource};
 use programs::{Happened, HostLock, Left, Programs};
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 pub(crate) use stdio::drive;
 pub use stdio::{Input, serve};
 use uuid::Uuid;
@@ -30,6 +31,8 @@ use uuid::Uuid;
 const MAX_RUNS: usize = 8;
 /// Longest time without a word from a controller that it may ask for, ns.
 const MAX_PATIENCE: u64 = 600 * SECOND;
+/// Before the hexadecimal digits of a drawn key, and how many these are.
+const DRAWN: (&str, usize) = ("netcaliper-psk-1:", 64);
 /// How long before its end a test is asked to end by itself, ns.
 const NOTICE: u64 = SECOND / 2;
 /// How much later than the longest test a reservation may end, ns.
@@ -41,8 +44,10 @@ const OFFSET_WINDOW: u64 = 8 * SECOND;
 /// A controller's run.
 #[derive(Debug)]
 struct Session {
+    /// Who greeted first.
+    holder: Arc<Holder>,
     epoch: u64,
-    key: Option<String>,
+    key: String,
     offset: Offset,
     heard: Mono,
     patience_ns: u64,
@@ -119,14 +124,18 @@ pub struct Agent {
     admission: Admission,
     spool: Spool,
     programs: Box<dyn Programs>,
+    read: Reading,
     sessions: BTreeMap<Uuid, Session>,
     running: BTreeMap<(Uuid, Attempt), Running>,
-    out: Vec<Of<Report>>,
+    /// Whose order is being carried out.
+    asking: Option<Arc<Holder>>,
+    /// Reports, each with whom it is for.
+    out: Vec<(Arc<Holder>, Of<Report>)>,
 }
 
 impl Agent {
     /// An agent that knows no run: `resource` is what its tests occupy, `program` the version of the program; results wait in `spool`,
-    /// and `lock` is what an exclusive test takes.
+    /// `lock` is what an exclusive test takes, and `read` what the words of a test mean.
     #[must_use]
     pub fn new(
         resource: String,
@@ -135,22 +144,25 @@ impl Agent {
         spool: Spool,
         lock: Box<dyn HostLock>,
         programs: Box<dyn Programs>,
+        read: Reading,
     ) -> Agent {
         Agent {
             resource,
             program,
-            admission: Admission::new(ceilings.share, lock),
+            admission: Admission::new(ceilings.share, ceilings.rate, lock),
             ceilings,
             spool,
             programs,
+            read,
             sessions: BTreeMap::new(),
             running: BTreeMap::new(),
+            asking: None,
             out: Vec::new(),
         }
     }
 
-    /// What is to be sent.
-    pub(crate) fn take_reports(&mut self) -> Vec<Of<Report>> {
+    /// What is to be sent, and whom to.
+    pub(crate) fn take_reports(&mut self) -> Vec<(Arc<Holder>, Of<Report>)> {
         std::mem::take(&mut self.out)
     }
 
@@ -164,27 +176,44 @@ impl Agent {
         self.tell(run, self.hello());
     }
 
+    /// The first line on a connection.
+    pub(crate) fn introduction(&self) -> Of<Report> {
+        Of::new(Uuid::nil(), self.hello())
+    }
+
     fn hello(&self) -> Report {
         Report::Hello { version: VERSION, program: self.program.clone() }
     }
 
     fn tell(&mut self, run: Uuid, message: Report) {
-        self.out.push(Of::new(run, message));
+        let owner = || self.sessions.get(&run).map(|session| Arc::clone(&session.holder));
+        let to = self.asking.clone().or_else(owner).unwrap_or_default();
+        self.out.push((to, Of::new(run, message)));
     }
 
-    /// A controller's order.
-    pub(crate) fn on_order(&mut self, now: Mono, order: Of<Order>) {
-        if let Err(report) = self.obey(now, order.run, order.epoch, order.message) {
+    /// The order of a controller with this key.
+    pub(crate) fn on_order(&mut self, now: Mono, from: &Arc<Holder>, order: Of<Order>) {
+        self.asking = Some(Arc::clone(from));
+        if let Err(report) = self.obey(now, from, order.run, order.epoch, order.message) {
             self.tell(order.run, report);
         }
+        self.asking = None;
     }
 
     /// Carries an order out, or returns what the controller is told instead.
-    fn obey(&mut self, now: Mono, run: Uuid, epoch: u64, order: Order) -> Result<(), Report> {
+    fn obey(
+        &mut self,
+        now: Mono,
+        from: &Arc<Holder>,
+        run: Uuid,
+        epoch: u64,
+        order: Order,
+    ) -> Result<(), Report> {
         if let Order::Hello { version, epoch, key, now: theirs, patience_ns } = order {
             let session = Session {
+                holder: Arc::clone(from),
                 epoch,
-                key,
+                key: key.unwrap_or_default(),
                 offset: Offset::new(now, theirs),
                 heard: now,
                 patience_ns: patience_ns.clamp(SECOND, MAX_PATIENCE),
@@ -193,7 +222,9 @@ impl Agent {
             };
             return self.on_hello(run, version, session);
         }
-        let Some(session) = self.sessions.get_mut(&run) else { return Err(self.hello()) };
+        // A run of another key is unknown to this one.
+        let own = self.sessions.get_mut(&run).filter(|session| session.holder.name == from.name);
+        let Some(session) = own else { return Err(self.hello()) };
         // Another controller has taken the run over from this one, which does not know it yet.
         if (1..session.epoch).contains(&epoch) {
             return Ok(());
@@ -201,15 +232,15 @@ impl Agent {
         session.heard = now;
         match order {
             Order::Hello { .. } => {}
-            Order::Reserve { attempt, class, until } => {
+            Order::Reserve { attempt, class, until, test } => {
                 let until = session.local(until);
-                let wanted = Held { run, attempt, class, from: now, until, is_client: false };
-                return self.on_reserve(wanted);
+                let wanted = Held { run, attempt, class, from: now, until, is_client: false, rate: None };
+                return self.on_reserve(wanted, from, test);
             }
             Order::Run { attempt, class, until, verb, arguments, target } => {
                 let until = session.local(until);
-                let wanted = Held { run, attempt, class, from: now, until, is_client: true };
-                return self.on_run(wanted, verb, arguments, &target);
+                let wanted = Held { run, attempt, class, from: now, until, is_client: true, rate: None };
+                return self.on_run(wanted, from, Words { verb, arguments }, &target);
             }
             Order::Release { attempt } => {
                 session.waiting.retain(|waiting| *waiting != attempt);
@@ -242,6 +273,19 @@ impl Agent {
             let why = format!("the agent ({program}) speaks version {VERSION} and the controller {version}");
             return rejected(Reason::Version, why);
         }
+        let is_drawn = |key: &str| {
+            let digits = key.strip_prefix(DRAWN.0).unwrap_or_default();
+            digits.len() == DRAWN.1 && digits.bytes().all(|c| c.is_ascii_hexdigit())
+        };
+        if !is_drawn(&session.key) {
+            let why = "the run has no drawn key, and its server would answer everybody";
+            return rejected(Reason::Refused, why.to_owned());
+        }
+        let name = &session.holder.name;
+        let is_foreign = self.sessions.get(&run).is_some_and(|known| known.holder.name != *name);
+        if is_foreign || self.spool.of(run).any(|kept| kept.owner != *name) {
+            return rejected(Reason::Refused, "the run belongs to another key".to_owned());
+        }
         match self.sessions.get(&run) {
             Some(known) if known.epoch > session.epoch => {
                 return rejected(Reason::Refused, "another controller has taken the run over".to_owned());
@@ -269,8 +313,20 @@ impl Agent {
         Ok(())
     }
 
+    /// The ceilings of orders with this key.
+    fn ceilings_of(&self, holder: &Holder) -> Ceilings {
+        let rights = &holder.rights;
+        Ceilings {
+            rate: self.ceilings.rate.into_iter().chain(rights.rate).min(),
+            time_ns: self.ceilings.time_ns.min(rights.time_ns),
+            verbs: rights.verbs.clone(),
+            exclusive: rights.exclusive,
+            ..self.ceilings.clone()
+        }
+    }
+
     /// Whether a test may last as long as it wants to; the error says why not.
-    fn may_last(&self, wanted: &Held) -> Result<(), Report> {
+    fn may_last(&self, wanted: &Held, ceilings: &Ceilings) -> Result<(), Report> {
         let Held { attempt, class, from: now, until, .. } = *wanted;
         let refused = |reason, why| Err(Report::Refused { attempt, reason, why });
         let (length, show) = (until.since(now), |ns: u64| metrics::format_duration(metrics::real(ns)));
@@ -282,15 +338,17 @@ impl Agent {
             let why = "the agent keeps as many results as it can, which no controller has read";
             return refused(Reason::Busy, why.to_owned());
         }
-        if length > self.ceilings.time_ns.saturating_add(SLACK) {
-            let most = show(self.ceilings.time_ns);
+        if class == CostClass::Exclusive && !ceilings.exclusive {
+            return refused(Reason::Refused, "this key lets no test have a host to itself".to_owned());
+        }
+        if length > ceilings.time_ns.saturating_add(SLACK) {
+            let most = show(ceilings.time_ns);
             let why = format!("the test may take longer than the {most} that the agent allows");
             return refused(Reason::Refused, why);
         }
         // A test that is longer than all of the agent's share would be put off again and again. Later attempts have more time than
         // the test needs.
-        let is_bounded = class != CostClass::Background && attempt.number <= 1;
-        match self.admission.longest().filter(|most| is_bounded && length > *most) {
+        match self.admission.longest().filter(|most| attempt.number <= 1 && length > *most) {
             Some(most) => {
                 let (asked, most) = (show(length), show(most));
                 let why = format!("the test may take {asked}, and --max-share leaves {most} of ten minutes");
@@ -300,18 +358,58 @@ impl Agent {
         }
     }
 
-    fn admit(&mut self, wanted: Held) -> Result<(), Report> {
+    /// Admits a test where the host, and the rate of the key, has room for it.
+    fn admit(&mut self, wanted: Held, holder: &Holder) -> Result<(), Report> {
+        if let Some(most) = holder.rights.rate {
+            let is_same = |run: &Uuid| self.sessions.get(run).is_some_and(|of| of.holder.name == holder.name);
+            let held = self.admission.held.iter().filter(|held| is_same(&held.run));
+            let rate = |held: &Held| held.rate.unwrap_or(most);
+            if held.clone().map(rate).fold(rate(&wanted), u64::saturating_add) > most
+                && let Some(until) = held.map(|held| held.until).min()
+            {
+                let for_ns = until.since(wanted.from).max(SECOND / 1000);
+                return Err(Report::Busy { attempt: wanted.attempt, for_ns });
+            }
+        }
         let admitted = self.admission.admit(wanted.from, wanted);
         admitted.map_err(|for_ns| Report::Busy { attempt: wanted.attempt, for_ns })
     }
 
-    fn on_reserve(&mut self, wanted: Held) -> Result<(), Report> {
+    /// What a reservation stands for: what its test means, as far as the controller says which it is.
+    fn reservation(
+        &self,
+        wanted: Held,
+        test: Option<Words>,
+        holder: &Holder,
+        ceilings: &Ceilings,
+    ) -> Result<Held, String> {
+        let Some(Words { verb, arguments }) = test else {
+            let is_bounded = ceilings.rate.is_some() || ceilings.share < 1.0;
+            let is_bounded = is_bounded || holder.rights != Ceilings::none();
+            let class = if is_bounded { CostClass::Exclusive } else { wanted.class };
+            return Ok(Held { class, ..wanted });
+        };
+        // The server reduces what is too much, whichever test it serves.
+        let most = Ceilings { verbs: ceilings.verbs.clone(), ..Ceilings::none() };
+        let (_, asked) = options::limited(verb, &arguments, &most, self.read)?;
+        let rate = asked.cost.rate_bps.into_iter().chain(ceilings.rate).min();
+        Ok(Held { class: asked.class.min(wanted.class), rate, ..wanted })
+    }
+
+    fn on_reserve(&mut self, wanted: Held, from: &Holder, test: Option<Words>) -> Result<(), Report> {
         let Held { run, attempt, from: now, until, .. } = wanted;
+        let ceilings = self.ceilings_of(from);
         // A controller that has taken the run over may want the same attempt until later.
-        let most = now.plus(self.ceilings.time_ns.saturating_add(SLACK));
+        let most = now.plus(ceilings.time_ns.saturating_add(SLACK));
         if !self.admission.extend(run, attempt, until.min(most)) {
-            self.may_last(&wanted)?;
-            self.admit(wanted)?;
+            let wanted = self.reservation(wanted, test, from, &ceilings);
+            let wanted = wanted.map_err(|why| Report::Refused {
+                attempt,
+                reason: Reason::Refused,
+                why: bounded(&why),
+            })?;
+            self.may_last(&wanted, &ceilings)?;
+            self.admit(wanted, from)?;
         }
         let Some(session) = self.sessions.get_mut(&run) else { return Ok(()) };
         match session.server {
@@ -319,7 +417,7 @@ impl Agent {
             Server::Off => {
                 session.server = Server::Starting;
                 session.waiting.push(attempt);
-                self.programs.serve(run, session.key.as_deref());
+                self.programs.serve(run, &session.key, &ceilings);
             }
             Server::Starting if !session.waiting.contains(&attempt) => session.waiting.push(attempt),
             Server::Starting => {}
@@ -327,14 +425,9 @@ impl Agent {
         Ok(())
     }
 
-    fn on_run(
-        &mut self,
-        wanted: Held,
-        verb: Verb,
-        arguments: Vec<String>,
-        target: &Target,
-    ) -> Result<(), Report> {
+    fn on_run(&mut self, wanted: Held, from: &Holder, test: Words, target: &Target) -> Result<(), Report> {
         let Held { run, attempt, until, .. } = wanted;
+        let Words { verb, arguments } = test;
         // The failure of another attempt does not answer this order. An outcome does: the test need not run again.
         let kept = self.spool.get(run, attempt.task);
         let kept = kept.filter(|kept| kept.attempt == attempt || kept.ending.reason().is_none());
@@ -348,20 +441,22 @@ impl Agent {
         if self.running.contains_key(&(run, attempt)) {
             return Ok(());
         }
-        self.may_last(&wanted)?;
         let refused = |why: String| Report::Refused { attempt, reason: Reason::Refused, why: bounded(&why) };
-        let target_words = options::target(target, &self.ceilings).map_err(refused)?;
-        let more = options::limited(verb, &arguments, &self.ceilings).map_err(refused)?;
-        self.admit(wanted)?;
+        let ceilings = self.ceilings_of(from);
+        let target_words = options::target(target, &ceilings).map_err(refused)?;
+        let (more, asked) = options::limited(verb, &arguments, &ceilings, self.read).map_err(refused)?;
+        // A controller may ask for more care than the test needs, not for less.
+        let wanted = Held { class: asked.class.min(wanted.class), rate: asked.cost.rate_bps, ..wanted };
+        self.may_last(&wanted, &ceilings)?;
+        self.admit(wanted, from)?;
         // The controller that orders another attempt has given up the one before.
         self.spool.forget(run, attempt.task);
         let (first, last) = (vec![verb.name().to_owned()], vec!["--json".to_owned()]);
         let words = [first, target_words, arguments, more, last].concat();
         self.running.insert((run, attempt), Running { until, ends: None, killed: false });
         // A server of another program has no key of ours.
-        let key = self.sessions.get(&run).and_then(|session| session.key.clone());
-        let key = key.filter(|_| target.protocol.is_none());
-        self.programs.start(run, attempt, words, key.as_deref());
+        let key = self.sessions.get(&run).map(|session| session.key.as_str());
+        self.programs.start(run, attempt, words, key.filter(|_| target.protocol.is_none()));
         Ok(())
     }
 
@@ -417,10 +512,8 @@ impl Agent {
         let Some(test) = self.running.remove(&(run, attempt)) else { return };
         self.admission.release(now, run, attempt);
         // After the controller's farewell no one collects it.
-        if !self.sessions.contains_key(&run) {
-            return;
-        }
-        let kept = Kept { attempt, ending: ending(&test, left) };
+        let Some(session) = self.sessions.get(&run) else { return };
+        let kept = Kept { attempt, ending: ending(&test, left), owner: session.holder.name.clone() };
         self.spool.keep(run, kept.clone());
         self.tell(run, Report::Ended(kept));
     }

@@ -5,7 +5,7 @@ mod journal;
 mod tests;
 
 use crate::inventory::{Host, HostId};
-use crate::message::{Of, Order, Report, Target, VERSION, bounded};
+use crate::message::{Of, Order, Report, Target, VERSION, Words, bounded};
 use crate::plan::{Attempt, Plan, TaskId};
 use crate::result::{Documents, Ending, PairResult, Reason};
 use crate::schedule::{self, Assignment, Event, Policy, State};
@@ -280,14 +280,14 @@ impl<'a> Controller<'a> {
             Report::Reserved { attempt, port } => self.on_reserved(host, attempt, port),
             Report::Busy { attempt, for_ns } if self.is_at(host, attempt) => {
                 self.forget(attempt, Some(host));
-                let until = self.now.plus(for_ns.min(600 * SECOND));
+                let until = self.now.plus(for_ns);
                 self.apply(Event::Busy { attempt, host, until });
             }
             Report::Refused { attempt, reason, why } if self.is_at(host, attempt) => {
                 let reason = if reason.is_of_agents() { reason } else { Reason::Refused };
                 self.end(attempt, Ending::missing(reason, bounded(&why)));
             }
-            Report::Ended(Kept { attempt, ending }) => self.on_ended(host, attempt, ending),
+            Report::Ended(Kept { attempt, ending, .. }) => self.on_ended(host, attempt, ending),
             Report::Rejected { reason, why } => {
                 let reason = if reason.is_of_agents() { reason } else { Reason::Refused };
                 self.on_lost(host, reason, bounded(&why), false);
@@ -344,10 +344,11 @@ impl<'a> Controller<'a> {
         self.running.insert(attempt.task, Running { assignment, is_reserved: false });
         let Some((_, test)) = self.plan().task_and_test(attempt.task) else { return };
         let class = test.class;
+        let words = Words { verb: test.verb, arguments: test.arguments.clone() };
         let host = self.plan().inventory.host(server);
         match host.and_then(|host| Some((host.port, host.passive_protocol()?.to_owned()))) {
             Some((port, protocol)) => self.run_client(attempt, port, Some(protocol)),
-            None => self.send(server, Order::Reserve { attempt, class, until }),
+            None => self.send(server, Order::Reserve { attempt, class, until, test: Some(words) }),
         }
     }
 

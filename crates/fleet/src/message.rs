@@ -58,7 +58,14 @@ pub enum Order {
         patience_ns: u64,
     },
     /// Have a server ready for one test until then, and admit no other that would disturb it.
-    Reserve { attempt: Attempt, class: CostClass, until: Mono },
+    Reserve {
+        attempt: Attempt,
+        class: CostClass,
+        until: Mono,
+        /// The test, which earlier controllers do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        test: Option<Words>,
+    },
     /// Run a test as its client.
     Run {
         attempt: Attempt,
@@ -82,6 +89,13 @@ pub enum Order {
     Alive { now: Mono },
     /// The run is over.
     Bye,
+}
+
+/// A test without its target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Words {
+    pub verb: Verb,
+    pub arguments: Vec<String>,
 }
 
 /// Where a test goes.
@@ -257,7 +271,10 @@ mod tests {
         let document = compact("{\"a\": [1,\n  2.50, \"b \\\" c\\\\\", 1e3]}\n");
         assert_eq!(document, r#"{"a":[1,2.50,"b \" c\\",1e3]}"#);
         let raw = serde_json::value::RawValue::from_string(document.clone()).unwrap();
-        let report = Of::new(Uuid::nil(), Report::Ended(Kept { attempt, ending: Ending::Measured(raw) }));
+        let report = Of::new(
+            Uuid::nil(),
+            Report::Ended(Kept { attempt, ending: Ending::Measured(raw), owner: String::new() }),
+        );
         let back: Of<Report> = parse(report.line().unwrap().as_bytes()).unwrap();
         let Report::Ended(Kept { ending: Ending::Measured(raw), .. }) = back.message else {
             panic!("{back:?}")

@@ -78,7 +78,8 @@ impl CostClass {
     }
 
     /// As the command line has it.
-    pub(crate) const fn words(self) -> &'static str {
+    #[must_use]
+    pub const fn words(self) -> &'static str {
         match self {
             CostClass::Exclusive => "exclusive",
             CostClass::Limited => "limited",

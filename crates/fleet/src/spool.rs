@@ -24,6 +24,9 @@ pub struct Kept {
     pub attempt: Attempt,
     /// How it ended.
     pub ending: Ending,
+    /// Name of the key whose controller ordered it; empty without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
 }
 
 /// All results that wait.
@@ -159,7 +162,7 @@ mod tests {
 
     fn kept(task: u32, detail: &str) -> Kept {
         let attempt = Attempt { task: TaskId(task), number: 1 };
-        Kept { attempt, ending: Ending::missing(Reason::Failed, detail) }
+        Kept { attempt, ending: Ending::missing(Reason::Failed, detail), owner: String::new() }
     }
 
     fn detail(spool: &Spool, run: Uuid, task: u32) -> Option<String> {
@@ -223,7 +226,8 @@ mod tests {
             (4, outcome(), 2),
             (5, failed(), 2),
         ] {
-            spool.keep(run, Kept { attempt: Attempt { task: TaskId(1), number }, ending });
+            let attempt = Attempt { task: TaskId(1), number };
+            spool.keep(run, Kept { attempt, ending, owner: String::new() });
             for spool in [&spool, &Spool::open(scratch.0.clone())] {
                 assert_eq!(
                     spool.get(run, TaskId(1)).unwrap().attempt.number,

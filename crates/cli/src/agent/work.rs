@@ -1,6 +1,7 @@
 //! Agents in builds that have them.
 
 use super::{AgentArgs, PORT};
+use crate::fleet::questions;
 use crate::fleet::secure::Keyed;
 use crate::serve::{self, ServeArgs};
 use crate::{CliError, Context as _, Exit, file, key, plan, signals, stderr};
@@ -29,6 +30,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
         time_ns: args.max_time,
         share: args.max_share.unwrap_or(1.0),
         targets: args.target.clone(),
+        ..Ceilings::default()
     };
     let resource = args.resource.clone().unwrap_or_else(agent::own_resource);
     let spool = args.spool.clone().map_or_else(|| usual_spool(&resource), Ok)?;
@@ -64,9 +66,10 @@ fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Age
     // The loop may be over when a process ends.
     let happened = move |happened| drop(tell.send(Input::Happened(happened)));
     let lock = Box::new(OwnLock::new(&resource));
-    let programs = Box::new(agent::Child::new(ceilings.clone(), port, happened));
+    let programs = Box::new(agent::Child::new(port, happened));
     let program = plan::VERSION.to_owned();
-    let agent = Agent::new(resource, program, ceilings, Spool::open(spool), lock, programs);
+    let spool = Spool::open(spool);
+    let agent = Agent::new(resource, program, ceilings, spool, lock, programs, questions::demand);
     (agent, (happens, inputs))
 }
 
@@ -127,6 +130,7 @@ pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
         time_ns: args.max_time.unwrap_or(ORDERED_NS),
         share: 1.0,
         targets: args.fleet.clone(),
+        ..Ceilings::default()
     };
     let mut addresses = serve::listen_addresses(&args.listen, args.port).map_err(CliError::usage)?;
     addresses.iter_mut().for_each(|address| address.set_port(args.fleet_port));
@@ -194,6 +198,57 @@ mod tests {
                 assert_eq!(known.get_action().takes_values(), takes_value, "{} {name}", verb.name());
             }
         }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn ceilings_bound_what_is_asked_for() {
+        let ceilings =
+            Ceilings { rate: Some(8_000_000), time_ns: 10 * metrics::SECOND, ..Ceilings::default() };
+        let within = |ceilings: &Ceilings, verb, text: &str| {
+            agent::options::limited(verb, &words(text), ceilings, questions::demand).map(|(more, _)| more)
+        };
+        let limit = |verb, text: &str| within(&ceilings, verb, text);
+        assert_eq!(limit(Verb::Tcp, "-P 2 -t 5s").unwrap(), ["--rate", "4000000"]);
+        assert_eq!(limit(Verb::Tcp, "").unwrap(), ["--rate", "1000000"], "eight connections are the default");
+        assert_eq!(limit(Verb::Tcp, "-P 2 -b 4M").unwrap(), [""; 0]);
+        assert!(limit(Verb::Tcp, "-P 3 -b 4M").is_err());
+        assert!(limit(Verb::Tcp, "-t 11s").unwrap_err().contains("longer"));
+        assert!(limit(Verb::Ping, "--flood").is_err() && limit(Verb::Ping, "--rate 100").is_ok());
+        assert!(limit(Verb::Ping, "--rate 2000 -l 1000").is_err(), "16 Mbit/s");
+        assert!(limit(Verb::Delay, "--pps 100 -l 1000").is_ok());
+        assert!(limit(Verb::Load, "").is_err() && limit(Verb::Train, "").is_err());
+        assert_eq!(within(&Ceilings::default(), Verb::Load, "").unwrap(), [""; 0]);
+        // Nothing, no number and all there is are no bounds, and neither are options that hide each other.
+        for (verb, text) in [
+            (Verb::Delay, "-b 0"),
+            (Verb::Delay, "-b 0 -P 1"),
+            (Verb::Delay, "--pps 2000 -l 1000"),
+            (Verb::Delay, "--pps inf"),
+            (Verb::Delay, "--pps nan"),
+            (Verb::Delay, "--spacing 1ns"),
+            (Verb::Delay, "-b 1M --flows 9"),
+            (Verb::Ping, "--rate nan"),
+            (Verb::Ping, "--rate inf"),
+            (Verb::Ping, "--rate 0"),
+            (Verb::Ping, "--rate 1e-400"),
+            (Verb::Ping, "--closed-loop -n 10"),
+            (Verb::Ping, "--rate 100 -l 16M"),
+            (Verb::Tcp, "-b 0"),
+            (Verb::Tcp, "-b nan"),
+            (Verb::Tcp, "-P 1000000 -b 9"),
+            (Verb::Ping, "-n 1000 --rate 10"),
+        ] {
+            let refused = limit(verb, text);
+            assert!(refused.is_err(), "{} {text}: {refused:?}", verb.name());
+        }
+        // A key's verbs bound the parts of a test.
+        let key = Ceilings { verbs: Some(vec!["fleet", "ping", "tcp"]), ..Ceilings::none() };
+        assert!(within(&key, Verb::Ping, "").is_ok() && within(&key, Verb::Tcp, "").is_ok());
+        assert!(within(&key, Verb::Delay, "").is_err() && within(&key, Verb::Load, "").is_err());
     }
 
     #[test]

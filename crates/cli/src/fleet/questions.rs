@@ -3,9 +3,10 @@
 use crate::args::{Cli, Command};
 use crate::{CliError, delay, load, ping, plan, train};
 use clap::Parser as _;
+use fleet::agent::Demand;
 use fleet::plan::{CostClass, Test, Verb};
 use metrics::SECOND;
-use model::{Cost, Phase};
+use model::Cost;
 
 /// Start and end of a test: the processes, the conversation, the local baseline of pings.
 const AROUND_NS: u64 = SECOND / 2;
@@ -27,40 +28,46 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
     }
     let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
     fleet::agent::options::parse(verb, &arguments).map_err(|why| wrong(&why))?;
-    let line = ["netcaliper", first, "192.0.2.1"].into_iter().chain(arguments.iter().map(String::as_str));
-    let cli = Cli::try_parse_from(line).map_err(|e| {
-        let said = e.to_string();
-        wrong(said.lines().next().unwrap_or_default().trim_start_matches("error: "))
-    })?;
-    let phase = match &cli.command {
-        Command::Ping(args) => Some(ping::phase(args, false).map_err(|e| wrong(&e.text))?),
-        Command::Delay(args) => Some(delay::phase(args).map_err(|e| wrong(&e.text))?),
-        Command::Tcp(args) => Some(plan::tcp(args)),
-        Command::Train(args) => Some(train::checked(args).map_err(|e| wrong(&e.text))?),
-        _ => None,
-    };
-    let test = match (&phase, &cli.command) {
-        (Some(phase), _) => {
-            phase.check().map_err(|why| wrong(&why))?;
-            of_phase(phase)
-        }
-        (_, Command::Load(args)) => Test { length_ns: load::length_ns(args), ..Test::default() },
-        _ => return Err(wrong("expected ping, delay, tcp, load or train")),
-    };
-    let class = match class {
+    let Demand { class: own, cost: Cost { length_ns, wait_ns, bytes, .. }, .. } =
+        demand(verb, &arguments).map_err(|why| wrong(&why))?;
+    let chosen = match class {
         Some("exclusive") => CostClass::Exclusive,
         Some("limited") => CostClass::Limited,
         Some("background") => CostClass::Background,
-        _ => test.class,
+        _ => own,
     };
-    Ok(Test { verb, arguments, class, length_ns: test.length_ns.saturating_add(AROUND_NS), ..test })
+    if chosen > own {
+        let (chosen, own) = (class.unwrap_or_default(), own.words());
+        let why =
+            format!("its bits make it {own}, and agents run it as nothing less than that, not as {chosen}");
+        return Err(wrong(&why));
+    }
+    let length_ns = length_ns.unwrap_or(10 * SECOND).saturating_add(AROUND_NS);
+    Ok(Test { verb, arguments, class: chosen, length_ns, wait_ns, bytes })
 }
 
-/// A run of one phase: its length, its payload where that is limited, and its class.
-fn of_phase(phase: &Phase) -> Test {
-    let Cost { length_ns, wait_ns, bytes, .. } = phase.cost();
-    let length_ns = length_ns.unwrap_or(10 * SECOND);
-    Test { class: CostClass::of(phase), length_ns, wait_ns, bytes, ..Test::default() }
+/// What the words of a test mean: of plans, and of the orders that agents get.
+pub(crate) fn demand(verb: Verb, arguments: &[String]) -> Result<Demand, String> {
+    let line = ["netcaliper", verb.name(), "192.0.2.1"].into_iter();
+    let cli = Cli::try_parse_from(line.chain(arguments.iter().map(String::as_str))).map_err(|e| {
+        let said = e.to_string();
+        said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })?;
+    let said = |e: CliError| e.text;
+    let phase = match &cli.command {
+        Command::Ping(args) => ping::phase(args, false).map_err(said)?,
+        Command::Delay(args) => delay::phase(args).map_err(said)?,
+        Command::Tcp(args) => plan::tcp(args),
+        Command::Train(args) => train::checked(args).map_err(said)?,
+        // What fills the path has no bound.
+        Command::Load(args) => {
+            let cost = Cost { length_ns: Some(load::length_ns(args)), ..Cost::default() };
+            return Ok(Demand { class: CostClass::Exclusive, cost, connections: 1 });
+        }
+        _ => return Err("expected ping, delay, tcp, load or train".to_owned()),
+    };
+    phase.check()?;
+    Ok(Demand { class: CostClass::of(&phase), cost: phase.cost(), connections: phase.connections })
 }
 
 #[cfg(test)]
@@ -94,7 +101,14 @@ mod tests {
         assert_eq!((tcp.length_ns, tcp.bytes, tcp.class), (3_500_000_000, None, CostClass::Exclusive));
         assert!(read("load -t 1s --ramp 1s").length_ns >= 7_000_000_000);
         assert_eq!(read("train").class, CostClass::Exclusive);
-        assert_eq!(test("tcp", Some("background")).unwrap().class, CostClass::Background);
+        assert_eq!(test("ping", Some("exclusive")).unwrap().class, CostClass::Exclusive);
+        // Agents take no less than what the bits of a test make it.
+        for (text, class) in
+            [("tcp", "background"), ("ping --flood -t 1s", "limited"), ("delay -b 1M", "background")]
+        {
+            let refused = test(text, Some(class)).unwrap_err();
+            assert!(refused.text.contains(class), "{}", refused.text);
+        }
     }
 
     #[test]

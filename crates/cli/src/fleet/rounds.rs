@@ -1,6 +1,6 @@
 //! The schedule of a plan: from the command line, and the rounds one after the other.
 
-use super::run::{found, shown, work};
+use super::run::{count, shown, work};
 use super::{ShowArgs, WhenArgs};
 use crate::{CliError, Context as _, Exit, signals, stderr};
 use fleet::controller::{self, Journal, Wish};
@@ -252,7 +252,7 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
 fn earlier(round: &Round, folder: &Path) -> Option<PathBuf> {
     let folder_of = |number| folder.with_file_name(Round { number, ..*round }.run().to_string());
     let mut before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);
-    before.find(|folder| found(folder).is_ok_and(|(_, counts)| counts.measured > 0))
+    before.find(|folder| count(folder).is_ok_and(|(_, counts)| counts.measured > 0))
 }
 
 fn named(round: &Round) -> String {
@@ -281,7 +281,7 @@ pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError
             lines.push(format!("  round {number}: missed"));
             continue;
         }
-        let (_, counts) = found(&beside)?;
+        let (_, counts) = count(&beside)?;
         lines.push(format!("  round {number}: {} of {} measured, run {run}", counts.measured, counts.all()));
     }
     Ok(lines)

@@ -186,7 +186,7 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
 }
 
 /// The record of a run, and how its tests stand.
-pub(super) fn found(folder: &Path) -> Result<(Record, Counts), CliError> {
+pub(super) fn count(folder: &Path) -> Result<(Record, Counts), CliError> {
     let record = Record::open(folder).context(folder.display())?;
     let counts = record.counts().context(folder.display())?;
     Ok((record, counts))
@@ -218,7 +218,7 @@ pub(super) fn shown(
 /// `netcaliper fleet status`.
 pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
     let folder = args.folder()?;
-    let (record, counts) = found(&folder)?;
+    let (record, counts) = count(&folder)?;
     let plan = record.plan();
     let hosts = metrics::format_count(plan.inventory.hosts.len() as u64, "host");
     let tests = metrics::format_count(counts.all() as u64, "test");

@@ -6,8 +6,9 @@
 //! records, both ways
 //! ```
 
-use common::Keyring;
-use common::keys::ORDERS;
+use common::keys::{Named, ORDERS};
+use common::{Keyring, Psk, Rights};
+use fleet::agent::{Ceilings, Holder};
 use fleet::transport::direct::{Sealed, Secure};
 use native::secure::{Proof, Records, Shake};
 use std::io::{Read as _, Write as _};
@@ -49,7 +50,7 @@ impl Secure for Keyed {
         records(shake)
     }
 
-    fn server(&self, stream: &mut TcpStream) -> Result<Box<dyn Sealed>, String> {
+    fn server(&self, stream: &mut TcpStream) -> Result<(Box<dyn Sealed>, Holder), String> {
         let line = hear(stream)?;
         let (name, message) = line.split_once(' ').unwrap_or(("", &line));
         // A key that is not known, or gives no orders, is answered like one that the other end does not know: names cannot be tried.
@@ -59,7 +60,17 @@ impl Secure for Keyed {
             shake(Shake::server, known.map_or(&unknown, |known| known.key.handshake_key()), name)?;
         shake.hear(message).ok_or("that is no handshake")?;
         say(stream, "", &mut shake)?;
-        records(shake)
+        Ok((records(shake)?, known.map(holder).unwrap_or_default()))
+    }
+}
+
+/// The name of a key, and what its rights bound.
+fn holder(key: &Named<Psk>) -> Holder {
+    let Rights { rate, time_ns, verbs, exclusive } = key.rights.clone();
+    let time_ns = time_ns.unwrap_or(u64::MAX);
+    Holder {
+        name: key.name.clone(),
+        rights: Ceilings { rate, time_ns, verbs, exclusive, ..Ceilings::none() },
     }
 }
 
@@ -90,11 +101,14 @@ fn say(stream: &mut TcpStream, before: &str, shake: &mut Shake) -> Result<(), St
     writeln!(stream, "{before}{message}").map_err(|e| e.to_string())
 }
 
-/// A line, which must have come within [`OPENING`]; nothing behind it is read.
+/// A line, all of which must have come within [`OPENING`]; nothing behind it is read.
 fn hear(stream: &mut TcpStream) -> Result<String, String> {
     let began = Instant::now();
     let (mut line, mut byte) = (Vec::new(), [0]);
-    while line.len() < LONGEST && began.elapsed() < OPENING {
+    while line.len() < LONGEST
+        && let Some(left) = OPENING.checked_sub(began.elapsed()).filter(|left| !left.is_zero())
+    {
+        stream.set_read_timeout(Some(left)).map_err(|e| e.to_string())?;
         stream.read_exact(&mut byte).map_err(|e| e.to_string())?;
         if byte == [b'\n'] {
             return String::from_utf8(line).map_err(|e| e.to_string());
@@ -107,8 +121,6 @@ fn hear(stream: &mut TcpStream) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use common::keys::Named;
-    use common::{Psk, Rights};
     use std::net::TcpListener;
 
     /// A key of this name, for these verbs.
@@ -124,7 +136,7 @@ mod tests {
         let [ours, theirs] = [ours, theirs].map(|shared| Keyed(Keyring { shared, ..Keyring::default() }));
         std::thread::scope(|scope| {
             let served = scope.spawn(move || theirs.server(&mut server));
-            [ours.client(&mut client), served.join().unwrap()]
+            [ours.client(&mut client), served.join().unwrap().map(|(sealed, _)| sealed)]
         })
     }
 

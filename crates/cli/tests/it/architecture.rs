@@ -24,7 +24,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("lab", &["io", "metrics", "transport"]),
     ("store", &["metrics", "model"]),
     ("web", &["model", "report", "store"]),
-    ("fleet", &["io", "metrics", "model", "report"]),
+    ("fleet", &["io", "metrics", "model", "report", "transport"]),
     (
         "cli",
         &[
@@ -244,6 +244,34 @@ fn all_sources() -> &'static [Source] {
         }
         all
     })
+}
+
+/// The pages whose promises name the tests that hold them.
+const PROMISES: [&str; 2] = ["docs/security.md", "docs/fleet-reach.md"];
+
+#[test]
+fn promises_name_tests_that_exist() {
+    let is_path = |text: &&str| {
+        text.contains("::") && text.chars().all(|c| c.is_ascii_lowercase() || "_:0123456789".contains(c))
+    };
+    for page in PROMISES {
+        let text = read(&root().join(page)).unwrap();
+        let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(is_path).collect();
+        assert!(!named.is_empty(), "{page} names no test");
+        for path in named {
+            let parts: Vec<&str> = path.split("::").filter(|part| *part != "tests").collect();
+            let (name, module) = (parts[parts.len() - 1], parts[0]);
+            let is_module = |path: &Path| {
+                path.components().any(|part| {
+                    part.as_os_str().to_str().is_some_and(|part| part.trim_end_matches(".rs") == module)
+                })
+            };
+            let has = |source: &&Source| {
+                is_module(&source.path) && (source.code.contains(&format!("fn {name}(")) || parts.len() == 1)
+            };
+            assert!(all_sources().iter().any(|source| has(&source)), "{page}: there is no test {path}");
+        }
+    }
 }
 
 /// Most lines of production code of a crate, as `bench/house` counts them, and most fields of a struct that needs no reason.

@@ -27,21 +27,25 @@ pub(super) struct Held {
     pub(super) until: Mono,
     /// Whether this end runs the client: then the process that runs it says when the test is over.
     pub(super) is_client: bool,
+    /// Bits/s of the test and direction, where they are bounded.
+    pub(super) rate: Option<u64>,
 }
 
 /// The tests that have been admitted, and how much of the time they take.
 pub(super) struct Admission {
     pub(super) held: Vec<Held>,
-    /// Largest share of the time for tests other than background ones, 0 to 1.
+    /// Largest share of the time for tests, 0 to 1.
     share: f64,
-    /// Past times of such tests, oldest first.
+    /// Most bits/s and direction of all tests together.
+    rate: Option<u64>,
+    /// Past times of tests, oldest first.
     past: VecDeque<(Mono, Mono)>,
     lock: Box<dyn HostLock>,
 }
 
 impl Admission {
-    pub(super) fn new(share: f64, lock: Box<dyn HostLock>) -> Admission {
-        Admission { held: Vec::new(), share, past: VecDeque::new(), lock }
+    pub(super) fn new(share: f64, rate: Option<u64>, lock: Box<dyn HostLock>) -> Admission {
+        Admission { held: Vec::new(), share, rate, past: VecDeque::new(), lock }
     }
 
     /// Holds a test until `until` at least, where it is held. Whether it is.
@@ -52,7 +56,7 @@ impl Admission {
         true
     }
 
-    /// Longest test other than a background one that the share of the time has room for, ns; `None` where the share is all of it.
+    /// Longest test that the share of the time has room for, ns; `None` where the share is all of it.
     pub(super) fn longest(&self) -> Option<u64> {
         (self.share < 1.0).then_some((self.share * WINDOW as f64) as u64)
     }
@@ -69,17 +73,27 @@ impl Admission {
             CostClass::Background if is_full(MAX_BACKGROUND) => ends(CostClass::Background).min(),
             CostClass::Background => None,
         };
-        if let Some(until) = blocked {
+        if let Some(until) = blocked.into_iter().chain(self.without_rate(&wanted)).max() {
             return Err(until.since(now).max(MILLISECOND));
         }
-        if wanted.class != CostClass::Background {
-            self.within_share(now, wanted.until)?;
-            if !self.occupies() && !self.lock.take() {
-                return Err(ELSEWHERE);
-            }
+        self.within_share(now, wanted.until)?;
+        if wanted.class != CostClass::Background && !self.occupies() && !self.lock.take() {
+            return Err(ELSEWHERE);
         }
         self.held.push(wanted);
         Ok(())
+    }
+
+    /// When the host may have bits to spare for a test again; `None` where it has them now.
+    fn without_rate(&self, wanted: &Held) -> Option<Mono> {
+        let most = self.rate?;
+        // The server of a run may send as much as the host, whatever was said of the test that is reserved there.
+        let is_other = |held: &&Held| !held.is_client && !wanted.is_client && held.run != wanted.run;
+        let others = self.held.iter().filter(is_other).map(|held| held.until).min();
+        let rate = |held: &Held| held.rate.unwrap_or(most);
+        let used = self.held.iter().map(rate).fold(rate(wanted), u64::saturating_add);
+        let full = self.held.iter().map(|held| held.until).min().filter(|_| used > most);
+        others.into_iter().chain(full).max()
     }
 
     /// A test is over.
@@ -87,11 +101,11 @@ impl Admission {
         let at = self.held.iter().position(|held| (held.run, held.attempt) == (run, attempt));
         let Some(at) = at else { return };
         let held = self.held.swap_remove(at);
-        if held.class != CostClass::Background {
+        if self.share < 1.0 {
             self.past.push_back((held.from, now.min(held.until)));
-            if !self.occupies() {
-                self.lock.release();
-            }
+        }
+        if held.class != CostClass::Background && !self.occupies() {
+            self.lock.release();
         }
     }
 
@@ -131,7 +145,7 @@ impl Admission {
         let Some(budget) = self.longest() else { return Ok(()) };
         let begin = Mono(now.0.saturating_sub(WINDOW));
         let mut used: u64 = self.past.iter().map(|(from, end)| end.since(begin.max(*from))).sum();
-        let held = self.held.iter().filter(|held| held.class != CostClass::Background);
+        let held = self.held.iter();
         used += held.clone().map(|held| held.until.since(begin.max(held.from))).sum::<u64>();
         used += until.since(now);
         let mut excess = used.saturating_sub(budget);
@@ -182,11 +196,12 @@ mod tests {
             from: Mono(from),
             until: Mono(until),
             is_client: task.is_multiple_of(2),
+            rate: None,
         }
     }
 
     fn admission(share: f64) -> Admission {
-        Admission::new(share, Box::new(Other::default()))
+        Admission::new(share, None, Box::new(Other::default()))
     }
 
     #[test]
@@ -224,7 +239,7 @@ mod tests {
     #[test]
     fn another_agent_of_the_host_counts() {
         let other = Other::default();
-        let mut all = Admission::new(1.0, Box::new(other.clone()));
+        let mut all = Admission::new(1.0, None, Box::new(other.clone()));
         other.0.set(true);
         assert_eq!(all.admit(Mono(0), held(1, CostClass::Exclusive, 0, 10)), Err(ELSEWHERE));
         assert_eq!(all.admit(Mono(0), held(3, CostClass::Background, 0, 10)), Ok(()));
@@ -233,6 +248,24 @@ mod tests {
         assert!(other.1.get());
         all.expire(Mono(10));
         assert!(!other.1.get(), "the lock goes with the last test that needs it");
+    }
+
+    #[test]
+    fn the_bits_of_all_tests_together_are_bounded() {
+        let mut all = Admission::new(1.0, Some(8_000_000), Box::new(Other::default()));
+        let on = |task, rate, until| Held { rate, ..held(task, CostClass::Background, 0, until) };
+        assert_eq!(all.admit(Mono(0), on(2, Some(5_000_000), SECOND)), Ok(()));
+        assert_eq!(all.admit(Mono(0), on(4, Some(3_000_000), 2 * SECOND)), Ok(()));
+        assert_eq!(all.admit(Mono(0), on(6, Some(1), SECOND)), Err(SECOND));
+        all.release(Mono(0), Uuid::nil(), Attempt { task: TaskId(2), number: 1 });
+        assert_eq!(
+            all.admit(Mono(0), on(6, None, SECOND)),
+            Err(2 * SECOND),
+            "one without a bound is the whole"
+        );
+        assert_eq!(all.admit(Mono(0), on(1, Some(5_000_000), SECOND)), Ok(()));
+        let other = Held { run: Uuid::from_u128(1), ..on(3, Some(0), SECOND) };
+        assert_eq!(all.admit(Mono(0), other), Err(SECOND), "the server of another run");
     }
 
     #[test]
@@ -251,6 +284,10 @@ mod tests {
         let limited = |task| held(task, CostClass::Limited, 0, minute / 2);
         assert_eq!([1, 3].map(|task| all.admit(Mono(0), limited(task))), [Ok(()), Ok(())]);
         assert_eq!(all.admit(Mono(0), limited(5)), Err(minute / 2));
+        // And so does that of background tests.
+        let mut all = admission(0.1);
+        assert_eq!(all.admit(Mono(0), held(1, CostClass::Background, 0, minute)), Ok(()));
+        assert!(all.admit(Mono(0), held(3, CostClass::Background, 0, SECOND)).is_err());
         // As many as there is time for: at most the share, in any window.
         let (mut all, mut now, mut used) = (admission(0.25), Mono(0), 0);
         while now.0 < WINDOW {

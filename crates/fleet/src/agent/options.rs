@@ -2,32 +2,82 @@
 //! addresses or devices of this host, nor take cores. Within the agent's own ceilings.
 
 use crate::message::Target;
-use crate::plan::Verb;
-use metrics::{format_bits_per_second, format_duration, parse_bytes, parse_duration, parse_rate, real};
+use crate::plan::{CostClass, Verb};
+use metrics::{format_bits_per_second, format_duration, real};
+use model::Cost;
 
 /// Most words of a test.
 const MAX_WORDS: usize = 48;
 /// Longest word, bytes.
 const MAX_WORD: usize = 64;
 
-/// What one agent may do to the network at most.
+/// What one agent, or the holder of a key at it, may do to the network at most.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceilings {
-    /// Bits per second of a test and direction.
+    /// Bits per second and direction, of all tests together.
     pub rate: Option<u64>,
     /// Length of a test, start and end included, ns.
     pub time_ns: u64,
-    /// Share of the time in which there may be tests other than background ones, 0 to 1.
+    /// Share of the time in which there may be tests, 0 to 1.
     pub share: f64,
     /// Names and addresses that tests may go to, networks as `192.0.2.0/24`; empty for all.
     pub targets: Vec<String>,
+    /// What tests may ask for (`tcp`, `ping`, …); `None` is all.
+    pub verbs: Option<Vec<&'static str>>,
+    /// Whether a test may have a host to itself.
+    pub exclusive: bool,
 }
 
 impl Default for Ceilings {
     fn default() -> Self {
-        Ceilings { rate: None, time_ns: 600 * metrics::SECOND, share: 1.0, targets: Vec::new() }
+        Ceilings {
+            rate: None,
+            time_ns: 600 * metrics::SECOND,
+            share: 1.0,
+            targets: Vec::new(),
+            verbs: None,
+            exclusive: true,
+        }
     }
 }
+
+impl Ceilings {
+    /// None.
+    #[must_use]
+    pub fn none() -> Ceilings {
+        Ceilings { time_ns: u64::MAX, ..Ceilings::default() }
+    }
+}
+
+/// Who gives orders: the name of a key and its rights. Over a remote shell and a NATS server, which know no keys of ours, the name is
+/// empty and the rights are all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Holder {
+    /// The name; of the one key without a name, empty.
+    pub name: String,
+    /// The rights.
+    pub rights: Ceilings,
+}
+
+impl Default for Holder {
+    fn default() -> Self {
+        Holder { name: String::new(), rights: Ceilings::none() }
+    }
+}
+
+/// What the words of a test mean, as plans and agents read them alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Demand {
+    /// How much the test disturbs others.
+    pub class: CostClass,
+    /// What it costs.
+    pub cost: Cost,
+    /// Concurrent connections.
+    pub connections: u32,
+}
+
+/// Reads the words of a test; the error is one sentence.
+pub type Reading = fn(Verb, &[String]) -> Result<Demand, String>;
 
 /// Options that agents take: whether they have a value, the questions that have them, and their names.
 const OPTIONS: &[(bool, &[Verb], &[&str])] = {
@@ -106,74 +156,48 @@ pub fn parse(verb: Verb, words: &[String]) -> Result<Vec<(&str, Option<&str>)>, 
     Ok(options)
 }
 
-/// What is to be added to a test so that it keeps within the ceilings.
+/// What a test means within the ceilings, and what is to be added to its words so that it keeps them.
 ///
 /// # Errors
 /// One sentence where it cannot: what was asked for, and what the ceiling is.
-pub(super) fn limited(verb: Verb, words: &[String], ceilings: &Ceilings) -> Result<Vec<String>, String> {
-    let options = parse(verb, words)?;
-    let value = |names: &[&str]| {
-        options.iter().rev().find(|(name, _)| names.contains(name)).and_then(|(_, value)| *value)
-    };
-    if let Some(time) = value(&["-t", "--time"])
-        && parse_duration(time).map_err(of("--time"))? > ceilings.time_ns
-    {
-        let most = format_duration(real(ceilings.time_ns));
-        return Err(format!("{time} is longer than the {most} that this agent allows"));
+pub fn limited(
+    verb: Verb,
+    words: &[String],
+    ceilings: &Ceilings,
+    read: Reading,
+) -> Result<(Vec<String>, Demand), String> {
+    parse(verb, words)?;
+    let parts: &[&str] = if verb == Verb::Load { &["tcp", "ping", "delay"] } else { &[verb.name()] };
+    let verbs = ceilings.verbs.as_deref();
+    if let Some(part) = parts.iter().find(|part| verbs.is_some_and(|verbs| !verbs.contains(*part))) {
+        return Err(format!("this key is not for {part}"));
     }
-    let Some(ceiling) = ceilings.rate else { return Ok(Vec::new()) };
+    let asked = read(verb, words)?;
+    if let Some(length) = asked.cost.length_ns.filter(|length| *length > ceilings.time_ns) {
+        let [length, most] = [length, ceilings.time_ns].map(|ns| format_duration(real(ns)));
+        return Err(format!("{length} is longer than the {most} that this agent allows"));
+    }
+    let Some(ceiling) = ceilings.rate else { return Ok((Vec::new(), asked)) };
     let most = format_bits_per_second(real(ceiling));
-    let count = value(&["-P", "--connections", "--flows"]).map_or(Ok(None), |n| n.parse::<u64>().map(Some));
-    let count = count.map_err(|_| "the number of connections is not a whole number".to_owned())?;
-    let asked = match verb {
-        Verb::Tcp => match value(&["-b", "--rate"]) {
-            Some(rate) => parse_rate(rate).map_err(of("--rate"))?.saturating_mul(count.unwrap_or(8)),
-            None => {
-                let each = (ceiling / count.unwrap_or(8).max(1)).max(8);
-                return Ok(vec!["--rate".to_owned(), each.to_string()]);
-            }
-        },
-        Verb::Delay => delay_rate(&value)?.saturating_mul(count.unwrap_or(1)),
-        Verb::Ping if options.iter().any(|(name, _)| ["--flood", "--closed-loop"].contains(name)) => u64::MAX,
-        Verb::Ping => {
-            let rate = value(&["--rate"]).map_or(Ok(10.0), str::parse::<f64>);
-            let rate = rate.map_err(|_| "--rate: a number of messages per second is wanted".to_owned())?;
-            let size = value(&["-l", "--size"]).map_or(Ok(64), parse_bytes).map_err(of("--size"))?;
-            (rate * 8.0 * real(size.saturating_mul(count.unwrap_or(1)))) as u64
+    match asked.cost.rate_bps {
+        Some(bps) if bps <= ceiling => Ok((Vec::new(), asked)),
+        Some(bps) => {
+            let bps = format_bits_per_second(real(bps));
+            Err(format!("{bps} is more than the {most} that this agent allows"))
         }
-        Verb::Load | Verb::Train => u64::MAX,
-    };
-    match asked {
-        u64::MAX => Err(format!("the rate of such a test has no bound, and this agent allows {most}")),
-        asked if asked > ceiling => {
-            let asked = format_bits_per_second(real(asked));
-            Err(format!("{asked} is more than the {most} that this agent allows"))
+        None if verb == Verb::Tcp => {
+            let each = ceiling / u64::from(asked.connections.max(1));
+            let more = vec!["--rate".to_owned(), each.to_string()];
+            let asked = read(verb, &[words, more.as_slice()].concat())?;
+            let is_bounded = asked.cost.rate_bps.is_some_and(|bps| bps <= ceiling);
+            if is_bounded { Ok((more, asked)) } else { Err(no_bound(&most)) }
         }
-        _ => Ok(Vec::new()),
+        None => Err(no_bound(&most)),
     }
 }
 
-/// Names the option whose value is wrong.
-fn of(option: &str) -> impl Fn(String) -> String {
-    move |why| format!("{option}: {why}")
-}
-
-/// Bits per second of a flow of datagrams.
-fn delay_rate<'a>(value: &impl Fn(&[&str]) -> Option<&'a str>) -> Result<u64, String> {
-    if let Some(rate) = value(&["-b", "--rate"]) {
-        return parse_rate(rate).map_err(of("--rate"));
-    }
-    let length = value(&["-l", "--length", "--size"]).map_or(Ok(64 << 10), parse_bytes);
-    let length = real(length.map_err(of("--length"))?);
-    let each = match (value(&["--pps"]), value(&["--spacing"])) {
-        (Some(pps), _) => {
-            pps.trim_end_matches("/s").parse::<f64>().map_err(|_| "--pps: a number is wanted".to_owned())?
-        }
-        (None, Some(spacing)) => 1e9 / real(parse_duration(spacing).map_err(of("--spacing"))?.max(1)),
-        // The default is 100 packets a second.
-        (None, None) => 100.0,
-    };
-    Ok((each * 8.0 * length) as u64)
+fn no_bound(most: &str) -> String {
+    format!("the rate of such a test has no bound, and this agent allows {most}")
 }
 
 /// The words for a target.
@@ -245,26 +269,6 @@ mod tests {
             [("-t", Some("500ms")), ("--rate", Some("100")), ("-u", None)]
         );
         assert!(parse(Verb::Tcp, &vec!["-R".to_owned(); 49]).is_err());
-    }
-
-    #[test]
-    fn ceilings_bound_what_is_asked_for() {
-        let ceilings =
-            Ceilings { rate: Some(8_000_000), time_ns: 10 * metrics::SECOND, ..Ceilings::default() };
-        let limit = |verb, text: &str| limited(verb, &words(text), &ceilings);
-        assert_eq!(limit(Verb::Tcp, "-P 2 -t 5s").unwrap(), ["--rate", "4000000"]);
-        assert_eq!(limit(Verb::Tcp, "").unwrap(), ["--rate", "1000000"], "eight connections are the default");
-        assert_eq!(limit(Verb::Tcp, "-P 2 -b 4M").unwrap(), [""; 0]);
-        assert!(limit(Verb::Tcp, "-P 3 -b 4M").is_err());
-        assert!(limit(Verb::Tcp, "-t 11s").unwrap_err().contains("longer"));
-        assert!(limit(Verb::Ping, "--flood").is_err() && limit(Verb::Ping, "--rate 100").is_ok());
-        assert!(limit(Verb::Ping, "--rate 2000 -l 1000").is_err(), "16 Mbit/s");
-        assert!(
-            limit(Verb::Delay, "--pps 100 -l 1000").is_ok()
-                && limit(Verb::Delay, "--pps 2000 -l 1000").is_err()
-        );
-        assert!(limit(Verb::Load, "").is_err() && limit(Verb::Train, "").is_err());
-        assert_eq!(limited(Verb::Load, &[], &Ceilings::default()).unwrap(), [""; 0]);
     }
 
     #[test]

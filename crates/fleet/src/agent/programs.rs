@@ -26,8 +26,8 @@ pub trait HostLock {
 
 /// The processes of an agent.
 pub trait Programs {
-    /// Starts the server of a run; [`Happened::Serving`] follows.
-    fn serve(&mut self, run: Uuid, key: Option<&str>);
+    /// Starts the server of a run, which keeps these ceilings; [`Happened::Serving`] follows.
+    fn serve(&mut self, run: Uuid, key: &str, ceilings: &Ceilings);
     /// Ends it.
     fn end_server(&mut self, run: Uuid);
     /// Starts a test with these words; [`Happened::Over`] follows.
@@ -60,7 +60,6 @@ pub struct Left {
 pub struct Child<F> {
     /// Called on other threads when something happened.
     happened: F,
-    ceilings: Ceilings,
     port: u16,
     tests: BTreeMap<(Uuid, Attempt), Arc<Mutex<Process>>>,
     servers: BTreeMap<Uuid, Serving>,
@@ -74,8 +73,8 @@ struct Serving {
 
 impl<F: Fn(Happened) + Clone + Send + 'static> Child<F> {
     /// No process yet. Servers listen on `port`, or on another where that is taken; 0 leaves it to the system.
-    pub fn new(ceilings: Ceilings, port: u16, happened: F) -> Child<F> {
-        Child { happened, ceilings, port, tests: BTreeMap::new(), servers: BTreeMap::new() }
+    pub fn new(port: u16, happened: F) -> Child<F> {
+        Child { happened, port, tests: BTreeMap::new(), servers: BTreeMap::new() }
     }
 
     fn begin(&self, words: &[String], key: Option<&str>) -> io::Result<Process> {
@@ -93,20 +92,22 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Child<F> {
         command.spawn()
     }
 
-    fn server_words(&self) -> Vec<String> {
+    fn server_words(&self, ceilings: &Ceilings) -> Vec<String> {
         let is_free = self.port != 0 && std::net::TcpListener::bind(("::", self.port)).is_ok();
         let port = if is_free { self.port } else { 0 };
         let mut words = vec!["serve".to_owned(), "--port".to_owned(), port.to_string()];
         words.extend(["--interval", "1h", "--max-sessions", "64"].map(str::to_owned));
-        words.extend(["--max-time".to_owned(), format!("{}ns", self.ceilings.time_ns)]);
-        words.extend(self.ceilings.rate.iter().flat_map(|rate| ["--max-rate".to_owned(), rate.to_string()]));
+        words.extend(["--max-time".to_owned(), format!("{}ns", ceilings.time_ns)]);
+        words.extend(ceilings.rate.iter().flat_map(|rate| ["--max-rate".to_owned(), rate.to_string()]));
         words
     }
 }
 
 impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
-    fn serve(&mut self, run: Uuid, key: Option<&str>) {
+    fn serve(&mut self, run: Uuid, key: &str, ceilings: &Ceilings) {
         self.end_server(run);
+        // The rate of a key bounds all of its sessions together.
+        let key = ceilings.rate.map_or_else(|| key.to_owned(), |rate| format!("- {key} rate={rate}"));
         let is_ended = Arc::new(AtomicBool::new(false));
         let (happened, ended) = (self.happened.clone(), Arc::clone(&is_ended));
         let tell = move |port| {
@@ -120,7 +121,10 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
             let why = said.strip_prefix("netcaliper: ").unwrap_or(&said);
             tell(Err(format!("the server ended: {why}")));
         };
-        match self.begin(&self.server_words(), key).and_then(|process| watch(process, read, over)) {
+        match self
+            .begin(&self.server_words(ceilings), Some(&key))
+            .and_then(|process| watch(process, read, over))
+        {
             Ok(process) => drop(self.servers.insert(run, Serving { process, is_ended })),
             Err(e) => {
                 let port = Err(format!("cannot start the server: {e}"));

@@ -1,9 +1,10 @@
 //! An agent's loop, and the transport over standard input and output.
 
-use super::{Agent, Happened};
+use super::{Agent, Happened, Holder};
 use crate::message::{self, MAX_ORDER, Of, Order};
 use crate::threads::{no_thread, spawn};
 use std::io::{self, Write as _};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, sync_channel};
 use std::time::Duration;
 
@@ -19,9 +20,7 @@ const FIRST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub enum Input {
     /// The controller has said something.
-    Order(Box<Of<Order>>),
-    /// A controller has come that is to be told who this is.
-    Introduce,
+    Order(Arc<Holder>, Box<Of<Order>>),
     /// A process has done something.
     Happened(Happened),
     /// No controller will say anything any more; with a sentence where that was not in order.
@@ -44,19 +43,19 @@ pub fn serve(agent: &mut Agent, inputs: &(Sender<Input>, Receiver<Input>)) -> Re
     };
     spawn("reports", write).map_err(no_thread)?;
     agent.introduce(uuid::Uuid::nil());
-    let over = drive(agent, &inputs.1, &mut |line| lines.try_send(line).is_ok(), true);
+    let over = drive(agent, &inputs.1, &mut |_, line| lines.try_send(line).is_ok(), true);
     drop(lines);
     // A controller that reads no more keeps the agent from nothing.
     let _ = all.recv_timeout(FAREWELL);
     over
 }
 
-/// An agent's loop: what comes, what is due, what is to be told by `send`, which says whether it can. With `has_one`, the agent is
+/// An agent's loop: what comes, what is due, what is to be told by `send`, to whom, which says whether it can. With `has_one`, the agent is
 /// there for one connection, and ends with its controller.
 pub(crate) fn drive(
     agent: &mut Agent,
     inputs: &Receiver<Input>,
-    send: &mut dyn FnMut(String) -> bool,
+    send: &mut dyn FnMut(&Holder, String) -> bool,
     has_one: bool,
 ) -> Result<(), String> {
     let clock = ::io::Clock::new();
@@ -73,9 +72,9 @@ pub(crate) fn drive(
         if has_one && !is_used && (was_used || u128::from(waited_ns) >= FIRST.as_nanos()) {
             gone.get_or_insert(None);
         }
-        for report in agent.take_reports() {
+        for (to, report) in agent.take_reports() {
             // Results are kept: the next controller collects them.
-            if !report.line().is_ok_and(&mut *send) && has_one && gone.is_none() {
+            if !report.line().is_ok_and(|line| send(&to, line)) && has_one && gone.is_none() {
                 gone = Some(None);
                 agent.on_silence();
             }
@@ -96,8 +95,7 @@ pub(crate) fn drive(
             None => inputs.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match input {
-            Ok(Input::Order(order)) => agent.on_order(clock.now(), *order),
-            Ok(Input::Introduce) => agent.introduce(uuid::Uuid::nil()),
+            Ok(Input::Order(from, order)) => agent.on_order(clock.now(), &from, *order),
             Ok(Input::Happened(happened)) => agent.on_happened(clock.now(), happened),
             Ok(Input::Gone(why)) => {
                 gone.get_or_insert(why);
@@ -111,7 +109,8 @@ pub(crate) fn drive(
 
 /// Reads orders until the input ends or is none.
 fn read(orders: &Sender<Input>) {
-    let take = |order| orders.send(Input::Order(Box::new(order))).is_ok();
+    let user = Arc::new(Holder::default());
+    let take = |order| orders.send(Input::Order(Arc::clone(&user), Box::new(order))).is_ok();
     let read = message::read_all(io::stdin(), MAX_ORDER, take);
     let why = read.err().map(|e| format!("the controller said what is no order: {e}"));
     // The loop may be over.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// What the agent has done to its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Did {
-    Serve(Option<String>),
+    Serve(String, Option<u64>),
     EndServer,
     Start(Attempt, Vec<String>, Option<String>),
     Ask(Attempt),
@@ -21,8 +21,8 @@ enum Did {
 struct Pretended(Rc<RefCell<Vec<Did>>>);
 
 impl Programs for Pretended {
-    fn serve(&mut self, _: Uuid, key: Option<&str>) {
-        self.0.borrow_mut().push(Did::Serve(key.map(str::to_owned)));
+    fn serve(&mut self, _: Uuid, key: &str, ceilings: &Ceilings) {
+        self.0.borrow_mut().push(Did::Serve(key.to_owned(), ceilings.rate));
     }
     fn end_server(&mut self, _: Uuid) {
         self.0.borrow_mut().push(Did::EndServer);
@@ -59,6 +59,9 @@ impl Drop for Rig {
 }
 
 const RUN: Uuid = Uuid::from_u128(7);
+/// Drawn keys of two runs.
+const KEY: &str = "netcaliper-psk-1:5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c";
+const OTHER: &str = "netcaliper-psk-1:6b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c";
 /// How far the controller's clock is ahead of the agent's, ns.
 const AHEAD: u64 = 1_000 * SECOND;
 
@@ -83,8 +86,21 @@ fn made(ceilings: Ceilings, folder: PathBuf) -> Rig {
         Spool::open(folder.clone()),
         Box::new(Free),
         Box::new(did.clone()),
+        read,
     );
     Rig { agent, did, folder }
+}
+
+/// A ping is light, and a `tcp` as its rate.
+pub(crate) fn read(verb: Verb, words: &[String]) -> Result<Demand, String> {
+    let rate = words.iter().position(|word| word == "--rate").and_then(|at| words.get(at + 1)?.parse().ok());
+    let (class, rate_bps) = match (verb, rate) {
+        (Verb::Ping, _) => (CostClass::Background, Some(5_120)),
+        (_, Some(bps)) if bps <= 10_000_000 => (CostClass::Limited, Some(bps)),
+        (_, rate) => (CostClass::Exclusive, rate),
+    };
+    let cost = model::Cost { rate_bps, length_ns: Some(SECOND), ..model::Cost::default() };
+    Ok(Demand { class, cost, connections: 1 })
 }
 
 fn within(ceilings: Ceilings) -> Rig {
@@ -103,16 +119,26 @@ impl Rig {
     }
 
     fn of(&mut self, run: Uuid, now: Mono, message: Order) -> Vec<Report> {
-        self.agent.on_order(now, Of::new(run, message));
+        self.agent.on_order(now, &Arc::default(), Of::new(run, message));
         self.reports()
     }
 
     fn reports(&mut self) -> Vec<Report> {
-        self.agent.take_reports().into_iter().map(|of| of.message).collect()
+        self.agent.take_reports().into_iter().map(|(_, of)| of.message).collect()
+    }
+
+    /// The order of a key, and the reports that follow, each with the name of the key that hears it.
+    fn by(&mut self, holder: &Arc<Holder>, now: Mono, message: Order) -> Vec<(String, Report)> {
+        self.agent.on_order(now, holder, Of::new(RUN, message));
+        self.heard()
+    }
+
+    fn heard(&mut self) -> Vec<(String, Report)> {
+        self.agent.take_reports().into_iter().map(|(to, of)| (to.name.clone(), of.message)).collect()
     }
 
     fn hello(&mut self, seconds: u64, epoch: u64) -> Vec<Report> {
-        self.order(s(seconds), hello(seconds, epoch, Some("secret")))
+        self.order(s(seconds), hello(seconds, epoch, KEY))
     }
 
     fn did(&self) -> Vec<Did> {
@@ -125,8 +151,8 @@ impl Rig {
     }
 }
 
-fn hello(seconds: u64, epoch: u64, key: Option<&str>) -> Order {
-    let key = key.map(str::to_owned);
+fn hello(seconds: u64, epoch: u64, key: &str) -> Order {
+    let key = Some(key.to_owned());
     Order::Hello { version: VERSION, epoch, key, now: theirs(seconds), patience_ns: 10 * SECOND }
 }
 
@@ -143,7 +169,7 @@ fn run(task: u32, until: u64) -> Order {
 }
 
 fn reserve(task: u32, until: u64) -> Order {
-    Order::Reserve { attempt: attempt(task), class: CostClass::Exclusive, until: theirs(until) }
+    Order::Reserve { attempt: attempt(task), class: CostClass::Exclusive, until: theirs(until), test: None }
 }
 
 fn measured() -> Left {
@@ -161,7 +187,7 @@ fn a_test_runs_and_its_result_is_kept_until_the_controller_has_it() {
     assert!(rig.order(s(1), run(1, 5)).is_empty());
     let words: Vec<String> =
         ["ping", "10.0.0.2", "--port", "7411", "-n", "3", "--json"].map(str::to_owned).to_vec();
-    assert_eq!(rig.did(), [Did::Start(attempt(1), words, Some("secret".to_owned()))]);
+    assert_eq!(rig.did(), [Did::Start(attempt(1), words, Some(KEY.to_owned()))]);
     assert!(
         rig.order(s(1), run(1, 5)).is_empty() && rig.did().is_empty(),
         "an order that comes twice runs once"
@@ -199,7 +225,7 @@ fn a_second_attempt_is_not_answered_with_the_reason_of_the_first() {
     assert!(matches!(&rig.did()[..], [Did::Start(started, ..)] if *started == second));
     rig.agent.on_happened(s(4), Happened::Over { run: RUN, attempt: second, left: measured() });
     let is_outcome = |report: &Report| match report {
-        Report::Ended(Kept { attempt, ending }) => *attempt == second && ending.reason().is_none(),
+        Report::Ended(Kept { attempt, ending, .. }) => *attempt == second && ending.reason().is_none(),
         _ => false,
     };
     assert!(matches!(&rig.reports()[..], [report] if is_outcome(report)));
@@ -275,7 +301,7 @@ fn one_test_at_a_time_whoever_asks() {
     let mut rig = rig();
     rig.hello(0, 1);
     let other = Uuid::from_u128(8);
-    rig.of(other, s(0), hello(0, 1, None));
+    rig.of(other, s(0), hello(0, 1, OTHER));
     rig.order(s(1), run(1, 5));
     let busy = |reports: Vec<Report>| match &reports[..] {
         [Report::Busy { for_ns, .. }] => *for_ns,
@@ -289,7 +315,7 @@ fn one_test_at_a_time_whoever_asks() {
     rig.over(s(6), 1, measured());
     rig.did();
     assert!(rig.of(other, s(6), reserve(2, 9)).is_empty());
-    assert_eq!(rig.did(), [Did::Serve(None)], "each run has its own key");
+    assert_eq!(rig.did(), [Did::Serve(OTHER.to_owned(), None)], "each run has its own key");
     assert_eq!(busy(rig.order(s(7), run(3, 9))), 2 * SECOND);
     rig.of(other, s(7), Order::Release { attempt: attempt(2) });
     assert!(rig.order(s(7), run(3, 9)).is_empty());
@@ -301,7 +327,7 @@ fn a_reservation_waits_for_the_server_and_ends_by_itself() {
     rig.hello(0, 1);
     assert!(rig.order(s(1), reserve(1, 4)).is_empty());
     assert!(rig.order(s(1), reserve(1, 4)).is_empty(), "an order that comes twice");
-    assert_eq!(rig.did(), [Did::Serve(Some("secret".to_owned()))]);
+    assert_eq!(rig.did(), [Did::Serve(KEY.to_owned(), None)]);
     let serving = |port| Happened::Serving { run: RUN, port };
     rig.agent.on_happened(s(2), serving(Ok(7000)));
     assert!(matches!(rig.reports()[..], [Report::Reserved { port: 7000, .. }]));
@@ -353,7 +379,7 @@ fn how_long_the_tests_of_another_agent_go_on_is_left_open() {
         fn release(&mut self) {}
     }
     let mut rig = rig();
-    rig.agent.admission = Admission::new(1.0, Box::new(Taken));
+    rig.agent.admission = Admission::new(1.0, None, Box::new(Taken));
     let reports = rig.hello(0, 1);
     assert!(matches!(&reports[..], [Report::Ready { held_ns: None, .. }]), "{reports:?}");
 }
@@ -382,7 +408,7 @@ fn an_order_that_was_held_up_is_not_carried_out() {
     assert!(rig.did().is_empty());
     // A greeting that waited six seconds, and is put right by the next word.
     let mut late = self::rig();
-    late.order(s(10), hello(4, 1, None));
+    late.order(s(10), hello(4, 1, KEY));
     late.order(s(10), Order::Alive { now: theirs(10) });
     assert!(matches!(late.order(s(10), run(1, 9))[..], [Report::Busy { for_ns: 0, .. }]));
     // A reservation that would keep everybody out for hours.
@@ -424,7 +450,7 @@ fn controllers_of_another_version_or_epoch_are_turned_away() {
     rig.over(s(3), 1, measured());
     assert!(rig.agent.spool.get(RUN, TaskId(1)).is_some());
     for run in 100..120 {
-        rig.of(Uuid::from_u128(run), s(3), hello(3, 1, None));
+        rig.of(Uuid::from_u128(run), s(3), hello(3, 1, KEY));
     }
     assert!(rig.agent.sessions.len() <= MAX_RUNS);
 }
@@ -483,10 +509,167 @@ fn a_controller_that_was_replaced_gives_no_orders() {
     rig.hello(0, 5);
     rig.hello(1, 9);
     for message in [run(1, 20), reserve(2, 20), Order::Bye] {
-        rig.agent.on_order(s(2), Of { run: RUN, epoch: 5, message });
+        rig.agent.on_order(s(2), &Arc::default(), Of { run: RUN, epoch: 5, message });
         assert!(rig.reports().is_empty());
     }
     assert!(!rig.agent.sessions.is_empty() && rig.agent.is_idle(), "the farewell was not this controller's");
-    rig.agent.on_order(s(3), Of { run: RUN, epoch: 9, message: run(1, 20) });
+    rig.agent.on_order(s(3), &Arc::default(), Of { run: RUN, epoch: 9, message: run(1, 20) });
     assert!(!rig.agent.is_idle());
+}
+
+/// A test as the controller's word has it: this class, these words.
+fn order(task: u32, class: CostClass, verb: Verb, arguments: &[&str]) -> Order {
+    let target = Target { host: "10.0.0.2".to_owned(), port: Some(7411), protocol: None };
+    let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
+    Order::Run { attempt: attempt(task), class, until: theirs(5), verb, arguments, target }
+}
+
+fn key(name: &str, rights: Ceilings) -> Arc<Holder> {
+    Arc::new(Holder { name: name.to_owned(), rights })
+}
+
+fn is_refused(reports: &[Report]) -> bool {
+    matches!(reports, [Report::Refused { reason: Reason::Refused, .. }])
+}
+
+#[test]
+fn the_class_of_a_test_is_not_the_controllers_word() {
+    for verb in [Verb::Tcp, Verb::Load, Verb::Train, Verb::Delay] {
+        for class in [CostClass::Background, CostClass::Limited, CostClass::Exclusive] {
+            let mut rig = rig();
+            rig.hello(0, 1);
+            assert!(rig.order(s(1), order(1, class, verb, &[])).is_empty(), "{verb:?} {class:?}");
+            let second = rig.order(s(1), order(2, class, verb, &[]));
+            assert!(matches!(second[..], [Report::Busy { .. }]), "{verb:?} {class:?}: {second:?}");
+            let test = Some(Words { verb, arguments: Vec::new() });
+            let reserve = Order::Reserve { attempt: attempt(3), class, until: theirs(5), test };
+            assert!(matches!(rig.order(s(1), reserve)[..], [Report::Busy { .. }]), "{verb:?} {class:?}");
+        }
+    }
+    // More care than the test needs may be asked for.
+    let mut rig = rig();
+    rig.hello(0, 1);
+    assert!(rig.order(s(1), order(1, CostClass::Exclusive, Verb::Ping, &[])).is_empty());
+    assert!(matches!(
+        rig.order(s(1), order(2, CostClass::Exclusive, Verb::Ping, &[]))[..],
+        [Report::Busy { .. }]
+    ));
+}
+
+#[test]
+fn ceilings_are_of_all_tests_together_and_of_reservations_too() {
+    let mut rig = within(Ceilings { rate: Some(8_000_000), ..Ceilings::default() });
+    rig.hello(0, 1);
+    let limited = |task, rate: &str| order(task, CostClass::Background, Verb::Tcp, &["--rate", rate]);
+    assert!(rig.order(s(1), limited(1, "5000000")).is_empty());
+    assert!(matches!(rig.order(s(1), limited(2, "5000000"))[..], [Report::Busy { .. }]));
+    assert!(rig.order(s(1), limited(3, "3000000")).is_empty());
+    assert!(is_refused(&rig.order(s(1), limited(4, "9000000"))));
+    rig.did();
+    // A reservation whose test is not said may be of anything.
+    let class = CostClass::Background;
+    let unknown = Order::Reserve { attempt: attempt(5), class, until: theirs(5), test: None };
+    assert!(matches!(rig.order(s(1), unknown.clone())[..], [Report::Busy { .. }]));
+    let mut rig = within(Ceilings { rate: Some(8_000_000), ..Ceilings::default() });
+    rig.hello(0, 1);
+    assert!(rig.order(s(1), unknown).is_empty());
+    assert_eq!(rig.did(), [Did::Serve(KEY.to_owned(), Some(8_000_000))], "the server keeps the ceiling");
+    assert!(matches!(rig.order(s(1), limited(6, "1000"))[..], [Report::Busy { .. }]));
+}
+
+#[test]
+fn the_rights_of_a_key_bound_the_orders_of_its_controller() {
+    let rights = Ceilings {
+        rate: Some(1_000_000),
+        time_ns: 2 * SECOND,
+        verbs: Some(vec!["fleet", "ping", "tcp"]),
+        exclusive: false,
+        ..Ceilings::none()
+    };
+    let (alice, mut rig) = (key("alice", rights), rig());
+    rig.by(&alice, s(0), hello(0, 1, KEY));
+    let mut by_alice =
+        |order| rig.by(&alice, s(1), order).into_iter().map(|(_, report)| report).collect::<Vec<_>>();
+    let tcp = |task, class, rate: &str| order(task, class, Verb::Tcp, &["--rate", rate]);
+    assert!(is_refused(&by_alice(tcp(1, CostClass::Exclusive, "1000000"))), "exclusive=no");
+    assert!(is_refused(&by_alice(tcp(1, CostClass::Limited, "2000000"))), "rate=1M");
+    assert!(is_refused(&by_alice(order(1, CostClass::Limited, Verb::Delay, &["--rate", "1000"]))), "verbs=");
+    assert!(is_refused(&by_alice(order(1, CostClass::Limited, Verb::Load, &["--rate", "1000"]))), "verbs=");
+    let long =
+        Order::Reserve { attempt: attempt(1), class: CostClass::Limited, until: theirs(64), test: None };
+    assert!(is_refused(&by_alice(long)), "time=2s, and the time of a test that is slow");
+    assert!(by_alice(tcp(2, CostClass::Limited, "600000")).is_empty());
+    let more = by_alice(tcp(3, CostClass::Limited, "600000"));
+    assert!(matches!(more[..], [Report::Busy { .. }]), "the rate is that of all tests of the key: {more:?}");
+    assert!(by_alice(tcp(4, CostClass::Limited, "400000")).is_empty());
+}
+
+#[test]
+fn a_run_belongs_to_the_key_that_began_it() {
+    let (alice, bob) = (key("alice", Ceilings::none()), key("bob", Ceilings::none()));
+    let mut rig = rig();
+    rig.by(&alice, s(0), hello(0, 1, KEY));
+    rig.by(&alice, s(1), run(1, 9));
+    rig.did();
+    let stored = || Order::Stored { tasks: vec![TaskId(1)], numbers: vec![1] };
+    let all = [
+        hello(1, 99, KEY),
+        hello(1, 99, OTHER),
+        run(2, 9),
+        reserve(3, 9),
+        Order::Release { attempt: attempt(1) },
+        stored(),
+        Order::Alive { now: theirs(1) },
+        Order::Bye,
+    ];
+    let cross = |rig: &mut Rig, now: Mono| {
+        for order in all.clone() {
+            let heard = rig.by(&bob, now, order.clone());
+            assert!(heard.iter().all(|(to, _)| to == "bob"), "{order:?}: {heard:?}");
+            let is_told = |report: &Report| matches!(report, Report::Rejected { .. } | Report::Hello { .. });
+            assert!(heard.iter().all(|(_, report)| is_told(report)), "{order:?}: {heard:?}");
+            assert!(rig.did().is_empty() && !rig.agent.sessions.is_empty(), "{order:?}");
+        }
+    };
+    cross(&mut rig, s(2));
+    rig.agent.on_happened(s(3), Happened::Over { run: RUN, attempt: attempt(1), left: measured() });
+    let heard = rig.heard();
+    assert!(matches!(&heard[..], [(to, Report::Ended(_))] if to == "alice"), "{heard:?}");
+    cross(&mut rig, s(4));
+    assert_eq!(rig.agent.spool.of(RUN).count(), 1, "the result is there");
+    // Also once the controller is gone, and at another agent of the host.
+    rig.agent.tick(s(60));
+    assert!(rig.agent.sessions.is_empty());
+    let mut after = made(Ceilings::default(), rig.folder.clone());
+    for rig in [&mut rig, &mut after] {
+        let heard = rig.by(&bob, s(61), hello(61, 100, KEY));
+        assert!(matches!(&heard[..], [(to, Report::Rejected { .. })] if to == "bob"), "{heard:?}");
+    }
+    let heard = after.by(&alice, s(62), hello(62, 2, KEY));
+    assert!(
+        matches!(&heard[..], [(_, Report::Ready { .. }), (to, Report::Ended(_))] if to == "alice"),
+        "{heard:?}"
+    );
+    after.by(&alice, s(62), stored());
+    assert_eq!(after.agent.spool.of(RUN).count(), 0);
+}
+
+#[test]
+fn a_run_without_a_drawn_key_has_no_server() {
+    for key in [
+        None,
+        Some(""),
+        Some("secret"),
+        Some("netcaliper-psk-1:"),
+        Some(&KEY[..80]),
+        Some("netcaliper-psk-1:zz"),
+    ] {
+        let mut rig = rig();
+        let key = key.map(str::to_owned);
+        let hello = Order::Hello { version: VERSION, epoch: 1, key, now: theirs(0), patience_ns: SECOND };
+        let reports = rig.order(s(0), hello);
+        assert!(matches!(reports[..], [Report::Rejected { reason: Reason::Refused, .. }]), "{reports:?}");
+        rig.order(s(0), reserve(1, 5));
+        assert!(rig.did().is_empty() && rig.agent.sessions.is_empty());
+    }
 }

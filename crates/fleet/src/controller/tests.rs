@@ -28,7 +28,7 @@ enum Asked {
 struct Pretended(Rc<RefCell<Vec<Asked>>>);
 
 impl Programs for Pretended {
-    fn serve(&mut self, run: Uuid, _: Option<&str>) {
+    fn serve(&mut self, run: Uuid, _: &str, _: &Ceilings) {
         self.0.borrow_mut().push(Asked::Serve(run));
     }
     fn end_server(&mut self, _: Uuid) {}
@@ -108,6 +108,9 @@ impl Drop for World {
 }
 
 const LENGTH: u64 = 500 * MS;
+
+/// A drawn key.
+const KEY: &str = "netcaliper-psk-1:5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c0f5b1c";
 
 /// What a test prints that has measured something.
 fn measured() -> String {
@@ -192,6 +195,7 @@ impl World {
             Spool::open(self.spool(at)),
             Box::new(Free),
             Box::new(asked.clone()),
+            crate::agent::tests::read,
         );
         agent.introduce(Uuid::nil());
         self.machines[at].agent = Some(agent);
@@ -225,8 +229,8 @@ impl World {
         let reports = agent.take_reports();
         let asked = std::mem::take(&mut *self.machines[at].asked.0.borrow_mut());
         let life = self.machines[at].life;
-        for report in reports {
-            if let Report::Ended(Kept { attempt, ending: Ending::Measured(_) }) = &report.message {
+        for (_, report) in reports {
+            if let Report::Ended(Kept { attempt, ending: Ending::Measured(_), .. }) = &report.message {
                 self.stored.insert(attempt.task);
             }
             if let Some(delay) = self.passes(at, true) {
@@ -261,7 +265,7 @@ impl World {
             What::ToAgent(at, order) => {
                 let now = self.clock(at);
                 if let Some(agent) = &mut self.machines[at].agent {
-                    agent.on_order(now, order);
+                    agent.on_order(now, &std::sync::Arc::default(), order);
                 }
                 self.flush(at);
             }
@@ -368,7 +372,8 @@ fn run(world: &mut World, limit: u64) -> Vec<PairResult> {
         let sent = Sent::default();
         let mut transport = sent.clone();
         let is_over = {
-            let mut controller = Controller::at(Mono(world.now), journal, None, &mut transport).unwrap();
+            let mut controller =
+                Controller::at(Mono(world.now), journal, Some(KEY.to_owned()), &mut transport).unwrap();
             let over = world.control(&mut controller, &sent, limit);
             if over {
                 controller.part();
@@ -505,7 +510,7 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
     for task in [0, 1] {
         let outcome = serde_json::value::RawValue::from_string(measured()).unwrap();
         let attempt = Attempt { task: TaskId(task), number: 1 };
-        let report = Report::Ended(Kept { attempt, ending: Ending::Measured(outcome) });
+        let report = Report::Ended(Kept { attempt, ending: Ending::Measured(outcome), owner: String::new() });
         let report = Arrival::Report(Box::new(Of::new(world.plan.run, report)));
         controller.arrived.push((HostId(task), report));
         controller.step(Mono(SECOND), Wall(0), true).unwrap();
@@ -570,7 +575,7 @@ fn a_report_is_read_when_it_arrives_and_a_lie_is_tried_again() {
     let attempt = Attempt { task: TaskId(0), number: 1 };
     let measured = |document: serde_json::Value| {
         let document = serde_json::value::RawValue::from_string(document.to_string()).unwrap();
-        Report::Ended(Kept { attempt, ending: Ending::Measured(document) })
+        Report::Ended(Kept { attempt, ending: Ending::Measured(document), owner: String::new() })
     };
     let good = document(Verb::default(), &[]);
     let with = |name: &str, value: serde_json::Value| {
@@ -578,7 +583,8 @@ fn a_report_is_read_when_it_arrives_and_a_lie_is_tried_again() {
         document[name] = value;
         measured(document)
     };
-    let missing = |reason| Report::Ended(Kept { attempt, ending: Ending::missing(reason, "") });
+    let missing =
+        |reason| Report::Ended(Kept { attempt, ending: Ending::missing(reason, ""), owner: String::new() });
     let refused = |reason| Report::Refused { attempt, reason, why: String::new() };
     for (lie, expected) in [
         (measured(good.clone()), (1, None, false)),

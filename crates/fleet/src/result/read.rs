@@ -33,7 +33,7 @@ impl Documents {
                 Err(ending) => result.ending = ending,
             },
             Ending::Missing { reason, detail, document: Some(raw) } => {
-                let read = cleaned(&raw).ok();
+                let read = clean_outcome(&raw).ok();
                 let said = || read.as_ref()?.1.reason.clone();
                 let detail = if detail.is_empty() { said().unwrap_or_default() } else { detail };
                 let document = read.map(|(raw, _)| raw);
@@ -53,7 +53,7 @@ impl Documents {
         raw: &RawValue,
     ) -> Result<(Box<RawValue>, Outcome), Ending> {
         let bad = |why: String| Ending::missing(Reason::BadResult, bounded(&why));
-        let (raw, outcome) = cleaned(raw).map_err(bad)?;
+        let (raw, outcome) = clean_outcome(raw).map_err(bad)?;
         differs(plan, task, &outcome).map_or(Ok(()), |why| Err(bad(why)))?;
         if outcome.status != Status::Complete {
             let ended = || format!("the test ended as {}", outcome.status.name());
@@ -72,7 +72,7 @@ impl Documents {
 }
 
 /// A document without characters that a terminal obeys, and the outcome that it is.
-fn cleaned(raw: &RawValue) -> Result<(Box<RawValue>, Outcome), String> {
+fn clean_outcome(raw: &RawValue) -> Result<(Box<RawValue>, Outcome), String> {
     let text = clean_json(raw.get());
     let outcome = Outcome::read(text.as_bytes()).map_err(|e| format!("the report is no outcome: {e}"))?;
     let raw = RawValue::from_string(text.into_owned()).map_err(|e| e.to_string())?;

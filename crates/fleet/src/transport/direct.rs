@@ -1,15 +1,20 @@
 //! A TCP connection to the agent of each host, which listens: for a few hosts that can reach each other and need nothing between.
 //!
 //! Both ends prove that they know one key; what they say is encrypted. How is not this module's affair: it is given a [`Secure`].
+//!
+//! Connections without a proof have places of their own, of which the oldest gives way to a new one; controllers, which have given
+//! an order, keep theirs as long as they speak.
 
 use super::lines::{Connection, Dial, Named, Undialled};
-use crate::agent::{Agent, Input, drive};
-use crate::message::{self, MAX_ORDER};
+use crate::agent::{Agent, Holder, Input, drive};
+use crate::message::{self, MAX_ORDER, Of, Order};
 use crate::threads::{lock, no_thread, spawn};
+use ::io::Clock;
+use ::transport::admission::{PendingPeers, PendingPlace};
+use metrics::{Mono, SECOND};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -17,7 +22,19 @@ use std::time::Duration;
 
 /// How long a connection and its handshake may take.
 const OPENING: Duration = Duration::from_secs(5);
-/// Most controllers at a time, those whose handshake is not over included.
+/// How long the first order may take, the handshake included, ns.
+const FIRST: u64 = 15 * SECOND;
+/// Patience of a controller, ns, whose greeting has not said otherwise, and the longest.
+const PATIENCE: (u64, u64) = (10 * SECOND, 60 * SECOND);
+/// Times its patience that a controller may say nothing.
+const PATIENCES: u64 = 3;
+/// A controller that has said nothing for so long gives way to another one, ns: it speaks each second.
+const SILENT: u64 = 4 * SECOND;
+/// How long the host of a controller may not answer before its kernel is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Most connections whose peers have proved nothing.
+const MAX_PENDING: usize = 256;
+/// Most controllers at a time.
 const MAX_CONTROLLERS: usize = 16;
 /// Most reports that wait for a controller.
 const MAX_WAITING: usize = 4096;
@@ -37,27 +54,42 @@ pub trait Secure: Send + Sync + 'static {
     /// # Errors
     /// One sentence, when the other end has not proved that it knows the key.
     fn client(&self, stream: &mut TcpStream) -> Result<Box<dyn Sealed>, String>;
-    /// The agent's end.
+    /// The agent's end, with the name and the rights of the key that the controller names, which its first order proves.
     ///
     /// # Errors
     /// As that of the controller's.
-    fn server(&self, stream: &mut TcpStream) -> Result<Box<dyn Sealed>, String>;
+    fn server(&self, stream: &mut TcpStream) -> Result<(Box<dyn Sealed>, Holder), String>;
 }
 
 type Shared = Arc<Mutex<Box<dyn Sealed>>>;
 
 /// Reads what the other end says.
 struct Reader {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     sealed: Shared,
     plain: VecDeque<u8>,
+    /// Until when something has to be said.
+    until: Option<Arc<Mutex<Mono>>>,
+}
+
+impl Reader {
+    /// The time left is over all calls together: a peer that drips gains nothing.
+    fn wait_within_time(&self) -> io::Result<()> {
+        let Some(until) = &self.until else { return Ok(()) };
+        let left = lock(until).since(Clock::new().now());
+        if left == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(Duration::from_nanos(left)))
+    }
 }
 
 impl Read for Reader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut piece = [0; 16 << 10];
         while self.plain.is_empty() {
-            let n = self.stream.read(&mut piece)?;
+            self.wait_within_time()?;
+            let n = (&*self.stream).read(&mut piece)?;
             if n == 0 {
                 return Ok(0);
             }
@@ -70,19 +102,20 @@ impl Read for Reader {
 
 /// Encrypts and sends; the other end sees the end when this is dropped.
 struct Writer {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
     sealed: Shared,
 }
 
 impl Write for Writer {
     fn write(&mut self, plain: &[u8]) -> io::Result<usize> {
         let bytes = lock(&self.sealed).seal(plain);
-        self.stream.write_all(&bytes.ok_or_else(|| io::Error::other("the connection is used up"))?)?;
+        let bytes = bytes.ok_or_else(|| io::Error::other("the connection is used up"))?;
+        (&*self.stream).write_all(&bytes)?;
         Ok(plain.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        Ok(())
     }
 }
 
@@ -93,11 +126,12 @@ impl Drop for Writer {
     }
 }
 
-fn halves(stream: &TcpStream, sealed: Box<dyn Sealed>) -> io::Result<(Reader, Writer)> {
+fn halves(stream: &Arc<TcpStream>, sealed: Box<dyn Sealed>) -> io::Result<(Reader, Writer)> {
     stream.set_read_timeout(None)?;
     let sealed = Arc::new(Mutex::new(sealed));
-    let reader = Reader { stream: stream.try_clone()?, sealed: Arc::clone(&sealed), plain: VecDeque::new() };
-    Ok((reader, Writer { stream: stream.try_clone()?, sealed }))
+    let (stream, own) = (Arc::clone(stream), Arc::clone(stream));
+    let reader = Reader { stream, sealed: Arc::clone(&sealed), plain: VecDeque::new(), until: None };
+    Ok((reader, Writer { stream: own, sealed }))
 }
 
 fn opening(stream: &TcpStream) -> io::Result<()> {
@@ -137,6 +171,7 @@ impl<S: Secure> Dial for Direct<S> {
     fn dial(&self, host: &Named) -> Result<Connection, Undialled> {
         let failed = |why: String| Undialled { why, may_retry: true };
         let (stream, sealed) = self.connected(host).map_err(failed)?;
+        let stream = Arc::new(stream);
         let (reader, writer) = halves(&stream, sealed).map_err(|e| failed(e.to_string()))?;
         Ok(Connection {
             reader: Box::new(reader),
@@ -157,17 +192,22 @@ pub fn serve(
     listeners: Vec<TcpListener>,
     secure: impl Secure,
 ) -> Result<(), String> {
-    let (orders, controllers) = (inputs.0.clone(), Mutex::default());
-    let open = AtomicUsize::new(0);
-    let accepting = Arc::new(Accepting { secure, orders, controllers, open, ids: AtomicUsize::new(0) });
+    let accepting = Arc::new(Accepting {
+        secure,
+        introduction: agent.introduction().line().unwrap_or_default().into(),
+        orders: inputs.0.clone(),
+        pending: Arc::new(PendingPeers::new(MAX_PENDING)),
+        open: Mutex::default(),
+    });
     for listener in listeners {
         let accepting = Arc::clone(&accepting);
         spawn("listening", move || accepting.accept(&listener)).map_err(no_thread)?;
     }
-    let mut send = |line: String| {
+    let mut send = |to: &Holder, line: String| {
         let line: Arc<str> = line.into();
         // A controller that takes nothing any more is dropped: it comes back, and is told again.
-        lock(&accepting.controllers).retain(|_, to| to.try_send(Arc::clone(&line)).is_ok());
+        let has_room = |of: &Controller| of.name != to.name || of.reports.try_send(Arc::clone(&line)).is_ok();
+        lock(&accepting.open).controllers.retain(|_, of| has_room(of));
         true
     };
     drive(agent, &inputs.1, &mut send, false)
@@ -176,56 +216,145 @@ pub fn serve(
 /// What the threads of all listeners share.
 struct Accepting<S> {
     secure: S,
+    /// The agent's first line on each connection.
+    introduction: Arc<str>,
     orders: Sender<Input>,
-    /// Where reports go: all controllers with the key.
-    controllers: Mutex<BTreeMap<usize, SyncSender<Arc<str>>>>,
-    /// Connections that are open.
-    open: AtomicUsize,
-    /// Connections until now.
-    ids: AtomicUsize,
+    pending: Arc<PendingPeers>,
+    open: Mutex<Open>,
+}
+
+/// Connections by their numbers.
+#[derive(Default)]
+struct Open {
+    /// Those whose peers have proved nothing.
+    pending: BTreeMap<u64, Arc<TcpStream>>,
+    controllers: BTreeMap<u64, Controller>,
+}
+
+/// A connection on which a controller has given an order.
+struct Controller {
+    name: String,
+    stream: Arc<TcpStream>,
+    /// When it gave its last one.
+    heard: Mono,
+    reports: SyncSender<Arc<str>>,
+}
+
+/// What a thread knows of its connection.
+struct Talk {
+    stream: Arc<TcpStream>,
+    holder: Arc<Holder>,
+    number: u64,
+    /// Its place among those that have proved nothing, until it gives an order.
+    place: Option<PendingPlace>,
+    patience: u64,
+    until: Arc<Mutex<Mono>>,
+    /// Where reports go, until it is a controller's.
+    reports: Option<SyncSender<Arc<str>>>,
+}
+
+impl Open {
+    /// Makes room for a controller with a key of this name: of the key that has most, the one gives way that was silent for longest, if
+    /// it was silent for long. Whether there is room.
+    fn make_room(&mut self, now: Mono) -> bool {
+        if self.controllers.len() < MAX_CONTROLLERS {
+            return true;
+        }
+        let of_key = |name: &str| self.controllers.values().filter(|of| of.name == name).count();
+        let silent = self.controllers.iter().filter(|(_, of)| now.since(of.heard) >= SILENT);
+        let gives_way = silent.max_by_key(|(_, of)| (of_key(&of.name), now.since(of.heard)));
+        let number = gives_way.map(|(number, _)| *number);
+        let gone = number.and_then(|number| self.controllers.remove(&number));
+        if let Some(of) = &gone {
+            // Its host may be gone already.
+            let _ = of.stream.shutdown(Shutdown::Both);
+        }
+        gone.is_some()
+    }
 }
 
 impl<S: Secure> Accepting<S> {
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        for stream in listener.incoming() {
-            let Ok(stream) = stream else {
+        loop {
+            let Ok((stream, peer)) = listener.accept() else {
                 // Without descriptors there is nothing to be done but to wait.
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
-            if self.open.fetch_add(1, Ordering::AcqRel) >= MAX_CONTROLLERS {
-                self.open.fetch_sub(1, Ordering::AcqRel);
-                continue;
+            let (place, gave_way) = self.pending.enter(peer.ip());
+            let (stream, number) = (Arc::new(stream), place.number());
+            let mut open = lock(&self.open);
+            open.pending.insert(number, Arc::clone(&stream));
+            if let Some(gone) = gave_way.and_then(|gone| open.pending.remove(&gone)) {
+                let _ = gone.shutdown(Shutdown::Both);
             }
+            drop(open);
             let shared = Arc::clone(self);
             let talking = move || {
-                let id = shared.ids.fetch_add(1, Ordering::AcqRel);
                 // Who does not prove the key is not answered.
-                let _ = shared.talk(stream, id);
-                lock(&shared.controllers).remove(&id);
-                shared.open.fetch_sub(1, Ordering::AcqRel);
+                let _ = shared.talk(&stream, place);
+                let _ = stream.shutdown(Shutdown::Both);
+                let mut open = lock(&shared.open);
+                open.pending.remove(&number);
+                open.controllers.remove(&number);
             };
             if spawn("controller", talking).is_err() {
-                self.open.fetch_sub(1, Ordering::AcqRel);
+                lock(&self.open).pending.remove(&number);
             }
         }
     }
 
-    fn talk(&self, mut stream: TcpStream, id: usize) -> Result<(), String> {
+    fn talk(&self, stream: &Arc<TcpStream>, place: PendingPlace) -> Result<(), String> {
         let failed = |e: io::Error| e.to_string();
-        opening(&stream).map_err(failed)?;
-        let sealed = self.secure.server(&mut stream)?;
-        let (reader, writer) = halves(&stream, sealed).map_err(failed)?;
+        let began = Clock::new().now();
+        opening(stream).map_err(failed)?;
+        ::io::tcp::keep_alive(stream, KEEP_ALIVE).map_err(failed)?;
+        let mut handshake = stream.try_clone().map_err(failed)?;
+        let (sealed, holder) = self.secure.server(&mut handshake)?;
+        drop(handshake);
+        let (mut reader, writer) = halves(stream, sealed).map_err(failed)?;
+        let until = Arc::new(Mutex::new(began.plus(FIRST)));
+        reader.until = Some(Arc::clone(&until));
         let (reports, waiting) = sync_channel::<Arc<str>>(MAX_WAITING);
-        lock(&self.controllers).insert(id, reports);
+        // The agent speaks first, as over a remote shell.
+        let _ = reports.try_send(Arc::clone(&self.introduction));
+        let writing = Arc::clone(stream);
         let write = move || {
             message::write_lines(&waiting, writer);
-            let _ = stream.shutdown(Shutdown::Both);
+            let _ = writing.shutdown(Shutdown::Both);
         };
         spawn("reports", write).map_err(failed)?;
-        // It speaks first, as over a remote shell.
-        self.orders.send(Input::Introduce).map_err(|e| e.to_string())?;
-        let take = |order| self.orders.send(Input::Order(Box::new(order))).is_ok();
+        let (stream, holder, number) = (Arc::clone(stream), Arc::new(holder), place.number());
+        let (place, patience, reports) = (Some(place), PATIENCE.0, Some(reports));
+        let mut talk = Talk { stream, holder, number, place, patience, until, reports };
+        let take = |order: Of<Order>| self.take(&mut talk, order);
         message::read_all(reader, MAX_ORDER, take).map_err(failed)
     }
+
+    /// Takes an order; whether the connection goes on.
+    fn take(&self, talk: &mut Talk, order: Of<Order>) -> bool {
+        let now = Clock::new().now();
+        if let Order::Hello { patience_ns, .. } = order.message {
+            talk.patience = patience_ns.clamp(SECOND, PATIENCE.1);
+        }
+        *lock(&talk.until) = now.plus(talk.patience.saturating_mul(PATIENCES));
+        let mut open = lock(&self.open);
+        if let Some(reports) = talk.reports.take() {
+            talk.place = None;
+            open.pending.remove(&talk.number);
+            if !open.make_room(now) {
+                return false;
+            }
+            let (name, stream) = (talk.holder.name.clone(), Arc::clone(&talk.stream));
+            open.controllers.insert(talk.number, Controller { name, stream, heard: now, reports });
+        }
+        // One that has given way, or takes no reports, is over.
+        let Some(controller) = open.controllers.get_mut(&talk.number) else { return false };
+        controller.heard = now;
+        drop(open);
+        self.orders.send(Input::Order(Arc::clone(&talk.holder), Box::new(order))).is_ok()
+    }
 }
+
+#[cfg(test)]
+mod tests;

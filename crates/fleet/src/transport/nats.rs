@@ -418,7 +418,7 @@ pub fn serve(
         let _ = orders.send(Input::Gone(over.err()));
     });
     let carrying = carrying.map_err(no_thread)?;
-    let over = drive(agent, &inputs.1, &mut |line| reports.try_send(line).is_ok(), false);
+    let over = drive(agent, &inputs.1, &mut |_, line| reports.try_send(line).is_ok(), false);
     drop(reports);
     let _ = carrying.join();
     over
@@ -443,7 +443,7 @@ async fn carry(
                 Some(order) if order.payload.len() > MAX_ORDER => {}
                 Some(order) => {
                     if let Ok(order) = message::parse(&order.payload)
-                        && inputs.send(Input::Order(Box::new(order))).is_err()
+                        && inputs.send(Input::Order(Arc::default(), Box::new(order))).is_err()
                     {
                         break;
                     }

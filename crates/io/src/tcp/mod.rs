@@ -9,7 +9,7 @@ mod stream;
 pub use listener::Listener;
 pub use net::TcpNet;
 pub(crate) use settings::{Options, effective_options, set_tos, set_ttl};
-pub use settings::{Refusal, check};
+pub use settings::{Refusal, check, keep_alive};
 pub use stream::Stream;
 
 #[cfg(test)]

@@ -193,3 +193,11 @@ fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<(
 fn lease_label(_: &Socket, _: u32, _: &mut SocketAddr) -> io::Result<()> {
     Err(sys::unsupported())
 }
+/// Has the kernel ask the peer of a stream whether it is there, once it has said nothing for so long.
+///
+/// # Errors
+/// Those of the system.
+pub fn keep_alive(stream: &std::net::TcpStream, idle: Duration) -> io::Result<()> {
+    let probes = TcpKeepalive::new().with_time(idle).with_interval(idle);
+    socket2::SockRef::from(stream).set_tcp_keepalive(&probes)
+}
