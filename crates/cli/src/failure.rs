@@ -69,8 +69,8 @@ impl Form {
             None => {
                 // The lines of a run that had begun are on stdout already.
                 let mut lines = Journal::new(&mut *out);
-                let left = events.iter().skip(usize::from(outputs::has_begun()));
-                left.map(|event| lines.on_event(event)).collect::<io::Result<()>>()?;
+                let mut left = events.iter().skip(usize::from(outputs::has_begun()));
+                left.try_for_each(|event| lines.on_event(event))?;
             }
         }
         out.flush()

@@ -380,7 +380,7 @@ mod tests {
     #[test]
     fn each_direction_is_judged() {
         let (both, phase) = (bytes(8, 9, 9), tcp(DUPLEX));
-        check(ended(&phase, both.clone(), Some(both.clone())), Status::Complete, "");
+        check(ended(&phase, both.clone(), Some(both)), Status::Complete, "");
         let why = "8 connections were established, but no payload arrived at the server";
         check(ended(&phase, bytes(8, 9, 9), Some(bytes(8, 9, 0))), Status::Partial, why);
         let why = "8 connections were established, but no payload arrived from the server";

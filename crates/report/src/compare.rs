@@ -428,7 +428,7 @@ fn own_readings(setting: &str, sides: [&[Phase<'_>]; 2]) -> Vec<Readings> {
         let value = [mean(&of[0]), mean(&of[1])];
         let several = of.iter().all(|values| values.len() > 1);
         let (setting, events) = (settings.join(", "), [Vec::new(), Vec::new()]);
-        several.then(|| Readings { setting, figure, value, of, events, interval_ns: 0, runs: true })
+        several.then_some(Readings { setting, figure, value, of, events, interval_ns: 0, runs: true })
     });
     common.collect()
 }

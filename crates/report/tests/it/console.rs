@@ -515,7 +515,7 @@ fn connect_is_about_connections() {
     text.holds(&["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
     assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s"));
     // Six readings: mean 4667, sd 1633, and Student's t of 2.571 at five degrees of freedom: 2.571 x 1633 / sqrt(6) = 1714.
-    let mut six = outcome.clone();
+    let mut six = outcome;
     six.points[0].intervals = (0..6).map(second).collect();
     let last = "Run complete: 4667 connections/s (± 1714/s within this run, 95 %)";
     assert_eq!(summary(PLAIN, &six).lines().last(), Some(last));
