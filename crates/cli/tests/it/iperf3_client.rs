@@ -303,9 +303,12 @@ fn a_burst_leaves_at_once_over_either_transport() {
         ("-t 1 -b 5M/10", 10 * 131_072),
         ("-t 1 -b 400K/10 -l 10K", 10 * 10_240),
         ("-u -t 1 -b 80K/10 -l 1400", 10 * 1_400),
+        ("-R -t 1 -b 5M/10", 10 * 131_072),
+        ("-R -u -t 1 -b 80K/10 -l 1400", 10 * 1_400),
     ] {
-        let sent = number(&ours(&port, &format!("{words} -J")).exits(0).json()["end"]["sum_sent"]["bytes"]);
-        assert_eq!(sent, burst, "{words}");
+        let end = ours(&port, &format!("{words} -J")).exits(0).json()["end"].clone();
+        let sum = if words.contains("-R") { "sum_received" } else { "sum_sent" };
+        assert_eq!(number(&end[sum]["bytes"]), burst, "{words}: {end}");
     }
     drop(server);
 }
