@@ -153,7 +153,8 @@ impl Protocol for OneSidedProtocol {
             host: host.texts(),
         };
         let sources = LinkSource::connectors((self.connectors)(phase, &calls));
-        let (protocol, records, counts) = (self.info.name, config.records, self.info.counts);
+        let (protocol, records) = (self.info.name, config.records);
+        let counts = if (self.info.unreported)(phase) { EndCounts::OWN } else { self.info.counts };
         let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: false, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, phase))
     }

@@ -42,6 +42,8 @@ pub struct Info {
     pub importers: &'static [Importer],
     /// Counts that each end has of a test, its own and those that its peer reports.
     pub counts: EndCounts,
+    /// Whether the test of a phase asks the peer for no report, where others do.
+    pub unreported: fn(&Phase) -> bool,
 }
 
 impl Info {
@@ -62,6 +64,7 @@ impl Info {
             originals: &[],
             importers: &[],
             counts: EndCounts::OWN,
+            unreported: |_| false,
         }
     }
 }

@@ -86,6 +86,10 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             client: CountsByWay { up: Counts::SENDER.and(REPORTED), ..EndCounts::OWN.client },
             ..EndCounts::OWN
         },
+        // Round trips and streams without a conversation.
+        unreported: |phase| {
+            PacketTestSettings::of(phase).is_some_and(|asked| asked.role != PacketTestRole::Stream)
+        },
         ..Info::new(NAME, PORT)
     },
     carries,
