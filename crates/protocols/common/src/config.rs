@@ -7,7 +7,7 @@ use crate::host::HostInfo;
 use crate::keys::Keyring;
 use ipnet::IpNet;
 use metrics::{Clamped, SECOND};
-use model::Phase;
+use model::{Kind, Phase};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -208,7 +208,7 @@ impl ClientConfig {
                 self.protocol
             ));
         }
-        if several && phase.train.is_some() {
+        if several && phase.kind == Kind::Train {
             return Err(format!("trains go in one flow, to one server: name one, not {servers}"));
         }
         if servers > usize::clamped(phase.connections) {
