@@ -108,8 +108,9 @@ impl Client {
             ..CpuUse::default()
         });
         totals.packets = udp.then(|| {
-            let counts = packets;
-            Box::new(PacketReport { counts, jitter_ns: Some(jitter), unknown, ..PacketReport::default() })
+            // The results have a jitter of 0 where no datagram arrived.
+            let (counts, jitter_ns) = (packets, (packets.received > 0).then_some(jitter));
+            Box::new(PacketReport { counts, jitter_ns, unknown, ..PacketReport::default() })
         });
         totals.unknown = unknown;
         totals.tcp = tcp;
