@@ -198,6 +198,10 @@ impl Pipe {
     }
 
     fn end_with(&mut self, at: Mono, tail: Tail) {
+        // Each segment to a closed socket is answered by a reset: the first one to arrive counts.
+        if self.end.is_some_and(|(known, how)| how == Tail::Reset && known <= at) {
+            return;
+        }
         self.fin |= self.end.is_some_and(|(_, known)| known == Tail::Fin);
         self.end = Some((at, tail));
         self.pokes.push(at);
