@@ -88,6 +88,24 @@ mod tests {
     }
 
     #[test]
+    fn every_protocol_and_every_question_is_in_the_matrix() {
+        let page = include_str!("../../../docs/matrix.md");
+        for protocol in ALL {
+            assert!(
+                page.contains(&format!("\n| {protocol} |")),
+                "{protocol}: a row of protocol-tests' matrix"
+            );
+        }
+        let methods = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/methods");
+        let names = std::fs::read_dir(methods).unwrap().map(|entry| entry.unwrap().path());
+        let names = names.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        // The lab is a path, and no question.
+        for question in names.filter(|name| name != "lab") {
+            assert!(page.contains(&format!("| {question} ")), "{question}: a row of protocol-tests' matrix");
+        }
+    }
+
+    #[test]
     fn files_of_this_program_are_read_by_no_importer() {
         for text in ["", "{", "{}", "[1]", "<xml/>", "size,wait\n", "{\"schema\":\"netcaliper.outcome.v2\"}"]
         {

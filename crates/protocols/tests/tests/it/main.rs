@@ -19,6 +19,7 @@ mod iperf3_vectors;
 mod keys;
 mod liar;
 mod long;
+mod matrix;
 mod media;
 mod mutation;
 mod mutation_ctstraffic;

@@ -1,0 +1,345 @@
+//! One cell: a client, its servers and the trouble between them, in virtual time.
+
+use super::table::{Limit, Nature, Spoken, Trouble, Verb};
+use crate::support::run::{MS, client_ip};
+use common::host::{Host, HostInfo, Meter, Random};
+use common::protocol::{Calling, Serving, Started};
+use common::{ClientConfig, Limits, Peer, ServerConfig};
+use ipnet::IpNet;
+use metrics::{Mono, SECOND, Wall};
+use model::{Begin, Builder, Event, HostSnapshot, Outcome, Phase, Point, SocketSettings};
+use sim::{At, Cut, Fate, Link, Network, START};
+use std::cell::Cell as Shared;
+use std::net::{IpAddr, SocketAddr};
+use uuid::Uuid;
+
+/// Largest packet of the narrow path, bytes.
+pub(super) const NARROW: usize = 1_280;
+/// Delay each way, ns.
+const NEAR: u64 = 5 * MS;
+const FAR: u64 = 300 * MS;
+/// Rate of each connection on the path, bits/s.
+const RATE: u64 = 3_000_000;
+/// After so long every run must be over.
+const PATIENCE: u64 = 60 * SECOND;
+/// In the middle of every run: datagrams begin half a second after the agreement.
+const MIDDLE: u64 = 800 * MS;
+
+/// A cell of the matrix.
+#[derive(Clone)]
+pub(super) struct Cell {
+    pub(super) protocol: Spoken,
+    pub(super) verb: &'static Verb,
+    pub(super) way: &'static str,
+    pub(super) phase: Phase,
+    pub(super) trouble: Trouble,
+    pub(super) limits: Limit,
+}
+
+/// What came of it.
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    /// What each server counted itself; none of a mute one.
+    pub(super) servers: Vec<Outcome>,
+    /// When the client was done, ns since it began.
+    pub(super) took: Option<u64>,
+    /// What became of the datagrams to the servers and back.
+    pub(super) fates: [Fate; 2],
+}
+
+impl Ran {
+    pub(super) fn point(&self) -> &Point {
+        &self.outcome.points[0]
+    }
+}
+
+impl Cell {
+    pub(super) fn name(&self) -> String {
+        let Cell { protocol, verb, way, trouble, .. } = self;
+        format!("{protocol} {} {way} {trouble:?}", verb.name)
+    }
+
+    /// Names of the servers, of which one may be mute.
+    fn servers(&self) -> Vec<(SocketAddr, bool)> {
+        let at = |n: u8| SocketAddr::from(([10, 0, 0, n], self.protocol.port()));
+        match self.trouble {
+            Trouble::Mute => vec![(at(1), true)],
+            Trouble::Two => vec![(at(1), false), (at(2), false)],
+            Trouble::Half => vec![(at(1), false), (at(2), true)],
+            _ => vec![(at(1), false)],
+        }
+    }
+
+    /// Streams and datagrams, there and back.
+    fn links(&self) -> [(Link, Link); 2] {
+        let delay = if self.trouble == Trouble::Far { FAR } else { NEAR };
+        // A round trip of 600 ms at the rate is under way at most.
+        let link = Link::new().delay(delay).window(300_000);
+        let link = match self.trouble {
+            Trouble::Narrow => link.mtu(NARROW),
+            Trouble::Damaged => link.corrupt(0.02),
+            Trouble::Spoilt => link.damage(0.05),
+            _ => link,
+        };
+        let streams = link.clone().rate(RATE);
+        let datagrams = if self.verb.name == "delay --search" { streams.clone().queue(20_000) } else { link };
+        [(streams.clone(), streams), (datagrams.clone(), datagrams)]
+    }
+
+    /// What passes of a connection before the path drops the rest, there and back, bytes: our own preamble, the cookie of iperf3,
+    /// the identifier of ctsTraffic.
+    fn handshake(&self) -> u64 {
+        match self.protocol.name() {
+            "native" => 80,
+            "iperf3" | "ctstraffic" => 37,
+            _ => 0,
+        }
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self) -> Ran {
+        RANDOM.set(1);
+        let mut net = Network::new(7);
+        let [streams, datagrams] = self.links();
+        net.links(streams.0.clone(), streams.1.clone());
+        let behind = self.trouble == Trouble::Behind;
+        let talks = matches!(self.protocol.name(), "native" | "iperf3");
+        let cut = |link: &Link, at| link.clone().cut(at, Cut::Silence);
+        let datagrams = match behind {
+            // The conversation and the clocks' comparison are over before the datagrams that measure.
+            true if talks => {
+                (cut(&datagrams.0, At::Time(self.lead())), cut(&datagrams.1, At::Time(self.lead())))
+            }
+            true => (cut(&datagrams.0, At::Byte(0)), cut(&datagrams.1, At::Byte(0))),
+            false => datagrams,
+        };
+        net.datagram_links(datagrams.0, datagrams.1);
+        let servers = self.servers();
+        let mut hosts = Vec::new();
+        for (at, mute) in &servers {
+            match mute {
+                true => net.mute(*at).unwrap(),
+                false => hosts.push(self.serve(&mut net, *at)),
+            }
+        }
+        if behind && !talks {
+            cut_behind(&mut net, &streams, self.handshake());
+        }
+        let client = self.call(&mut net);
+        if behind && talks {
+            // The first connection is the conversation's.
+            net.run_until(START.plus(NEAR));
+            cut_behind(&mut net, &streams, self.handshake());
+        }
+        if self.trouble == Trouble::Dies {
+            net.kill_at(hosts[0], START.plus(MIDDLE));
+        }
+        net.run_until(START.plus(PATIENCE));
+        let took = net.done(client).map(|at| at.since(START));
+        // What is still under way to the servers arrives, and they end.
+        let now = net.now;
+        hosts.iter().for_each(|&host| net.stop_at(host, now));
+        net.run_until(now.plus(20 * SECOND));
+        let (ours, there) = (client_ip(0), servers.iter().map(|(at, _)| at.ip()));
+        let fate =
+            |of: &dyn Fn(IpAddr) -> Fate| there.clone().fold(Fate::default(), |sum, ip| sum.and(of(ip)));
+        let fates = [fate(&|ip| net.fate(ours, ip)), fate(&|ip| net.fate(ip, ours))];
+        let served = |host: &sim::Host| outcome(self, "serve", net.events(*host));
+        Ran {
+            outcome: outcome(self, verb_of(&self.phase), net.events(client)),
+            servers: hosts.iter().map(served).collect(),
+            took,
+            fates,
+        }
+    }
+
+    /// When the datagrams of a run that is agreed on begin.
+    fn lead(&self) -> Mono {
+        // The answer to the proposal, and the clocks, take some round trips.
+        let lead = match self.verb.nature {
+            Nature::Trips => SECOND / 10,
+            _ => SECOND / 2,
+        };
+        START.plus(lead + 40 * MS)
+    }
+
+    fn serve(&self, net: &mut Network, at: SocketAddr) -> sim::Host {
+        let host = host(net.now);
+        let own = self.protocol.name() == "native";
+        let config = match own {
+            true => ServerConfig::new(self.protocol),
+            // What its user would have started it with: it ends with nobody's run.
+            false => {
+                let usual = self.protocol.info().legacy.as_ref().map(|legacy| (legacy.phase)());
+                let settings = Phase { duration_ns: None, iterations: None, ..self.phase.clone() };
+                // Media streams end by themselves, and trains are the client's.
+                let phase = match usual {
+                    Some(usual) if usual.kind == settings.kind && settings.extra.is_some() => usual,
+                    _ => settings,
+                };
+                ServerConfig::legacy(self.protocol, phase)
+            }
+        };
+        let limits: Limits = (self.limits.1)(&self.phase);
+        let config = ServerConfig {
+            listen: vec![at],
+            limits,
+            interval_ns: self.phase.interval_ns,
+            version: "1".into(),
+            records: true,
+            ..config
+        };
+        let listening = self.protocol.listening(&config).unwrap();
+        let workers = match self.protocol.info().workers {
+            common::protocol::Workers::OneServing => 1,
+            _ => 2,
+        };
+        let serving = Serving { config: &config, addresses: &[at], workers, host, process_ports: &[] };
+        let Started { session, sets, .. } = self.protocol.server(&serving).unwrap();
+        let machine = net.serve(at, workers * sets, session);
+        let ports = listening.ports[0];
+        let first = if listening.in_order { 0..1 } else { 0..workers };
+        let last = workers * (sets - 1)..workers * sets;
+        net.listening(
+            machine,
+            if ports.connections { first } else { 0..0 },
+            if ports.datagrams { last } else { 0..0 },
+        );
+        net.sockets(machine, SocketSettings { gro: false, ..listening.sockets });
+        machine
+    }
+
+    /// The client, as its user configures it.
+    fn config(&self) -> ClientConfig {
+        let peer = |(at, _): (SocketAddr, bool)| Peer::new(at.to_string(), at);
+        ClientConfig {
+            peers: self.servers().into_iter().map(peer).collect(),
+            run: Uuid::from_u128(1),
+            version: "1".into(),
+            records: true,
+            ..ClientConfig::new(self.protocol)
+        }
+    }
+
+    /// Whether the program runs it at all.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.phase.check()?;
+        self.config().check_servers(&self.phase)
+    }
+
+    fn call(&self, net: &mut Network) -> sim::Host {
+        let (host, config) = (host(net.now), self.config());
+        let started = self.protocol.client(&Calling { config: &config, phase: &self.phase, host }).unwrap();
+        let machine = net.join(client_ip(0), started.workers * started.sets, started.session);
+        net.sockets(
+            machine,
+            SocketSettings {
+                keepalive_ns: started.keepalive_ns,
+                mss: started.mss,
+                ..SocketSettings::default()
+            },
+        );
+        machine
+    }
+}
+
+/// Connections from now on are dropped behind so many bytes each way.
+fn cut_behind(net: &mut Network, (up, down): &(Link, Link), bytes: u64) {
+    let cut = |link: &Link| link.clone().cut(At::Byte(bytes), Cut::Silence);
+    net.links(cut(up), cut(down));
+}
+
+/// The verb as results name it.
+fn verb_of(phase: &Phase) -> &'static str {
+    match phase.kind {
+        model::Kind::Tcp => "tcp",
+        model::Kind::Connect => "connect",
+        model::Kind::Stream => "stream",
+        model::Kind::Ping => "ping",
+        model::Kind::Delay => "delay",
+        model::Kind::Train => "train",
+    }
+}
+
+/// What its events come to, as the program keeps it.
+fn outcome(cell: &Cell, verb: &str, events: &[(Mono, Event)]) -> Outcome {
+    let mut builder = Builder::default();
+    builder.absorb(&Event::Begin(Box::new(Begin {
+        verb: verb.to_owned(),
+        protocol: cell.protocol.name().to_owned(),
+        targets: cell.servers().iter().map(|(at, _)| at.to_string()).collect(),
+        workers: 2,
+        placement: "even".to_owned(),
+        ..Begin::default()
+    })));
+    let phase = Box::new(cell.phase.clone());
+    builder.absorb(&Event::Phase { label: Default::default(), repeat: 1, phase });
+    for (_, event) in events {
+        builder.absorb(event);
+        if let Event::PhaseEnd { status, reason } = event {
+            builder.absorb(&Event::End { status: *status, reason: reason.clone() });
+        }
+    }
+    builder.outcome()
+}
+
+/// A host in virtual time, without anything that tests would depend on.
+struct Virtual(Mono);
+
+/// One for a session that begins now. Sessions want it for as long as the program runs.
+fn host(now: Mono) -> &'static dyn HostInfo {
+    Box::leak(Box::new(Virtual(now)))
+}
+
+thread_local! {
+    /// The last random byte of the cell that this thread runs.
+    static RANDOM: Shared<u8> = const { Shared::new(0) };
+}
+
+impl HostInfo for Virtual {
+    fn now(&self) -> Mono {
+        self.0
+    }
+    fn wall(&self) -> Wall {
+        Wall(1_700_000_000_000_000_000)
+    }
+    fn random(&self) -> Random {
+        |bytes| {
+            for byte in bytes {
+                RANDOM.set(RANDOM.get().wrapping_mul(5).wrapping_add(77));
+                *byte = RANDOM.get();
+            }
+            true
+        }
+    }
+    fn clock_id(&self) -> String {
+        String::new()
+    }
+    fn snapshot(&self, _: Option<IpAddr>) -> HostSnapshot {
+        HostSnapshot::default()
+    }
+    fn local_for(&self, _: SocketAddr) -> Option<IpAddr> {
+        None
+    }
+    fn connected_networks(&self) -> Vec<IpNet> {
+        vec![IpNet::new([10, 0, 0, 0].into(), 8).unwrap()]
+    }
+    fn congestion(&self) -> (String, Vec<String>) {
+        ("cubic".to_owned(), vec!["cubic".to_owned()])
+    }
+    fn cpu_meter(&self) -> Meter {
+        Box::new(|| (0.0, 0.0))
+    }
+    fn cores(&self) -> Vec<usize> {
+        vec![0, 1]
+    }
+    fn descriptors(&self) -> Option<usize> {
+        None
+    }
+    fn free_descriptors(&self) -> Option<usize> {
+        None
+    }
+    fn texts(&self) -> Host {
+        Host::default()
+    }
+}

@@ -1,0 +1,133 @@
+//! The matrix: every question over every protocol that carries it, in every direction, on good paths and in every trouble; for each
+//! cell the same rules.
+//!
+//! A tenth of the cells is tried by default, drawn by [`SEED`]; all of them with `NETCALIPER_MATRIX=all`, as by `bench/deep`.
+//! `NETCALIPER_MATRIX=TEXT` tries those whose names contain the text, and a failure names its cells. `NETCALIPER_MATRIX_LEFT_OUT=1`
+//! tries what is left out, too, and so shows whether a reason still holds; `NETCALIPER_MATRIX_SHOW=1` shows all results of the cells.
+
+mod cell;
+mod page;
+mod rules;
+mod table;
+
+use cell::{Cell, Ran};
+use rules::RULES;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use table::{LEFT_OUT, LIMITS, PROTOCOLS, TROUBLES, Trouble, VERBS, WAYS, carried};
+use transport::Rng;
+
+/// What the cells of a usual run are drawn by.
+const SEED: u64 = 43;
+/// One cell in so many.
+const PART: u64 = 10;
+
+/// Whether a rule of a cell, or with `""` the cell, is left out.
+fn is_left_out(cell: &Cell, rule: &str) -> bool {
+    let asked_for = std::env::var_os("NETCALIPER_MATRIX_LEFT_OUT").is_some();
+    !asked_for && LEFT_OUT.iter().any(|out| out.is_of(cell, rule))
+}
+
+/// Every cell that a protocol carries.
+fn cells() -> Vec<Cell> {
+    let mut all = Vec::new();
+    for protocol in PROTOCOLS {
+        for verb in &VERBS {
+            for (way, pattern) in WAYS.into_iter().filter(|(_, pattern)| verb.has(*pattern)) {
+                let Ok(phase) = carried(protocol, verb, pattern) else { continue };
+                for (trouble, _) in TROUBLES {
+                    for limits in LIMITS {
+                        let mut phase = phase.clone();
+                        if matches!(trouble, Trouble::Two | Trouble::Half) {
+                            phase.connections = phase.connections.max(2);
+                        }
+                        let cell = Cell { protocol, verb, way, phase, trouble, limits };
+                        if !is_left_out(&cell, "") && cell.check().is_ok() {
+                            all.push(cell);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    all
+}
+
+/// The cells to try.
+fn drawn() -> Vec<Cell> {
+    let mut rng = Rng::new(SEED);
+    let asked = std::env::var("NETCALIPER_MATRIX").ok();
+    let mut tried = |cell: &Cell| {
+        let drawn = rng.between(1, PART) == 1;
+        match asked.as_deref() {
+            None => drawn,
+            Some("all") => true,
+            Some(text) => cell.name().contains(text),
+        }
+    };
+    cells().into_iter().filter(|cell| tried(cell)).collect()
+}
+
+/// What does not hold of a cell, by rule.
+fn broken(cell: &Cell) -> Vec<(&'static str, String)> {
+    let ran: Ran = match catch_unwind(AssertUnwindSafe(|| cell.run())) {
+        Ok(ran) => ran,
+        Err(_) => return vec![("panics", "a panic, told above".to_owned())],
+    };
+    if std::env::var_os("NETCALIPER_MATRIX_SHOW").is_some() {
+        return vec![("shown", format!("{:#?}\n{:#?}\n{:?}", ran.outcome, ran.servers, ran.fates))];
+    }
+    let kept = RULES.iter().filter(|(name, ..)| !is_left_out(cell, name));
+    kept.filter_map(|(name, _, rule)| Some((*name, rule(cell, &ran).err()?))).collect()
+}
+
+/// Tries the cells of one trouble.
+fn try_cells(trouble: Trouble) {
+    let mut failed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut count = 0;
+    for cell in drawn().iter().filter(|cell| cell.trouble == trouble) {
+        count += 1;
+        for (rule, why) in broken(cell) {
+            failed.entry(rule).or_default().push(format!("{}: {why}", cell.name()));
+        }
+    }
+    let lines =
+        failed.iter().flat_map(|(rule, cells)| cells.iter().map(move |cell| format!("[{rule}] {cell}")));
+    let lines: Vec<String> = lines.collect();
+    assert!(
+        lines.is_empty(),
+        "{} broken rules in {count} cells (again: NETCALIPER_MATRIX='PART OF A NAME' cargo test -p protocol-tests \
+         --test it matrix):\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+macro_rules! troubles {
+    ($($name:ident: $trouble:ident,)*) => {
+        $(#[test]
+        fn $name() {
+            try_cells(Trouble::$trouble);
+        })*
+
+        #[test]
+        fn every_trouble_is_tried() {
+            let tried = [$(Trouble::$trouble),*];
+            assert!(TROUBLES.iter().map(|(trouble, _)| *trouble).eq(tried));
+        }
+    };
+}
+
+// One test for each, so that they share the cores.
+troubles! {
+    good_paths: None,
+    mute_servers: Mute,
+    servers_that_die: Dies,
+    paths_that_end_behind_the_handshake: Behind,
+    paths_that_drop_large_packets: Narrow,
+    two_servers: Two,
+    two_servers_of_which_one_is_mute: Half,
+    long_paths: Far,
+    damage_that_arrives: Damaged,
+    damage_that_the_kernel_drops: Spoilt,
+}
