@@ -69,6 +69,8 @@ mod keys;
 mod lab;
 mod legacy;
 mod live;
+#[cfg(target_os = "linux")]
+mod matrix;
 #[cfg(unix)]
 mod metrics;
 #[cfg(unix)]
