@@ -9,7 +9,7 @@ use crate::surroundings::Surroundings;
 use crate::threads::{Workers, begin};
 use crate::worker::{Command, Report};
 use metrics::{Clamped, Group, Mono};
-use model::{Aggregator, Complete, Event, Finding, Level, Links};
+use model::{Aggregator, Complete, Event, Finding, Level, Links, omitted_intervals};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 use transport::{
@@ -280,7 +280,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             None => 0..all,
         };
         let there = self.processes_of(&workers);
-        let watched = Aggregator::new(workers.len(), plan.start, plan.omit, plan.frames);
+        let omitted = omitted_intervals(plan.omit, plan.interval);
+        let watched = Aggregator::new(workers.len(), plan.start, omitted, plan.frames);
         let mut watched = Watched::new(watched, workers.clone(), self.setup.meter.clone());
         watched.beginning = there.len();
         self.groups.insert(plan.group, watched);

@@ -396,7 +396,9 @@ impl<P: Platform> Worker<P> {
 
     fn stop(&mut self, group: Group) {
         self.drain(group);
-        self.cut(group);
+        if !self.groups.get(&group).is_some_and(|watch| watch.plan.tail) {
+            self.cut(group);
+        }
         let now = self.clock.now();
         let Some(watch) = self.groups.get_mut(&group) else { return };
         watch.state.stopped.get_or_insert(now);

@@ -52,7 +52,7 @@ pub use spectrum::Spectrum;
 pub use stats::Spread;
 pub use student::two_sided as student_two_sided;
 pub use tcp::{SocketState, TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
-pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall};
+pub use time::{Clock, Mono, SECOND, Stamp, StampKind, Wall, Window};
 pub use train::{
     DelayAt, Departure, Echo, Echoes, Place, Quartiles, TrainPacket, TrainReport, TrainRow, TrainSetting,
     Trouble, TroubleKind, Trough, join, join_echoes,

@@ -2,7 +2,9 @@
 //! worker; nothing is shared, locked or allocated per event.
 
 use crate::packets::USUAL;
-use crate::{Clamped, Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInfo, TcpTotals};
+use crate::{
+    Clamped, Dist, Frames, Mono, PacketTally, Packets, Playout, SlotRates, TcpInfo, TcpTotals, Window,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -171,6 +173,27 @@ pub struct Tally {
     pub peak: u64,
     /// Last instant at which payload moved.
     pub last: Mono,
+    /// Last instant at which a connection was established or ended.
+    #[serde(default)]
+    pub turned: Mono,
+    /// Until when rates are taken, where that is not to the end of the interval.
+    #[serde(default)]
+    pub moved: Option<Mono>,
+    /// Until when schedules count, where the last interval is not cut by the clock: to their end, or to a stop before.
+    #[serde(default)]
+    pub over: Option<Mono>,
+    /// When links of a server were open, of those whose start has come, where that was not all of the interval.
+    #[serde(default)]
+    pub busy: Option<Window>,
+    /// When a schedule has payload leave, as links say once, or whenever that grows.
+    #[serde(default)]
+    pub tx_window: Option<Window>,
+    /// When payload that follows a schedule arrives: the sender's window, as much later as the path takes; likewise.
+    #[serde(default)]
+    pub rx_window: Option<Window>,
+    /// The parts of these two that lie in the interval, ns, in a tally that is handed to a session.
+    #[serde(skip)]
+    pub scheduled_ns: [Option<u64>; 2],
 }
 
 impl Tally {
@@ -265,6 +288,11 @@ impl Tally {
         self.open += other.open;
         self.peak += other.peak;
         self.last = self.last.max(other.last);
+        self.turned = self.turned.max(other.turned);
+        self.over = self.over.max(other.over);
+        Window::add(&mut self.busy, other.busy);
+        Window::add(&mut self.tx_window, other.tx_window);
+        Window::add(&mut self.rx_window, other.rx_window);
         let room = MAX_SAMPLES.saturating_sub(self.samples.len());
         self.samples.extend(other.samples.iter().take(room).copied());
         for (what, theirs) in &other.causes {
@@ -291,6 +319,8 @@ struct Entry {
     counts: Counts,
     since: Mono,
     until: Option<Mono>,
+    /// When it ended, where that was before its socket was closed.
+    ended: Option<Mono>,
 }
 
 /// One per worker: the rows of its connections and the tallies of its groups.
@@ -313,7 +343,7 @@ const MOST_SPARE: usize = 4;
 impl Recorder {
     /// Gives a connection of `group` a row; its life is counted from `now`.
     pub fn open(&mut self, group: Group, now: Mono) -> Row {
-        let entry = Entry { group, counts: Counts::default(), since: now, until: None };
+        let entry = Entry { group, counts: Counts::default(), since: now, until: None, ended: None };
         if let Some(row) = self.free.pop() {
             self.rows[usize::clamped(row.0)] = entry;
             if let Some(packets) = self.packets.get_mut(usize::clamped(row.0)) {
@@ -424,6 +454,19 @@ impl Recorder {
         if group != Group::ALL {
             count(self.tally(Group::ALL));
         }
+    }
+
+    /// A connection's payload follows a schedule: its life is that of the schedule, and its end is at `ended`, whenever its socket was
+    /// opened and closed.
+    pub fn lives(&mut self, row: Row, schedule: Window, ended: Mono) {
+        let entry = &mut self.rows[usize::clamped(row.0)];
+        (entry.since, entry.until) = (schedule.from, Some(schedule.from.plus(schedule.ns)));
+        entry.ended = Some(ended);
+    }
+
+    /// When a connection ended, if that was before its socket was closed.
+    pub fn ended(&self, row: Row) -> Option<Mono> {
+        self.rows[usize::clamped(row.0)].ended
     }
 
     /// A connection's payload is complete: its goodbye does not count in its duration. Told twice, the first holds.

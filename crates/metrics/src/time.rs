@@ -26,6 +26,43 @@ impl Mono {
     }
 }
 
+/// A stretch of time in which a schedule has bytes leave, or arrive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Window {
+    /// Its begin.
+    pub from: Mono,
+    /// Its length, ns.
+    pub ns: u64,
+    /// Whether it grows: this is its length so far, to one gap after the last bytes.
+    pub open: bool,
+}
+
+impl Window {
+    /// Its end, so far.
+    pub fn ends(self) -> Mono {
+        self.from.plus(self.ns)
+    }
+
+    /// That of schedules side by side, from the first begin on. Schedules of known length last as long as the longest: the end of the
+    /// last one would add its distance from the first to the time that each of them takes.
+    #[must_use]
+    pub fn beside(self, other: Window) -> Window {
+        let (from, open) = (self.from.min(other.from), self.open || other.open);
+        let ns = if open { self.ends().max(other.ends()).since(from) } else { self.ns.max(other.ns) };
+        Window { from, ns, open }
+    }
+
+    /// Its part between two instants, ns.
+    pub fn within(self, from: Mono, to: Mono) -> u64 {
+        self.ends().min(to).since(self.from.max(from))
+    }
+
+    /// Adds one that may be there to one that may be there.
+    pub fn add(ours: &mut Option<Window>, other: Option<Window>) {
+        *ours = [*ours, other].into_iter().flatten().reduce(Window::beside);
+    }
+}
+
 /// Where a time stamp was taken; it decides how far the stamp can be believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

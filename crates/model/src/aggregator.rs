@@ -1,7 +1,7 @@
 //! Accounts of a group of links: intervals summed over the workers, and the totals at the end.
 
 use crate::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
-use metrics::{Clamped, Ending, Mono, Tally};
+use metrics::{Clamped, Ending, Mono, Tally, Window};
 use std::collections::BTreeMap;
 
 /// One interval as the workers' tallies come in.
@@ -33,12 +33,17 @@ pub struct Complete {
 pub struct Aggregator {
     workers: usize,
     start: Mono,
-    omit: u64,
+    /// How many intervals at the start do not count. Each end of a connection leaves out the same ones, whenever its own begin and end.
+    omitted: u32,
     /// Whether its links are media streams.
     frames: bool,
     /// End of the last complete interval.
     end: Mono,
     pending: BTreeMap<u32, Pending>,
+    /// When schedules have payload sent and received, as far as links have said.
+    windows: [Option<Window>; 2],
+    /// Until when the growing ones of them are counted in intervals.
+    counted: [Mono; 2],
     /// The last intervals of workers that have reported theirs.
     finished: Vec<u32>,
     total: Tally,
@@ -50,10 +55,10 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// One for a group of so many `workers`, which begins at `start` and leaves out the first `omit` ns; `frames` says whether
+    /// One for a group of so many `workers`, which begins at `start` and leaves out so many intervals; `frames` says whether
     /// its links are media streams.
-    pub fn new(workers: usize, start: Mono, omit: u64, frames: bool) -> Self {
-        Aggregator { workers, start, omit, frames, end: start, ..Aggregator::default() }
+    pub fn new(workers: usize, start: Mono, omitted: u32, frames: bool) -> Self {
+        Aggregator { workers, start, omitted, frames, end: start, ..Aggregator::default() }
     }
 
     /// The group that waited for its start begins.
@@ -98,11 +103,31 @@ impl Aggregator {
         let from = self.end;
         self.end = to.max(from);
         self.peak = self.peak.max(tally.peak);
-        if from.since(self.start) >= self.omit {
-            let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
-            self.traffic.after(&traffic);
-        }
         self.total.merge(&tally);
+        // Of connections that have ended rates are taken to their last payload, not to their last word.
+        tally.moved = (ended && tally.open == 0).then(|| tally.last.clamp(from, to.max(from)));
+        let windows = [&tally.tx_window, &tally.rx_window];
+        let known = self.windows.iter_mut().zip(&mut self.counted).zip(windows);
+        for (part, ((known, counted), window)) in tally.scheduled_ns.iter_mut().zip(known) {
+            Window::add(known, *window);
+            *part = known.map(|known| match tally.over {
+                _ if known.open => {
+                    // Where nothing was counted for longer than a gap, that counts.
+                    let begin = from.max(*counted);
+                    *counted = known.ends().max(tally.moved.unwrap_or(to));
+                    counted.since(begin.max(known.from))
+                }
+                // What leaves until then arrives as much later as the first did.
+                Some(over) => known.within(from, over.plus(known.from.since(self.start))),
+                None => known.within(from, to),
+            });
+        }
+        if let Some(busy) = tally.busy {
+            tally.scheduled_ns = [Some(busy.within(from, to)); 2];
+        }
+        if index >= self.omitted {
+            self.traffic.after(&Traffic::of(&tally, from, to));
+        }
         Complete { index, from, to, tally }
     }
 
@@ -175,7 +200,7 @@ mod tests {
         aggregator.tally(1, Mono(3_000), false, &bytes(1));
         let done = aggregator.tally(1, Mono(3_020), false, &bytes(1));
         assert_eq!((done[0].from, done[0].to), (Mono(2_005), Mono(3_010)));
-        assert_eq!(aggregator.totals().traffic, Traffic { tx_bytes: 0, rx_bytes: 13, ns: 2_010 });
+        assert_eq!(aggregator.totals().traffic, Traffic { rx_bytes: 13, ns: 2_010, ..Traffic::default() });
     }
 
     #[test]

@@ -288,7 +288,11 @@ mod tests {
 
     /// An end that counted these bytes, sent and received, on so many connections.
     fn bytes(opened: u64, tx_bytes: u64, rx_bytes: u64) -> Totals {
-        Totals { opened, traffic: Traffic { tx_bytes, rx_bytes, ns: 1 }, ..Totals::default() }
+        Totals {
+            opened,
+            traffic: Traffic { tx_bytes, rx_bytes, ns: 1, ..Traffic::default() },
+            ..Totals::default()
+        }
     }
 
     fn datagrams(opened: u64, counts: Packets) -> Totals {
@@ -472,7 +476,7 @@ mod tests {
 
     #[test]
     fn intervals_stand_in_for_totals() {
-        let traffic = |tx_bytes, rx_bytes| Traffic { tx_bytes, rx_bytes, ns: 1 };
+        let traffic = |tx_bytes, rx_bytes| Traffic { tx_bytes, rx_bytes, ns: 1, ..Traffic::default() };
         let ended = |remote| {
             let mut account = Account::default();
             let interval = Interval { local: traffic(9, 0), remote, ..Interval::default() };

@@ -6,11 +6,11 @@ pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, sampl
 
 use crate::{
     Baseline, Counts, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links,
-    PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Trains,
+    PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Traffic, Trains,
 };
 use metrics::{
     CauseCount, DistSummary, Frames, Framing, Moments, PlayoutSummary, Remote, Sample, TcpTotals,
-    TrainPacket, Wall, bits_per_second,
+    TrainPacket, Wall,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -231,48 +231,6 @@ pub struct SessionInfo {
     /// Whether the server runs on the client's host, perhaps in another network namespace.
     #[serde(default)]
     pub same_host: bool,
-}
-
-/// Bytes in a stretch of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Traffic {
-    /// Payload bytes sent.
-    pub tx_bytes: u64,
-    /// Payload bytes received.
-    pub rx_bytes: u64,
-    /// The stretch, ns.
-    pub ns: u64,
-}
-
-impl Traffic {
-    /// Sending rate, bits/s; 0 for an empty stretch.
-    pub fn tx_bps(&self) -> f64 {
-        rate(self.tx_bytes, self.ns)
-    }
-
-    /// Receiving rate, bits/s; 0 for an empty stretch.
-    pub fn rx_bps(&self) -> f64 {
-        rate(self.rx_bytes, self.ns)
-    }
-
-    /// Adds another host's traffic in the same stretch: bytes add up, the longer stretch counts.
-    pub fn beside(&mut self, other: &Traffic) {
-        self.tx_bytes += other.tx_bytes;
-        self.rx_bytes += other.rx_bytes;
-        self.ns = self.ns.max(other.ns);
-    }
-
-    /// Adds a later stretch.
-    pub fn after(&mut self, later: &Traffic) {
-        self.tx_bytes += later.tx_bytes;
-        self.rx_bytes += later.rx_bytes;
-        self.ns += later.ns;
-    }
-}
-
-fn rate(bytes: u64, ns: u64) -> f64 {
-    if ns == 0 { 0.0 } else { bits_per_second(bytes, ns) }
 }
 
 /// One interval, both ends side by side.

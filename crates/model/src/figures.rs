@@ -14,6 +14,12 @@ impl Interval {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
+    /// The parts of it in which each end was to send and to receive by a schedule, ns; `None` without one, or before its begin.
+    fn scheduled_ns(&self) -> [Option<u64>; 4] {
+        let remote = self.remote.unwrap_or_default();
+        [self.local.tx_ns, self.local.rx_ns, remote.tx_ns, remote.rx_ns]
+    }
+
     /// Connections that ended in an error of any kind, since the start.
     pub fn errors(&self) -> u64 {
         self.network_errors + self.data_errors
@@ -42,13 +48,20 @@ impl Point {
         self.intervals.iter().filter(|i| !i.omitted)
     }
 
-    /// Those of them that lasted at least 90 % of their median length: each is one reading of a rate. The last one
-    /// of a run is often cut short and is none.
+    /// Those of them that lasted at least 90 % of their median length, of a schedule too: each is one reading of a rate. The last one
+    /// of a run is often cut short and is none, and so is the first one while the first datagrams are under way.
     pub fn readings(&self) -> impl Iterator<Item = &Interval> {
         let mut lengths: Vec<u64> = self.counted().map(Interval::ns).collect();
         lengths.sort_unstable();
         let least = lengths.get(lengths.len() / 2).map_or(0.0, |&median| real(median) * FULL);
-        self.counted().filter(move |i| i.ns() > 0 && real(i.ns()) >= least)
+        let mut has = [false; 4];
+        for i in &self.intervals {
+            has.iter_mut().zip(i.scheduled_ns()).for_each(|(has, part)| *has |= part.is_some());
+        }
+        self.counted().filter(move |i| {
+            let parts = i.scheduled_ns().into_iter().zip(has).filter(|(_, has)| *has);
+            i.ns() > 0 && parts.map(|(part, _)| part.unwrap_or(0)).chain([i.ns()]).all(|ns| real(ns) >= least)
+        })
     }
 
     /// Connections established in the counted intervals, and their length, ns.

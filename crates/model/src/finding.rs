@@ -18,7 +18,8 @@ pub enum Finding {
         index: u32,
         /// When it ended.
         to: Mono,
-        /// The group has ended here: `to` is when its last payload moved, not when the clock said so.
+        /// The group has ended here: `to` is when payload moved, or a connection was established or ended, for the last time, not when
+        /// the clock said so.
         last: bool,
         /// The counts.
         tally: Box<Tally>,

@@ -432,7 +432,7 @@ mod tests {
             let phase = Box::new(Phase { pattern: Pattern::Pull, ..Phase::default() });
             builder.absorb(&Event::Phase { label: BTreeMap::new(), repeat: 1, phase });
             builder.absorb(&Event::Local(Box::new(Totals { unknown: client, ..Totals::default() })));
-            let traffic = Traffic { tx_bytes: 500, rx_bytes: 0, ns: 1_000_000 };
+            let traffic = Traffic { tx_bytes: 500, rx_bytes: 0, ns: 1_000_000, ..Traffic::default() };
             let remote = Totals { traffic, unknown: server, ..Totals::default() };
             builder.absorb(&Event::Remote(Box::new(remote)));
             builder.absorb(&Event::PhaseEnd { status: Status::Complete, reason: None });

@@ -37,6 +37,7 @@ mod phase;
 mod ping;
 mod probe;
 mod quantity;
+mod rate;
 mod search;
 mod served;
 mod sockets;
@@ -53,7 +54,7 @@ pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use cost::Cost;
 pub use event::{
     Accepted, Begin, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval, Level,
-    Portion, SchemaName, SessionInfo, Totals, Traffic, sampled_rtt_ns,
+    Portion, SchemaName, SessionInfo, Totals, sampled_rtt_ns,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
 pub use finding::Finding;
@@ -77,6 +78,7 @@ pub use ping::{
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Waiting};
 pub use quantity::{End, Figure, Measure, Stat, Unit, Way};
+pub use rate::{Traffic, omitted_intervals};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};
 pub use sockets::{Effective, SocketSettings};

@@ -6,8 +6,8 @@
 //! limit, and one lucky moment is not its capacity. The rate that is left is tried until it got through [`PASSES`] times; when it
 //! fails twice before that, the search goes on below it.
 
-use crate::{Outcome, Phase, Point, Totals};
-use metrics::{Clamped, Packets, real, seconds};
+use crate::{Direction, Outcome, Phase, Point, Totals};
+use metrics::{Clamped, Packets, real};
 use std::collections::BTreeMap;
 
 /// The two ends of what is left may differ by this part of the lower.
@@ -83,11 +83,21 @@ fn worst(point: &Point) -> (f64, u64) {
     (ways(point).map(loss).fold(0.0, f64::max), received.unwrap_or(0))
 }
 
-/// Bits/s of each flow that `n` datagrams in the phase's time are.
-fn rate_of(n: u64, phase: &Phase) -> u64 {
-    let bits = real(n) * 8.0 * f64::from(phase.probe.map_or(0, |probe| probe.size));
-    let seconds = seconds(phase.duration_ns.unwrap_or(0).max(1));
-    u64::clamped(bits / seconds / f64::from(phase.connections.max(1)))
+/// The directions that the test sends in.
+fn directions(point: &Point) -> impl Iterator<Item = Direction> {
+    let pattern = &point.phase.pattern;
+    let ways = [point.up.filter(|_| pattern.sends_up()), point.down.filter(|_| pattern.sends_down())];
+    ways.into_iter().flatten()
+}
+
+/// Bits/s of each flow, of so many of all.
+fn of_each(bps: f64, phase: &Phase) -> u64 {
+    u64::clamped(bps / f64::from(phase.connections.max(1)))
+}
+
+/// The rate in the slower direction, bits/s.
+fn slower(point: &Point, of: fn(Direction) -> f64) -> f64 {
+    directions(point).map(of).reduce(f64::min).unwrap_or(0.0)
 }
 
 impl Search {
@@ -112,7 +122,7 @@ impl Search {
 
     fn learn(&mut self, point: &Point) {
         let (loss, received) = worst(point);
-        let sent = ways(point).map(|(sent, _)| rate_of(sent, &point.phase)).min().unwrap_or(0);
+        let sent = of_each(slower(point, |way| way.sent_bps), &point.phase);
         let passed = loss <= self.limit && received > 0;
         let tally = self.tally.entry(self.trying).or_default();
         *(if passed { &mut tally.0 } else { &mut tally.1 }) += 1;
@@ -130,7 +140,7 @@ impl Search {
         } else {
             self.gave_up(sent);
         }
-        let arrived = rate_of(received, &point.phase);
+        let arrived = of_each(slower(point, |way| way.goodput_bps), &point.phase);
         // What arrived of all that could be sent is a good guess; it counts as tried when it is too high.
         let guess = (self.trying.is_none() && !passed).then_some(arrived);
         self.choose(guess);
@@ -197,9 +207,8 @@ impl Search {
     pub fn found(&self, outcome: &Outcome) -> Option<Highest> {
         let accepted = self.accepted?;
         let found = outcome.points.iter().filter(|point| point.phase.rate == accepted).map(|point| {
-            let (loss, received) = worst(point);
-            let seconds = seconds(point.phase.duration_ns.unwrap_or(0).max(1));
-            (real(received) / seconds, loss, point.phase.probe.map_or(0, |probe| probe.size))
+            let size = point.phase.probe.map_or(0, |probe| probe.size).max(1);
+            (slower(point, |way| way.goodput_bps) / 8.0 / f64::from(size), worst(point).0, size)
         });
         let good: Vec<_> = found.filter(|(pps, loss, _)| *loss <= self.limit && *pps > 0.0).collect();
         let size = good.first()?.2;
@@ -249,7 +258,9 @@ mod tests {
                 Totals { packets, ..Totals::default() }
             };
             let (local, remote) = (end(asked / 2.0, 0.0), vec![end(0.0, arrives / 2.0)]);
-            outcome.points.push(Point { phase, local, remote, ..Point::default() });
+            let (sent_bps, goodput_bps) = (asked * 8_000.0, arrives * 8_000.0);
+            let up = Some(Direction { sent_bps, goodput_bps, ..Direction::default() });
+            outcome.points.push(Point { phase, local, remote, up, ..Point::default() });
         }
         (search.found(&outcome), outcome.points.len())
     }

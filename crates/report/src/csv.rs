@@ -209,7 +209,10 @@ fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
         or_empty(c.tcp.as_ref().and_then(of))
     }
     fn rate_of(bytes: u64, c: &ConnectionRecord) -> String {
-        format!("{:.0}", Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns }.tx_bps())
+        format!(
+            "{:.0}",
+            Traffic { tx_bytes: bytes, rx_bytes: 0, ns: c.duration_ns, ..Traffic::default() }.tx_bps()
+        )
     }
     [
         ("id", |(_, c)| c.id.to_string()),

@@ -50,6 +50,9 @@ pub struct GroupPlan {
     pub interval: u64,
     /// When measuring ends by the clock: the last interval is cut there, and what moves later does not count.
     pub end: Option<Mono>,
+    /// Whether its links end by themselves after `end`, once what is under way then has arrived: the last interval is not cut at
+    /// `end`, but reaches to the last payload.
+    pub tail: bool,
     /// How much of the start does not count, ns; rounded up to whole intervals.
     pub omit: u64,
     /// Whether every ended connection is reported, or only failed ones.

@@ -7,7 +7,7 @@ use metrics::{Ending, Group, Mono};
 use model::Finding;
 use transport::{
     Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
-    ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, Watch as _,
+    ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, WHEN_TOLD, Watch as _,
 };
 
 /// How long listeners are left alone after an accept that failed, ns.
@@ -110,7 +110,8 @@ impl<P: Platform> Worker<P> {
             counted: Some(group),
             ..link(socket, flow, target.to, now)
         });
-        self.own.rec.tally(group).opened += 1;
+        let tally = self.own.rec.tally(group);
+        (tally.opened, tally.turned) = (tally.opened + 1, now);
         if let Some(watch) = self.groups.get_mut(&group) {
             watch.state.open += 1;
             self.up(group, key, Some(path));
@@ -139,7 +140,7 @@ impl<P: Platform> Worker<P> {
                 link.state.unheard = plan.is_some_and(|plan| plan.until_heard);
                 let unheard = u32::from(link.state.unheard);
                 let tally = self.own.rec.tally(owner);
-                tally.opened += 1;
+                (tally.opened, tally.turned) = (tally.opened + 1, now);
                 tally.connect_ns.record(took);
                 if let Some(watch) = self.groups.get_mut(&owner) {
                     watch.state.connecting = watch.state.connecting.saturating_sub(1);
@@ -223,11 +224,11 @@ impl<P: Platform> Worker<P> {
     pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) {
         let key = self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) });
         self.tell(key, FlowEvent::Up(path));
-        self.attach(key);
+        self.attach(key, now);
     }
 
     /// An accepted link that has begun to count belongs to a group from now on.
-    pub(super) fn attach(&mut self, key: Key) {
+    pub(super) fn attach(&mut self, key: Key, now: Mono) {
         let Some(link) = self.links.get(key) else { return };
         if link.counted.is_some() {
             return;
@@ -238,6 +239,7 @@ impl<P: Platform> Worker<P> {
             // The session ended while its connection was arriving.
             return self.close(key, Ok(Ending::Stopped), true);
         };
+        let start = watch.plan.start;
         link.counted = Some(group);
         link.state.whole_segments = watch.plan.sockets.whole_segments;
         watch.state.open += 1;
@@ -251,10 +253,15 @@ impl<P: Platform> Worker<P> {
             }
             _ => {}
         }
-        self.own.rec.tally(group).opened += 1 + u64::from(self.platform.has(Defect::CountedTwice));
-        self.own.rec.tally(Group::ALL).opened += 1;
+        let twice = u64::from(self.platform.has(Defect::CountedTwice));
+        for (group, n) in [(group, 1 + twice), (Group::ALL, 1)] {
+            let tally = self.own.rec.tally(group);
+            (tally.opened, tally.turned) = (tally.opened + n, now);
+        }
+        let begins = if start == WHEN_TOLD { now } else { start.max(now) };
         if let Some(all) = self.groups.get_mut(&Group::ALL) {
             all.state.open += 1;
+            all.state.busy = Some(all.state.busy.map_or(begins, |busy| busy.min(begins)));
             all.state.peak = all.state.peak.max(all.state.open);
         }
         self.up(group, key, None);

@@ -87,14 +87,18 @@ impl<P: Platform> Worker<P> {
         let ending = how.as_ref().map_or_else(Cause::ending, |&ending| ending);
         let (counts, since) = id.row.map_or((metrics::Counts::default(), now), |row| self.own.rec.life(row));
         let until = id.row.and_then(|row| self.own.rec.completed(row)).unwrap_or(now);
-        let duration = until.since(since);
+        let ended = id.row.and_then(|row| self.own.rec.ended(row)).unwrap_or(now);
         let watch = self.groups.get(&group);
+        // A link may be opened before the start of what it measures.
+        let start = watch.map_or(since, |watch| watch.plan.start);
+        let duration = until.since(since.max(start)).min(ended.since(start));
         let (records, asks, frames) =
             watch.map_or((false, false, false), |w| (w.plan.records, w.plan.info, w.plan.frames));
         let info = if link.phase == Phase::Open && (asks || records) { link.socket.info() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
         let tally = self.own.rec.tally(group);
         tally.ended(ending);
+        tally.turned = tally.turned.max(ended);
         tally.ended_tx += counts.tx_bytes;
         if let Some(info) = &info {
             tally.tcp.add(info);
@@ -119,15 +123,16 @@ impl<P: Platform> Worker<P> {
             remote.time_ns += duration;
         }
         if link.owner == Group::ALL {
-            self.own.rec.tally(Group::ALL).ended(ending);
+            let tally = self.own.rec.tally(Group::ALL);
+            tally.ended(ending);
+            tally.turned = tally.turned.max(ended);
         }
         if records || how.is_err() {
-            let start = self.groups.get(&group).map_or(now, |w| w.plan.start);
             self.ended.push(ConnectionRecord {
                 id: id.id,
                 local: link.path.map(|p| p.local),
                 remote: link.target,
-                ended_ns: now.since(start),
+                ended_ns: ended.since(start),
                 tx_bytes: counts.tx_bytes,
                 rx_bytes: counts.rx_bytes,
                 connect_ns: link.connect_ns,
@@ -144,14 +149,15 @@ impl<P: Platform> Worker<P> {
     /// A link that could not even begin to connect.
     pub(super) fn never_was(&mut self, group: Group, flow: Box<dyn Flow>, target: &Target, fault: Fault) {
         let cause = Cause::Fault(fault);
+        let now = self.clock.now();
         let tally = self.own.rec.tally(group);
         tally.ended(Ending::NetworkError);
+        tally.turned = now;
         tally.failed(Ending::NetworkError, &fault.to_string(), || format!("{}: {fault}", target.to));
         if let Some(remote) = tally.remote(target.to.ip()) {
             remote.connections += 1;
             remote.failed += 1;
         }
-        let now = self.clock.now();
         let start = self.groups.get(&group).map_or(now, |w| w.plan.start);
         self.ended.push(ConnectionRecord {
             id: flow.id().id,

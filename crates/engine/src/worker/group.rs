@@ -25,6 +25,8 @@ pub(crate) struct GroupProgress {
     /// Links that are open, and from which nothing has come yet, where the plan waits for that.
     pub(super) unheard: u32,
     pub(super) open: u64,
+    /// Of all groups together: since when links are open whose start has come.
+    pub(super) busy: Option<Mono>,
     /// Most links open at once since the interval began.
     pub(super) peak: u64,
     /// When it was told to stop.
@@ -49,6 +51,18 @@ impl GroupState {
     pub(super) fn boundary(&self) -> Mono {
         let GroupPlan { start, interval, end, .. } = self.plan;
         let next = start.plus(interval.saturating_mul(u64::from(self.state.index) + 1));
-        end.map_or(next, |end| next.min(end))
+        match end {
+            // The last interval ends when its links have.
+            Some(end) if self.plan.tail && (next >= end || self.state.stopped.is_some()) => Mono(u64::MAX),
+            end => end.map_or(next, |end| next.min(end)),
+        }
+    }
+
+    /// When a group whose last interval has a tail was over, at its end or when it was told to stop before, and until when its schedules
+    /// count: in full after the end.
+    pub(super) fn over(&self, now: Mono) -> Option<(Mono, Mono)> {
+        let ends = self.plan.end.filter(|_| self.plan.tail)?;
+        let stopped = self.state.stopped.unwrap_or(now).min(now);
+        Some(if stopped < ends { (stopped, stopped) } else { (ends, Mono(u64::MAX)) })
     }
 }

@@ -2,10 +2,10 @@
 
 use super::{GroupState, Worker};
 use crate::link::{Key, Phase};
-use metrics::{Group, Mono, Sample};
+use metrics::{Group, Mono, Sample, Tally, Window};
 use model::Finding;
 use std::cmp::Reverse;
-use transport::{Cause, Clock as _, Deed, Defect, Fault, FlowEvent, Platform};
+use transport::{Cause, Clock as _, Deed, Defect, Fault, FlowEvent, GroupPlan, Platform};
 
 /// Timers that a worker may keep beyond two for each link.
 const SPARE_TIMERS: usize = 64;
@@ -34,7 +34,8 @@ impl<P: Platform> Worker<P> {
         self.next_boundary = open.map(GroupState::boundary).min().unwrap_or(Mono(u64::MAX));
     }
 
-    /// Cuts the last interval before its time; when nothing is open any more, at the last payload.
+    /// Cuts the last interval before its time; when nothing is open any more, at the last payload, establishment or ending of a
+    /// connection: what an interval counts lies in it.
     pub(super) fn cut(&mut self, group: Group) {
         let now = self.clock.now();
         self.boundaries(now);
@@ -44,8 +45,17 @@ impl<P: Platform> Worker<P> {
         }
         watch.state.closed = true;
         let from = watch.state.from;
-        let to = if watch.state.open == 0 { self.own.rec.tally(group).last.max(from) } else { now };
-        self.tally_up(group, to, true);
+        let tally = self.own.rec.tally(group);
+        let last = tally.last.max(tally.turned);
+        let to = match watch.over(now) {
+            Some((over, schedules)) => {
+                tally.over = Some(schedules);
+                last.max(over)
+            }
+            None if watch.state.open == 0 => last,
+            None => now,
+        };
+        self.tally_up(group, to.max(from), true);
     }
 
     fn tally_up(&mut self, group: Group, to: Mono, last: bool) {
@@ -53,17 +63,42 @@ impl<P: Platform> Worker<P> {
         let Some(watch) = self.groups.get_mut(&group) else { return };
         let index = watch.state.index;
         watch.state.index += 1;
-        watch.state.from = to;
+        let from = std::mem::replace(&mut watch.state.from, to);
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
         let peak = std::mem::replace(&mut watch.state.peak, open);
         // The connections that the interval counts as ended are told before it, so that a table of them is never behind.
         self.flush(true);
         let mut tally = Box::new(self.own.rec.take_tally(group));
         (tally.open, tally.peak) = (open, peak);
+        if group == Group::ALL {
+            self.tell_busy(&mut tally, from, to);
+        }
         if self.platform.has(Defect::LostTally) && index % 5 == 1 {
             return;
         }
         self.report(Finding::Tally { group, index, to, last, tally });
+    }
+
+    /// Of an interval of all groups: how much of it any was busy. Links that wait for the start of their group, or after its end for what
+    /// is lost, are not counted as open.
+    fn tell_busy(&mut self, tally: &mut Tally, from: Mono, to: Mono) {
+        let waits = |watch: &GroupState| {
+            let GroupPlan { group, tail, start, end, .. } = &watch.plan;
+            *group != Group::ALL && *tail && (*start >= to || end.is_some_and(|end| end <= from))
+        };
+        let waiting: u64 =
+            self.groups.values().filter(|watch| waits(watch)).map(|watch| watch.state.open).sum();
+        let Some(all) = self.groups.get_mut(&Group::ALL) else { return };
+        tally.open = tally.open.saturating_sub(waiting);
+        let Some(busy) = all.state.busy else { return };
+        let until = if tally.open == 0 { tally.last.min(to) } else { to };
+        if busy > from || until < to {
+            let busy = busy.max(from);
+            tally.busy = Some(Window { from: busy, ns: until.since(busy), open: true });
+        }
+        if all.state.open == 0 {
+            all.state.busy = None;
+        }
     }
 
     /// Reads TCP_INFO of some open links of a group, other ones each time.

@@ -185,7 +185,7 @@ impl<P: Platform> Worker<P> {
         let tries = self.tries();
         let Some(link) = self.links.get(key) else { return };
         if link.counted.is_none() && link.flow.id().row.is_some() {
-            self.attach(key);
+            self.attach(key, now);
         }
         let Some(link) = self.links.get(key) else { return };
         let Interest { send, read, wake, end } = link.flow.interest();

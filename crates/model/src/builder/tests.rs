@@ -46,7 +46,7 @@ fn session(base_rtt_ns: u64) -> Event {
 }
 
 fn traffic(tx_bytes: u64, rx_bytes: u64, ns: u64) -> Traffic {
-    Traffic { tx_bytes, rx_bytes, ns }
+    Traffic { tx_bytes, rx_bytes, ns, ..Traffic::default() }
 }
 
 /// An interval of a second with `sent` bytes sent by us and `received` counted by the server.

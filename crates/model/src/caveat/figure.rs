@@ -1,7 +1,7 @@
 //! Caveats that follow from the figures themselves: too few, too unsteady, not confirmed.
 
 use super::{Case, Reason};
-use crate::{Interval, Kind, Verify};
+use crate::{Interval, Kind, Spacing, Verify};
 use metrics::{
     Clamped, Quartiles, SECOND, format_bits_per_second, format_bytes, format_count, format_duration, real,
 };
@@ -200,7 +200,23 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
             }
             format!("Of {all} messages of the schedule {} were sent.", counts.sent)
         }
-        (Kind::Tcp | Kind::Delay, _, Some(each)) => {
+        (Kind::Delay, _, Some(each)) => {
+            let want = real(each) * f64::from(point.phase.connections);
+            let probe = point.phase.probe.unwrap_or_default();
+            let ways = [point.up, point.down].into_iter().flatten().filter(|way| way.sent_bps > 0.0);
+            let numbers = ways.map(|way| {
+                let sent = real(way.sent_bytes) / f64::from(probe.size.max(1));
+                (sent, sent * want / way.sent_bps)
+            });
+            let missed = numbers.filter(|&(sent, all)| {
+                // Of random times between datagrams one run has more than another.
+                let chance = if probe.spacing == Spacing::Fixed { 0.0 } else { 4.0 * all.sqrt() };
+                short(sent, all) && all - sent > chance
+            });
+            let (sent, all) = missed.reduce(|a, b| if a.0 / a.1 < b.0 / b.1 { a } else { b })?;
+            format!("Of {all:.0} datagrams of the schedule {sent:.0} were sent.")
+        }
+        (Kind::Tcp, _, Some(each)) => {
             // Connections that are done early, or have not begun, lower the sum without anything being wrong.
             let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
             let want = real(each) * f64::from(point.phase.connections);
@@ -212,7 +228,7 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
         _ => return None,
     };
     let text = match point.phase.kind {
-        Kind::Ping => text,
+        Kind::Ping | Kind::Delay => text,
         _ => format!("{text} Lost time beyond 100 ms is not made up for with a burst."),
     };
     Some((text, "Ask for less, or find what held the sender up (CPU, window, errors)."))

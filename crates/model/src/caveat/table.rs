@@ -151,7 +151,7 @@ pub(super) fn moved(name: &str, by: u64) -> HostCounters {
 }
 
 fn first_interval(p: &mut Point, rx_bytes: u64) {
-    p.intervals[0].remote = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
+    p.intervals[0].remote = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND, ..Traffic::default() });
 }
 
 fn connections_with(p: &mut Point, count: u64) {

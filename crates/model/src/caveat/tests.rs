@@ -14,7 +14,7 @@ pub(super) fn sound() -> (Point, Begin) {
         Effective { congestion: Some("cubic".to_owned()), nodelay: Some(true), ..Effective::default() };
     let totals = |who: &str, tx_bytes, rx_bytes| Totals {
         who: who.to_owned(),
-        traffic: Traffic { tx_bytes, rx_bytes, ns: 5 * SECOND },
+        traffic: Traffic { tx_bytes, rx_bytes, ns: 5 * SECOND, ..Traffic::default() },
         opened: 40,
         completed: 32,
         stopped: 8,
@@ -163,7 +163,7 @@ fn too_short() {
 /// Gives the intervals these rates at the receiver.
 fn received(point: &mut Point, bytes: [u64; 5]) {
     for (interval, rx_bytes) in point.intervals.iter_mut().zip(bytes) {
-        interval.remote = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND });
+        interval.remote = Some(Traffic { tx_bytes: 0, rx_bytes, ns: SECOND, ..Traffic::default() });
     }
 }
 

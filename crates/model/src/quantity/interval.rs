@@ -114,11 +114,11 @@ static TABLE: [(&[End], &[Measure]); 4] = [
 impl Measure {
     /// Rate of payload sent.
     pub const SENT: Measure = measure("tx_bps", Unit::BitsPerSecond, |i, end| {
-        end.traffic(i, Count::SentBytes).filter(|t| t.ns > 0).map(Traffic::tx_bps)
+        end.traffic(i, Count::SentBytes).filter(|t| t.sending_ns() > 0).map(Traffic::tx_bps)
     });
     /// Rate of payload received. Of no time at all no rate is known: a table of frames tells no bytes.
     pub const RECEIVED: Measure = measure("rx_bps", Unit::BitsPerSecond, |i, end| {
-        end.traffic(i, Count::ReceivedBytes).filter(|t| t.ns > 0).map(Traffic::rx_bps)
+        end.traffic(i, Count::ReceivedBytes).filter(|t| t.receiving_ns() > 0).map(Traffic::rx_bps)
     });
     /// Connections open at its end.
     pub const OPEN: Measure = measure("in_flight", Unit::Count, |i, _| Some(real(i.in_flight)));

@@ -1,13 +1,14 @@
 //! From a group's tallies to the intervals that reporters are told.
 
 use metrics::{Ending, Mono, Tally};
-use model::{Interval, Kind, PacketReport, Phase, PingInterval, Traffic};
+use model::{Interval, Kind, PacketReport, Phase, PingInterval, Traffic, omitted_intervals};
 
 /// Keeps the cumulative columns of a group's intervals.
 #[derive(Debug)]
 pub struct Intervals {
     start: Mono,
-    omit: u64,
+    /// How many at the start do not count.
+    omitted: u32,
     frames: bool,
     pings: bool,
     /// What is counted as messages is inside the payload.
@@ -18,9 +19,10 @@ pub struct Intervals {
 impl Intervals {
     /// The intervals of a group that starts at `start` and whose first `omit` ns do not count.
     pub fn new(start: Mono, omit: u64, phase: &Phase) -> Self {
+        let omitted = omitted_intervals(omit, phase.interval_ns);
         let (frames, pings) = (phase.kind == Kind::Stream, phase.kind == Kind::Ping);
         let within = phase.inside_gap_ns.is_some();
-        Intervals { start, omit, frames, pings, within, ended: [0; 5] }
+        Intervals { start, omitted, frames, pings, within, ended: [0; 5] }
     }
 
     /// What was counted in the next interval; the session adds the counts of remote ends.
@@ -33,8 +35,8 @@ impl Intervals {
             index,
             start_ns: from.since(self.start),
             end_ns: to.since(self.start),
-            omitted: from.since(self.start) < self.omit,
-            local: Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) },
+            omitted: index < self.omitted,
+            local: Traffic::of(tally, from, to),
             remote: None,
             framing: tally.framing,
             in_flight: tally.open,

@@ -6,12 +6,21 @@
 use crate::message::tell;
 use crate::payload;
 use crate::pending::PendingPeers;
-use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Recorder, Row};
+use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Recorder, Row, SECOND, Window};
 use model::Event;
 use std::any::Any;
 use std::time::Duration;
 use transport::{Checked, Context, End, Flow, FlowId, Interest, Path, Received, Sent, Transmit, Violation};
 use uuid::Uuid;
+
+/// Which way paced payload goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacedWay {
+    /// It leaves.
+    Sent,
+    /// It arrives.
+    Received,
+}
 
 /// The account of one flow.
 #[derive(Debug, Default)]
@@ -41,6 +50,8 @@ pub struct Core {
     /// The kernel refused a send: what is read now is only what came before; and something of that was read.
     broken: bool,
     read_on: bool,
+    /// When the first paced payload left, and arrived.
+    paced: [Option<Mono>; 2],
     /// The overflow counter of its socket, as last told.
     dropped: u32,
     /// Its place among others, given back when it goes.
@@ -181,6 +192,22 @@ impl Core {
         u64: Clamped<N>,
     {
         self.count(cx, |rec, row| rec.received(row, u64::clamped(n)));
+    }
+
+    /// Paced payload has left, or arrived, and more is due at `next`: its rate is over the time from the first to there.
+    pub fn keeps_pace(&mut self, cx: &mut Context<'_>, way: PacedWay, next: Mono) {
+        if self.row.is_some() {
+            let from = *self.paced[way as usize].get_or_insert(cx.now);
+            let tally = cx.rec.tally(self.group);
+            let window = if way == PacedWay::Sent { &mut tally.tx_window } else { &mut tally.rx_window };
+            Window::add(window, Some(Window { from, ns: next.since(from), open: true }));
+        }
+    }
+
+    /// `n` bytes of a peer that is paced at `rate` bits/s have arrived: more is due when the rate has paid for these.
+    pub fn hears_pace(&mut self, cx: &mut Context<'_>, n: u64, rate: u64) {
+        let paid_ns = u64::clamped(u128::from(n) * 8 * u128::from(SECOND) / u128::from(rate.max(1)));
+        self.keeps_pace(cx, PacedWay::Received, cx.now.plus(paid_ns));
     }
 
     /// Datagrams were sent or received.

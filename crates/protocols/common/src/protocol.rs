@@ -136,7 +136,7 @@ pub fn carried(event: &Event) -> Option<String> {
         Event::Portion(portion) => {
             let ns = portion.to_ns.saturating_sub(portion.from_ns);
             let (bytes, from) = (portion.rx_bytes, portion.remote);
-            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns }.rx_bps() / 1e6;
+            let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns, ..Traffic::default() }.rx_bps() / 1e6;
             Some(format!("{bytes} bytes from {from} in {:.6} s, {rate:.3} Mbit/s", seconds(ns)))
         }
         Event::Local(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {

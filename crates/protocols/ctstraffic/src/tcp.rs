@@ -25,7 +25,7 @@ use super::codec::{DONE, ID, decode_id, encode_id};
 use super::pacing::{Pacing, pacing};
 use crate::payload::Source;
 use common::Params;
-use common::kernel::Core;
+use common::kernel::{Core, PacedWay};
 use metrics::{Clamped, Ending, Mono};
 use model::{Pattern, Range, Verify};
 use std::sync::Arc;
@@ -170,6 +170,9 @@ impl Connection {
         self.tx.io -= n;
         self.tx.due = self.tx.pacing.sent(n, cx.now);
         self.core.sent(cx, n);
+        if let Some(next) = self.tx.due {
+            self.core.keeps_pace(cx, PacedWay::Sent, next);
+        }
         self.plan_send(cx);
         self.check_complete(cx);
     }
@@ -177,6 +180,9 @@ impl Connection {
     fn payload_received(&mut self, cx: &mut Context<'_>, n: u64) {
         self.rx.got += n;
         self.core.received(cx, n);
+        if let (Some(rate), Pacing::Smooth(_)) = (self.params.rate, &self.tx.pacing) {
+            self.core.hears_pace(cx, n, rate);
+        }
     }
 
     fn take_payload(&mut self, cx: &mut Context<'_>, got: &Received<'_>) -> Checked {

@@ -432,8 +432,10 @@ impl Client {
         let phase = self.granted_phase();
         // The shares of servers that are lost meanwhile have failed, and count.
         self.held = Held { connections: phase.connections, transfer: phase.transfer, ..Held::default() };
-        // What keeps a schedule is opened, and clocks are compared, before the first interval begins.
-        let start = now.plus(phase.lead_ns());
+        // What keeps a schedule is opened, and clocks are compared, before the first interval begins: about when the servers' begins,
+        // which have begun to wait half a round trip ago.
+        let way_back = self.servers.iter().filter(|s| s.step == Step::Running).map(|s| s.base_rtt / 2).max();
+        let start = now.plus(phase.lead_ns().saturating_sub(way_back.unwrap_or(0)));
         self.started = start;
         self.driver.ask(Event::Start { at: self.clock.wall(start) });
         let end = phase.ends_after().map(|ns| start.plus(ns));

@@ -34,7 +34,7 @@ use super::mark::{Kind, MARK, Mark};
 use super::opening::Opener;
 use super::preamble::Preamble;
 use crate::payload::Source;
-use common::kernel::Core;
+use common::kernel::{Core, PacedWay};
 use metrics::{Clamped, Ending, Mono, SECOND};
 use model::{Pace, Pattern, Range, Verify};
 use outbox::Outbox;
@@ -281,6 +281,7 @@ impl Data {
         if let Some(pace) = &mut self.tx.pace {
             self.core.late(cx, pace.due());
             pace.sent(n, cx.now);
+            self.core.keeps_pace(cx, PacedWay::Sent, pace.due());
         }
         if self.tx.span == 0 {
             self.span_over(cx.now);
@@ -293,6 +294,9 @@ impl Data {
         self.rx.got += n;
         self.rx.span -= n;
         self.core.received(cx, n);
+        if let Some(rate) = self.params.rate {
+            self.core.hears_pace(cx, n, rate);
+        }
     }
 
     fn read(&self) -> Read {

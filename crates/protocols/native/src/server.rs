@@ -368,7 +368,7 @@ impl Server {
         if group == Group::ALL {
             return self.driver.traffic(index, from, to, tally);
         }
-        let traffic = Traffic { tx_bytes: tally.tx_bytes, rx_bytes: tally.rx_bytes, ns: to.since(from) };
+        let traffic = Traffic::of(tally, from, to);
         let Some(link) = self.link_of(group) else { return };
         let Some(run) = self.clients.get(&link).map(|v| v.run) else { return };
         let others = u32::clamped(self.others(run).count());

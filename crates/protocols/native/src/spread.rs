@@ -68,6 +68,7 @@ pub(super) fn plan_of(phase: &Phase, group: Group, start: Mono, workers: u16, re
         until_heard: phase.hold_ns.is_some(),
         records,
         wait: wait(phase, phase.pattern.sends_up(), true),
+        tail: phase.probe.is_some(),
         ..plan
     }
 }
@@ -150,7 +151,13 @@ impl Granting {
             // How long a message waited here is part of what this end spent. Who spins does not let it wait.
             plan.sockets = phase.sockets.of_messages(waiting != Wait::Spin);
         }
-        GroupPlan { records: self.records, packets: phase.probe.is_some(), wait: waiting, ..plan }
+        GroupPlan {
+            records: self.records,
+            packets: phase.probe.is_some(),
+            tail: phase.probe.is_some(),
+            wait: waiting,
+            ..plan
+        }
     }
 
     /// The grant of the connections on these workers: all, or those of the port with this number.

@@ -105,7 +105,8 @@ impl Telling {
     pub(super) fn finish(&mut self, serving: bool, totals: Option<Box<Totals>>) {
         let local = totals.zip(self.from).map(|(mut totals, from)| {
             let ns = self.table.to().since(from);
-            totals.traffic = Traffic { tx_bytes: self.bytes.0, rx_bytes: self.bytes.1, ns };
+            totals.traffic =
+                Traffic { tx_bytes: self.bytes.0, rx_bytes: self.bytes.1, ns, ..Traffic::default() };
             totals.receive = self.phase.verify.receive().to_owned();
             (totals.packets, totals.pings) = (None, None);
             totals

@@ -90,7 +90,7 @@ impl UnsyncedTests {
         let (&key, _) = self.tests.iter().find(|((ip, _), test)| test.open == 0 && !young(*ip))?;
         let test = self.tests.remove(&key)?;
         let (from, to) = test.span?;
-        let traffic = Traffic { tx_bytes: 0, rx_bytes: test.bytes, ns: to.since(from) };
+        let traffic = Traffic { tx_bytes: 0, rx_bytes: test.bytes, ns: to.since(from), ..Traffic::default() };
         Some(Event::Local(Box::new(Totals { opened: test.connections, traffic, ..Totals::default() })))
     }
 

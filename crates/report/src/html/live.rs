@@ -204,7 +204,7 @@ mod tests {
             let label = BTreeMap::from([(EVIL.to_owned(), EVIL.to_owned())]);
             page.hear(&Event::Phase { label, repeat, phase: Box::default() });
             for index in 0..5 {
-                let local = Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND };
+                let local = Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND, ..Traffic::default() };
                 let (start_ns, end_ns) = (u64::from(index) * SECOND, u64::from(index + 1) * SECOND);
                 let interval = Interval { index, start_ns, end_ns, local, ..Interval::default() };
                 page.hear(&Event::Interval(Box::new(interval)));
@@ -253,7 +253,7 @@ mod tests {
         page.hear(&Event::Begin(Box::new(Begin { verb: "load".to_owned(), ..Begin::default() })));
         let titles = |page: &LivePage| page.view().sheets.into_iter().map(|s| s.0).collect::<Vec<_>>();
         let interval = |index: u32| {
-            let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: SECOND };
+            let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: SECOND, ..Traffic::default() };
             let (start_ns, end_ns) = (u64::from(index) * SECOND, u64::from(index + 1) * SECOND);
             Event::Interval(Box::new(Interval { index, start_ns, end_ns, local, ..Interval::default() }))
         };

@@ -315,6 +315,7 @@ impl Serving {
                 tx_bytes: row.tx_bytes - old.tx_bytes,
                 rx_bytes: row.rx_bytes - old.rx_bytes,
                 ns: links.ns,
+                ..Traffic::default()
             }
         };
         let rows = links.rows.iter().map(|row| (*row, latest(row))).collect();
@@ -356,7 +357,7 @@ impl Serving {
 fn newly(row: &LinkRow, links: &Links) -> Traffic {
     let age = u64::try_from(links.at.0.saturating_sub(row.since.0)).unwrap_or(0).max(links.ns).max(1);
     let of = |bytes: u64| u64::clamped(u128::from(bytes) * u128::from(links.ns) / u128::from(age));
-    Traffic { tx_bytes: of(row.tx_bytes), rx_bytes: of(row.rx_bytes), ns: links.ns }
+    Traffic { tx_bytes: of(row.tx_bytes), rx_bytes: of(row.rx_bytes), ns: links.ns, ..Traffic::default() }
 }
 
 /// All that stands open with one address.
@@ -378,7 +379,12 @@ impl Sum {
         self.since = Some(self.since.map_or(row.since, |since| since.min(row.since)));
         self.load.latest.beside(latest);
         let ns = u64::try_from(at.0.saturating_sub(row.since.0)).unwrap_or(0);
-        self.load.total.beside(&Traffic { tx_bytes: row.tx_bytes, rx_bytes: row.rx_bytes, ns });
+        self.load.total.beside(&Traffic {
+            tx_bytes: row.tx_bytes,
+            rx_bytes: row.rx_bytes,
+            ns,
+            ..Traffic::default()
+        });
     }
 
     fn row(self, protocol: &'static str, address: IpAddr, at_least: bool) -> Row {
@@ -421,8 +427,8 @@ mod tests {
             phase: Some(Box::default()),
             standing,
             since: Wall(1_700_000_000_000_000_000),
-            latest: Traffic { tx_bytes: 0, rx_bytes: 125_000, ns: SECOND },
-            total: Traffic { tx_bytes: 0, rx_bytes: 250_000, ns: 2 * SECOND },
+            latest: Traffic { tx_bytes: 0, rx_bytes: 125_000, ns: SECOND, ..Traffic::default() },
+            total: Traffic { tx_bytes: 0, rx_bytes: 250_000, ns: 2 * SECOND, ..Traffic::default() },
             open: 8,
             opened: 9,
             errors: 0,
@@ -454,7 +460,7 @@ mod tests {
         sessions.hear(&served(2, 8, Standing::Running));
         sessions.hear(&served(2, 8, Standing::Ended));
         let interval = |rx_bytes, in_flight, network_errors| {
-            let local = Traffic { rx_bytes, tx_bytes: 0, ns: SECOND };
+            let local = Traffic { rx_bytes, tx_bytes: 0, ns: SECOND, ..Traffic::default() };
             Interval { local, in_flight, network_errors, ..Interval::default() }
         };
         sessions.hear_beside("ttcp", &Event::Interval(Box::new(interval(125_000, 2, 1))));

@@ -43,8 +43,8 @@ fn second(n: u64) -> Interval {
         index: n as u32,
         start_ns: n * SECOND,
         end_ns: (n + 1) * SECOND,
-        local: Traffic { tx_bytes: bytes + 1_000, rx_bytes: 0, ns: SECOND },
-        remote: Some(Traffic { tx_bytes: 0, rx_bytes: bytes, ns: SECOND }),
+        local: Traffic { tx_bytes: bytes + 1_000, rx_bytes: 0, ns: SECOND, ..Traffic::default() },
+        remote: Some(Traffic { tx_bytes: 0, rx_bytes: bytes, ns: SECOND, ..Traffic::default() }),
         in_flight: 2,
         completed: n,
         opened: u64::from(n == 0) * 2,
@@ -285,7 +285,7 @@ fn caveats_arise_and_go() {
     let mut view = transfer(2);
     view.press(Press::Char('v'), 0);
     assert_eq!(lines(&mut view, 80, 24, 0)[3], "No caveats so far.");
-    let remote = Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0 });
+    let remote = Some(Traffic { rx_bytes: 1_000_000, ns: SECOND, tx_bytes: 0, ..Traffic::default() });
     let slow = Event::Interval(Box::new(Interval { remote, ..second(2) }));
     let evil = Event::Notice { level: Level::Error, text: "no\u{1b}[2Jgood".to_owned() };
     tell(&mut view, [slow, evil], 3 * SECOND);

@@ -87,7 +87,7 @@ fn interval(end: u64) -> Event {
 
 /// An interval of 8 s at `rate` bits/s each way, in datagrams of 1400 bytes of which one in ten is lost; round trips of a second.
 fn at_rate(rate: u64) -> Interval {
-    let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND };
+    let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND, ..Traffic::default() };
     let delay =
         DistSummary { count: 1, p50: SECOND, p99: SECOND + 1, max: 99 * SECOND, ..DistSummary::default() };
     let mut packets = PacketReport { delay_ns: Some(delay), ..PacketReport::default() };
@@ -153,7 +153,7 @@ fn the_header_comes_again_every_40_lines_and_with_each_phase() {
 
 #[test]
 fn a_direction_that_is_not_used_has_no_column_and_a_silent_remote_end_a_dash() {
-    let local = Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND };
+    let local = Traffic { tx_bytes: 125_000, rx_bytes: 125_000, ns: SECOND, ..Traffic::default() };
     let second = Interval { end_ns: SECOND, local, ..Interval::default() };
     let line = |pattern| {
         let text = measuring(PLAIN, Phase { pattern, ..Phase::default() }, second.clone());
@@ -175,7 +175,7 @@ fn connect_and_serve_have_their_own_columns() {
         "   0.50 s        1200       3     597       0        0",
     ]);
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
-    let local = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND };
+    let local = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND, ..Traffic::default() };
     let second = Interval { end_ns: SECOND, local, ..half };
     let events = [Event::Begin(Box::new(begin)), phase(Phase::default()), Event::Interval(Box::new(second))];
     let want = "  elapsed         send      receive   conns    done  errors  retrans\n   \
@@ -330,7 +330,10 @@ fn measured(phases: &[(&str, u32, u64)]) -> Outcome {
     let mut events = Vec::new();
     for &(buffer, repeat, mbit) in phases {
         let totals = |tx_bytes, rx_bytes| {
-            Box::new(Totals { traffic: Traffic { tx_bytes, rx_bytes, ns: SECOND }, ..Totals::default() })
+            Box::new(Totals {
+                traffic: Traffic { tx_bytes, rx_bytes, ns: SECOND, ..Traffic::default() },
+                ..Totals::default()
+            })
         };
         let mut label = BTreeMap::from([("buffer".to_owned(), buffer.to_owned())]);
         label.retain(|_, value| !value.is_empty());
@@ -460,14 +463,14 @@ fn a_stream_is_about_frames() {
         ..Phase::default()
     };
     let frames = Frames { completed: 118, dropped: 1, repeated: 1, errors: 2 };
-    let local = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND };
+    let local = Traffic { tx_bytes: 0, rx_bytes: 6_250_000, ns: SECOND, ..Traffic::default() };
     let second =
         Interval { end_ns: SECOND, local, frames: Some(frames), in_flight: 2, ..Interval::default() };
     measuring(PLAIN, phase.clone(), second).holds(&[
         "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
         "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
     ]);
-    let traffic = Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND };
+    let traffic = Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND, ..Traffic::default() };
     let local = Totals { traffic, opened: 2, completed: 2, frames: Some(frames), ..Totals::default() };
     let point = Point { phase, local, status: Status::Complete, ..Point::default() };
     let outcome = Outcome { points: vec![point.clone()], status: Status::Complete, ..Outcome::default() };

@@ -41,7 +41,7 @@ fn run(verb: &str, labels: impl Iterator<Item = BTreeMap<String, String>>) -> Ou
     let mut events =
         vec![Event::Begin(Box::new(Begin { verb: verb.to_owned(), targets, ..Begin::default() }))];
     for label in labels {
-        let counts = |tx_bytes, rx_bytes| Traffic { tx_bytes, rx_bytes, ns: SECOND };
+        let counts = |tx_bytes, rx_bytes| Traffic { tx_bytes, rx_bytes, ns: SECOND, ..Traffic::default() };
         let totals = |traffic| Box::new(Totals { traffic, ..Totals::default() });
         events.push(Event::Phase { label, repeat: 1, phase: Box::default() });
         events.extend([Event::Local(totals(counts(1 << 40, 0))), Event::Remote(totals(counts(0, 1 << 40)))]);

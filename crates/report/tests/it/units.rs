@@ -43,7 +43,7 @@ fn between<'a>(text: &'a str, before: &str, after: &str) -> &'a str {
 
 /// Eight seconds at so many bits a second, each way and as the remote end counted.
 fn events(verb: &str, rate: u64) -> [Event; 3] {
-    let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND };
+    let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND, ..Traffic::default() };
     let interval =
         Interval { end_ns: 8 * SECOND, local: traffic, remote: Some(traffic), ..Interval::default() };
     let phase = Event::Phase { label: BTreeMap::new(), repeat: 1, phase: Box::new(Phase::default()) };

@@ -145,7 +145,8 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
     for (n, [bytes, packets, dropped, _, min, max, mean]) in (0_u64..).zip(lines) {
         let at = n * TENTH;
         // Bytes and packets are told ten times over, as if for a second.
-        let traffic = Traffic { tx_bytes: 0, rx_bytes: u64::clamped(bytes / 10.0), ns: TENTH };
+        let traffic =
+            Traffic { tx_bytes: 0, rx_bytes: u64::clamped(bytes / 10.0), ns: TENTH, ..Traffic::default() };
         remote.traffic.after(&traffic);
         came += packets / 10.0;
         drops += dropped;

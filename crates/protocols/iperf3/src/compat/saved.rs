@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_saved_run_in_the_lines_of_iperf3() {
-        let traffic = |bytes| Traffic { tx_bytes: bytes, rx_bytes: 0, ns: 1_000_000_000 };
+        let traffic =
+            |bytes| Traffic { tx_bytes: bytes, rx_bytes: 0, ns: 1_000_000_000, ..Traffic::default() };
         let interval = |index: u32| Interval {
             index,
             start_ns: u64::from(index) * 1_000_000_000,
@@ -155,7 +156,7 @@ mod tests {
             confirmed: true,
             ..Direction::default()
         };
-        let both = Traffic { tx_bytes: 25_000_000, rx_bytes: 0, ns: 2_000_000_000 };
+        let both = Traffic { tx_bytes: 25_000_000, rx_bytes: 0, ns: 2_000_000_000, ..Traffic::default() };
         let mut point = Point {
             phase: Phase::default(),
             intervals: vec![interval(0), interval(1)],

@@ -52,7 +52,12 @@ fn moved(rows: &[StreamRow]) -> Traffic {
     let mut all = Traffic::default();
     for row in rows {
         let (tx_bytes, rx_bytes) = if row.sender { (row.bytes, 0) } else { (0, row.bytes) };
-        all.beside(&Traffic { tx_bytes, rx_bytes, ns: row.end_ns.saturating_sub(row.start_ns) });
+        all.beside(&Traffic {
+            tx_bytes,
+            rx_bytes,
+            ns: row.end_ns.saturating_sub(row.start_ns),
+            ..Traffic::default()
+        });
     }
     all
 }
@@ -100,6 +105,9 @@ mod tests {
     fn bytes_of_both_directions_are_told_apart() {
         let row = StreamRow { bytes: 1_000_000, end_ns: SECOND, ..StreamRow::default() };
         let told = moved(&[row, row, StreamRow { sender: true, ..row }]);
-        assert_eq!(told, Traffic { tx_bytes: 1_000_000, rx_bytes: 2_000_000, ns: SECOND });
+        assert_eq!(
+            told,
+            Traffic { tx_bytes: 1_000_000, rx_bytes: 2_000_000, ns: SECOND, ..Traffic::default() }
+        );
     }
 }

@@ -15,7 +15,7 @@ use crate::grants::OpenFlow;
 use crate::message::FlowReport;
 use crate::opening::Opener;
 use common::kernel::Core;
-use metrics::{ClockKind, Ending, Mono, Packets, SECOND, StampKind};
+use metrics::{ClockKind, Ending, Mono, Packets, SECOND, StampKind, Window};
 use std::sync::Arc;
 use talk::{holds_words, is_word};
 use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When};
@@ -54,6 +54,9 @@ enum State {
     Over,
 }
 
+/// A flow at either end.
+///
+/// Wide: the state of one conversation, and of both directions of its data.
 pub struct Probe {
     terms: Arc<Terms>,
     client: bool,
@@ -81,6 +84,11 @@ pub struct Probe {
     /// Questions of the time that were asked before data flows.
     asked: u32,
     stopped: bool,
+    /// When its schedule begins, and when the last data arrived.
+    begun: Option<Mono>,
+    arrived: Mono,
+    /// The group knows when the other end's data are to arrive.
+    shifted: bool,
     /// No data has the size of a word.
     words_by_size: bool,
 }
@@ -130,6 +138,9 @@ impl Probe {
             agreed: false,
             asked: 0,
             stopped: false,
+            begun: None,
+            arrived: now,
+            shifted: false,
         }
     }
 
@@ -160,21 +171,59 @@ impl Probe {
         }
     }
 
-    fn begin_run(&mut self, cx: &Context<'_>) {
+    fn begin_run(&mut self, cx: &mut Context<'_>) {
         self.state = State::Run;
-        self.start_sending(cx.now, self.terms.start);
+        self.start_sending(cx, self.terms.start);
         self.word_at = cx.now;
     }
 
-    fn start_sending(&mut self, now: Mono, start: Option<Mono>) {
+    fn start_sending(&mut self, cx: &mut Context<'_>, start: Option<Mono>) {
         // A late flow begins at once and ends equally late.
         let phase = self.terms.media.map_or(0, |media| media.phase_ns(self.core.slot));
-        let start = start.unwrap_or(now).plus(phase).max(now);
+        let start = start.unwrap_or(cx.now).plus(phase).max(cx.now);
+        self.begun = Some(start);
+        if self.sender.is_some() {
+            let window = Window { from: start, ns: self.terms.schedule_ns(), open: false };
+            Window::add(&mut cx.rec.tally(self.core.group).tx_window, Some(window));
+        }
         if let Some(show) = self.receiver.as_mut().and_then(|receiver| receiver.show.as_mut()) {
             show.begin(start);
         }
         if let Some(sender) = &mut self.sender {
             sender.begin(start, start.plus(self.terms.duration_ns));
+        }
+    }
+
+    /// Data have arrived. The first say how much later than they leave the other end's data arrive.
+    fn arrive(&mut self, cx: &mut Context<'_>) {
+        self.arrived = cx.now;
+        let (false, Some(start), Some(receiver)) = (self.shifted, self.begun, &self.receiver) else { return };
+        if receiver.sums.delays > 0 {
+            self.shifted = true;
+            // Returned data say only how long they took back.
+            let returned = self.client && self.terms.echo();
+            let from = if returned { cx.now } else { start.plus(receiver.sums.delay_min_ns) };
+            let window = Window { from, ns: self.terms.schedule_ns(), open: false };
+            Window::add(&mut cx.rec.tally(self.core.group).rx_window, Some(window));
+        }
+    }
+
+    /// The life of the flow is that of its schedule, or until it was stopped. Without a rate what was under way at the end has still to
+    /// get through: as long as that arrives counts.
+    fn live(&mut self, cx: &mut Context<'_>) {
+        let (Some(row), Some(start)) = (self.core.row, self.begun) else { return };
+        let until = if let State::End(since) = self.state { since } else { cx.now };
+        let is_whole = until.since(start) >= self.terms.duration_ns;
+        let ns = if is_whole { self.terms.schedule_ns() } else { until.since(start) };
+        cx.rec.lives(
+            row,
+            Window { from: start, ns, open: false },
+            self.arrived.max(start.plus(ns)).min(cx.now),
+        );
+        let rated = self.terms.media.is_some() || self.terms.rate.is_some();
+        let tally = cx.rec.tally(self.core.group);
+        if let (true, false, Some(window)) = (is_whole, rated, &mut tally.rx_window) {
+            window.ns = window.ns.max(self.arrived.since(window.from));
         }
     }
 
@@ -251,6 +300,7 @@ impl Probe {
         }
         let total = self.expected();
         let known = self.receiver.as_ref().map(|receiver| self.theirs.unwrap_or_else(|| receiver.next()));
+        self.live(cx);
         if self.core.row.is_some() {
             let (kind, found) = self.clocks.found(cx);
             let tally = cx.rec.packet_tally(self.core.group);
@@ -453,16 +503,19 @@ impl Flow for Probe {
                     self.take_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
                     receiver.on_received(cx, &mut self.core, &one, self.clocks.ours());
+                    self.arrive(cx);
                 }
             }
         } else if self.returner.is_some() {
             self.take_and_return(cx, got, reply);
+            self.arrive(cx);
         } else if let Some(receiver) = &mut self.receiver {
             receiver.on_received(cx, &mut self.core, got, self.clocks.ours());
             receiver.show(cx, &self.core);
             if let Some(sender) = &mut self.sender {
                 sender.came(got.len);
             }
+            self.arrive(cx);
         }
         if self.client && self.all_came() {
             self.finish(cx);

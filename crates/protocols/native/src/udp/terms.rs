@@ -2,8 +2,8 @@
 
 use crate::auth::keyed;
 use crate::opening::Opener;
-use metrics::{ClockKind, Group, Mono};
-use model::Phase;
+use metrics::{Clamped, ClockKind, Group, Mono, SECOND};
+use model::{Phase, Spacing};
 use std::net::IpAddr;
 use std::ops::Deref;
 use transport::Path;
@@ -42,6 +42,23 @@ impl Terms {
     /// How the clocks are compared. The client has settled it before it proposed.
     pub(crate) fn clock(&self) -> ClockKind {
         self.probe.clock.unwrap_or(ClockKind::InBand)
+    }
+
+    /// The time that a schedule takes, ns: to one gap after its last datagram.
+    pub(crate) fn schedule_ns(&self) -> u64 {
+        let duration = self.duration_ns;
+        match (&self.media, self.probe.gap_ps(self.rate)) {
+            (Some(media), _) => {
+                let frames = u128::from(duration) * u128::from(media.frame_rate);
+                let frames = u64::clamped(frames.div_ceil(u128::from(SECOND)));
+                media.due_ns(frames.min(media.frames))
+            }
+            (None, gap @ 1..) if self.probe.spacing == Spacing::Fixed && self.train.is_none() => {
+                let gap = u128::from(gap);
+                u64::clamped((u128::from(duration) * 1_000).div_ceil(gap) * gap / 1_000)
+            }
+            _ => duration,
+        }
     }
 
     /// Whether the server returns what comes.

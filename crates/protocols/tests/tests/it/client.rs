@@ -18,7 +18,7 @@ fn of_two(mut plan: ClientPlan) -> ClientPlan {
 fn report(index: u32, rx_bytes: u64) -> Message {
     Message::Interval {
         index,
-        traffic: Traffic { tx_bytes: 0, rx_bytes, ns: SECOND },
+        traffic: Traffic { tx_bytes: 0, rx_bytes, ns: SECOND, ..Traffic::default() },
         open: 1,
         others: 0,
         came_ns: None,

@@ -71,7 +71,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
         13 => Message::Started,
         14 => Message::Interval {
             index: if n & 1 == 0 { n } else { n % 9 },
-            traffic: Traffic { tx_bytes: n.into(), rx_bytes: 1, ns: 1 },
+            traffic: Traffic { tx_bytes: n.into(), rx_bytes: 1, ns: 1, ..Traffic::default() },
             open: 1,
             others: 1,
             came_ns: None,

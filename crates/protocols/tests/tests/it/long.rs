@@ -61,7 +61,7 @@ fn a_day_of_round_trips_is_counted_to_its_end() {
 fn counts_beyond_the_integers_of_a_double_are_kept() {
     // 2^53 + 1 is the first integer that a double does not have.
     for bytes in [(1 << 53) + 1, u64::MAX] {
-        let traffic = Traffic { tx_bytes: bytes, rx_bytes: bytes - 2, ns: bytes };
+        let traffic = Traffic { tx_bytes: bytes, rx_bytes: bytes - 2, ns: bytes, ..Traffic::default() };
         let totals = Totals { traffic, opened: bytes, completed: bytes - 1, ..Totals::default() };
         let mut text = Vec::new();
         totals.write(&mut text).unwrap();

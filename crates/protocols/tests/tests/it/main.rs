@@ -33,6 +33,7 @@ mod pending;
 mod ping;
 mod processes;
 mod properties;
+mod rates;
 mod reach;
 mod session;
 mod stamp;

@@ -150,7 +150,7 @@ fn messages() -> Vec<Message> {
         Message::Refused { reason: text },
         Message::Interval {
             index: 1,
-            traffic: Traffic { tx_bytes: 1, rx_bytes: 2, ns: 3 },
+            traffic: Traffic { tx_bytes: 1, rx_bytes: 2, ns: 3, ..Traffic::default() },
             open: 4,
             others: 5,
             came_ns: Some(7),

@@ -100,7 +100,7 @@ fn periods(rows: &[Row<'_>]) -> Option<ImportedRun> {
     let mut intervals = Vec::with_capacity(lines.len());
     for (index, row) in (0u32..).zip(&lines) {
         let bytes = row.count("Bytes Recv").unwrap_or(0);
-        let traffic = Traffic { tx_bytes: 0, rx_bytes: bytes, ns: period };
+        let traffic = Traffic { tx_bytes: 0, rx_bytes: bytes, ns: period, ..Traffic::default() };
         remote.traffic.after(&traffic);
         let packets = row.packets();
         counts.iter_mut().zip(packets).for_each(|(sum, n)| *sum += n);

@@ -215,8 +215,8 @@ pub(crate) fn interval(index: u32, rx: u64) -> Interval {
         start_ns: u64::from(index) * SECOND,
         end_ns: u64::from(index + 1) * SECOND,
         omitted: index == 0,
-        local: Traffic { tx_bytes: rx + 1_000_000, rx_bytes: 125_000_000, ns: SECOND },
-        remote: Some(Traffic { tx_bytes: 125_000_000, rx_bytes: rx, ns: SECOND }),
+        local: Traffic { tx_bytes: rx + 1_000_000, rx_bytes: 125_000_000, ns: SECOND, ..Traffic::default() },
+        remote: Some(Traffic { tx_bytes: 125_000_000, rx_bytes: rx, ns: SECOND, ..Traffic::default() }),
         framing: Framing { tx_bytes: 41, rx_bytes: 82 },
         in_flight: 4,
         completed: u64::from(index),
@@ -440,7 +440,7 @@ fn playout() -> PlayoutSummary {
 fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
     Totals {
         who: who.to_owned(),
-        traffic: Traffic { tx_bytes, rx_bytes, ns: 3 * SECOND },
+        traffic: Traffic { tx_bytes, rx_bytes, ns: 3 * SECOND, ..Traffic::default() },
         framing: Framing { tx_bytes: 41, rx_bytes: 82 },
         opened: 6,
         completed: 3,

@@ -123,7 +123,7 @@ fn the_adapter_comes_first() {
 }
 
 fn interval(n: u64, framing: u64, completed: u64) -> Event {
-    let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: 5 * SECOND };
+    let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: 5 * SECOND, ..Traffic::default() };
     Event::Interval(Box::new(Interval {
         start_ns: n * 5 * SECOND,
         end_ns: (n + 1) * 5 * SECOND,
@@ -149,7 +149,12 @@ fn status_lines_count_what_comes_with_the_payload() {
 
 fn local() -> Event {
     Event::Local(Box::new(Totals {
-        traffic: Traffic { tx_bytes: 67_358_818_304, rx_bytes: 0, ns: 26_357 * (SECOND / 1000) },
+        traffic: Traffic {
+            tx_bytes: 67_358_818_304,
+            rx_bytes: 0,
+            ns: 26_357 * (SECOND / 1000),
+            ..Traffic::default()
+        },
         framing: Framing { tx_bytes: 0, rx_bytes: 67 * 37 + 59 * 4 },
         opened: 67,
         completed: 59,

@@ -87,7 +87,7 @@ impl Probe {
                     let from_now = (word.start as i64).wrapping_sub(cx.clock.host_signed(cx.now));
                     // Nobody agrees on a start further away than this.
                     let from_now = u64::try_from(from_now).unwrap_or(0).min(2 * self.terms.probe.lead_ns);
-                    self.start_sending(cx.now, Some(cx.now.plus(from_now)));
+                    self.start_sending(cx, Some(cx.now.plus(from_now)));
                 }
                 Some(Kind::Timed)
             }

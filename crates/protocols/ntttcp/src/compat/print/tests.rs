@@ -19,7 +19,7 @@ fn lines(spec: &Spec, before: &Reading, after: &Reading, events: &[Event]) -> Ve
 
 fn totals(bytes: u64, ns: u64, cpu_s: f64) -> Event {
     let cpu = CpuUse { user_s: cpu_s, ..CpuUse::default() };
-    let traffic = Traffic { tx_bytes: bytes, rx_bytes: 0, ns };
+    let traffic = Traffic { tx_bytes: bytes, rx_bytes: 0, ns, ..Traffic::default() };
     Event::Local(Box::new(Totals { traffic, opened: 1, cpu: Some(cpu), ..Totals::default() }))
 }
 
@@ -99,7 +99,7 @@ fn the_report_is_that_of_the_original() {
         to_ns: ns,
         calls: 1,
     };
-    let traffic = Traffic { tx_bytes: 1_801_250_000, rx_bytes: 0, ns: 500_000_000 };
+    let traffic = Traffic { tx_bytes: 1_801_250_000, rx_bytes: 0, ns: 500_000_000, ..Traffic::default() };
     let interval = model::Interval { local: traffic, ..model::Interval::default() };
     let events = [
         Event::Established { local, remote, at_ns: 0 },

@@ -136,7 +136,7 @@ impl<S: Session> Driven<S> {
 
 /// The totals of an end that sent and received payload.
 pub(crate) fn moved() -> Box<Totals> {
-    let traffic = Traffic { tx_bytes: 1_000, rx_bytes: 1_000, ns: SECOND };
+    let traffic = Traffic { tx_bytes: 1_000, rx_bytes: 1_000, ns: SECOND, ..Traffic::default() };
     Box::new(Totals { opened: 4, traffic, ..Totals::default() })
 }
 

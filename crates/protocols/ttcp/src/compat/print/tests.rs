@@ -169,7 +169,8 @@ fn units_are_as_asked() {
 fn marks_come_as_buffers_move() {
     let spec = Spec { marks: Some(4), ..teldat(to("h")) };
     let interval = |buffers: u64| {
-        let local = model::Traffic { tx_bytes: buffers * 8192, rx_bytes: 0, ns: 1 };
+        let local =
+            model::Traffic { tx_bytes: buffers * 8192, rx_bytes: 0, ns: 1, ..model::Traffic::default() };
         Event::Interval(Box::new(model::Interval { local, ..model::Interval::default() }))
     };
     let (lines, _) =
