@@ -43,6 +43,11 @@ impl Pace {
         self.paid(self.bytes - self.bytes % self.burst)
     }
 
+    /// When all that has left is paid for: a run that ended before would be faster than its rate.
+    pub fn settled(&self) -> Mono {
+        self.paid(self.bytes)
+    }
+
     /// When so many bytes are paid for.
     fn paid(&self, bytes: u64) -> Mono {
         self.origin.plus(self.ns(bytes))

@@ -99,9 +99,10 @@ impl DatagramSender {
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
         self.measured.stops(cx.now);
-        if self.step != Step::Data || self.left() > 0 {
+        if self.step != Step::Data || self.left() > 0 || self.measured.owes(cx.now).is_some() {
             return;
         }
+        self.measured.settle();
         match self.marks.ends() {
             0 => {
                 let Params { table, hold_ns, .. } = &*self.measured.params;
@@ -182,6 +183,7 @@ impl Flow for DatagramSender {
         match self.step {
             Step::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
             Step::Start(_) => Interest { send: When::At(self.not_before), ..quiet },
+            Step::Data if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
             Step::Data => {
                 let due = pace.map_or(Mono(0), |pace| pace.due()).max(self.not_before);
                 let end = params.table.quiet();

@@ -1,7 +1,7 @@
 //! The measured part of a connection and its report: both ends of streams, and the sending end of datagrams.
 
 use super::Params;
-use crate::kernel::Core;
+use crate::kernel::{Core, PacedWay};
 use crate::message::tell;
 use metrics::{Ending, Mono};
 use model::{Event, Pace, Portion};
@@ -56,6 +56,20 @@ impl Measured {
         begins
     }
 
+    /// When the rate has paid for all that was sent, if that is still to come: bytes over a shorter time would be more than the rate. The
+    /// end of a test that a timetable times is no sender's.
+    pub(super) fn owes(&self, now: Mono) -> Option<Mono> {
+        let settled = self.pace.as_ref()?.settled();
+        (settled > now && self.params.table.to() == Mono(u64::MAX)).then_some(settled)
+    }
+
+    /// All that was sent is paid for, and that is when sending ends.
+    pub(super) fn settle(&mut self) {
+        if let Some(pace) = self.pace.filter(|_| self.params.table.to() == Mono(u64::MAX)) {
+            self.last = self.last.max(pace.settled());
+        }
+    }
+
     /// Whether senders are to end.
     pub(super) fn stops(&mut self, now: Mono) -> bool {
         self.stopping |= self.params.table.quiet() <= now;
@@ -73,7 +87,14 @@ impl Measured {
             self.bytes += n;
             self.calls += calls;
             self.last = cx.now;
-            if self.sends { self.core.sent(cx, n) } else { self.core.received(cx, n) }
+            if self.sends {
+                self.core.sent(cx, n)
+            } else {
+                self.core.received(cx, n)
+            }
+            if let Some(pace) = self.pace.as_ref().filter(|_| self.sends) {
+                self.core.keeps_pace(cx, PacedWay::Sent, pace.settled());
+            }
         }
         counts
     }

@@ -86,9 +86,10 @@ impl Sender {
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
         self.measured.stops(cx.now);
-        if self.step != Step::Send || self.left() > 0 {
+        if self.step != Step::Send || self.left() > 0 || self.measured.owes(cx.now).is_some() {
             return;
         }
+        self.measured.settle();
         self.measured.complete(cx);
         let Params { table, hold_ns, .. } = &*self.measured.params;
         // Where nothing is timed, nothing has to be waited for.
@@ -119,7 +120,7 @@ impl Sender {
         self.check_end(cx);
         self.let_go(cx.now);
         match (self.step, self.measured.core.stalled(cx.now)) {
-            (Step::Send, Some(stalled)) => {
+            (Step::Send, Some(stalled)) if self.left() > 0 => {
                 let why = format!("the receiver takes nothing more after {} bytes", self.sent);
                 self.fail(stalled.likely(why))
             }
@@ -145,6 +146,7 @@ impl Flow for Sender {
         let quiet = Interest { read, ..Interest::NONE };
         match self.step {
             Step::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
+            Step::Send if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
             Step::Send => Interest {
                 send: pace.map_or(When::Now, |pace| When::At(pace.due())),
                 wake: core

@@ -6,7 +6,7 @@ use crate::support::{combinations, conditions, ran, sized};
 use common::bulk::{Filler, Params, Receiver, Sender, UNLIMITED};
 use common::one_sided::{Answers, Calls};
 use metrics::{Group, Mono, SECOND};
-use model::{Event, Payload, Phase, Portion, Range, Status, Verify};
+use model::{Burst, Event, Payload, Phase, Portion, Range, Status, Verify};
 use sim::{At, Cut, Host, HungUp, Link, Network, Pair, Say};
 use std::sync::Arc;
 use transport::{Cause, Context, Flow, FlowEvent, Path, Violation};
@@ -46,6 +46,20 @@ fn every_byte_arrives_over_every_path() {
         assert!(here.completed() && there.completed(), "{what}: {:?} {:?}", here.ended, there.ended);
         assert_eq!((here.counts.tx_bytes, here.counts.rx_bytes), (phase.transfer, 0), "{what}");
         assert_eq!((there.counts.tx_bytes, there.counts.rx_bytes), (0, phase.transfer), "{what}");
+    }
+}
+
+#[test]
+fn no_limit_is_exceeded_by_the_last_burst() {
+    // Of n bursts all are paid for, whatever the last one of them is followed by.
+    for count in [1, 7, 20, 60] {
+        let (rate, burst) = (1_000_000, Some(Burst { count, delay_ns: 0 }));
+        let phase =
+            Phase { rate: Some(rate), burst: burst.filter(|burst| burst.count > 1), ..phase(60, 2_000) };
+        let (_, [sender, _]) = measured(count.into(), &phase, &phase);
+        let bps = sender.tx_bytes as f64 * 8e9 / (sender.to_ns - sender.from_ns) as f64;
+        assert_eq!(sender.tx_bytes, 120_000);
+        assert!(bps <= rate as f64 * 1.000_01 && bps > rate as f64 * 0.99, "{count}: {bps}");
     }
 }
 
