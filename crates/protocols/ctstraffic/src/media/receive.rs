@@ -8,7 +8,7 @@ use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::Params;
 use common::kernel::Core;
 use common::message::{tell, warn};
-use metrics::{Clamped, Ending, FrameStamps, Frames, Mono, Packets, SECOND};
+use metrics::{Clamped, Ending, FrameStamps, Frames, Mono, Packets, SECOND, Window};
 use model::{Event, FrameRow, FrameVerdict, Media, Verify};
 use std::sync::Arc;
 use transport::{
@@ -20,6 +20,8 @@ use transport::{
 const AGAIN: u64 = SECOND / 2;
 /// They are told this often, ns.
 const TELL: u64 = SECOND / 2;
+/// Datagrams of frames behind the last one that say that the server's stream is longer.
+const BEYOND: u64 = 3;
 
 /// What frames of a wrong size look like.
 #[derive(Debug, Default)]
@@ -52,6 +54,10 @@ pub struct Receiver {
     odd: Odd,
     /// A datagram was longer than it may be.
     long: bool,
+    /// Datagrams of frames behind the last one.
+    beyond: u64,
+    /// When the stream begins to arrive.
+    from: Option<Mono>,
 }
 
 impl Receiver {
@@ -71,6 +77,8 @@ impl Receiver {
             told: Mono(0),
             odd: Odd::default(),
             long: false,
+            beyond: 0,
+            from: None,
             params,
         }
     }
@@ -180,15 +188,48 @@ impl Receiver {
         let receiver_ticks = ticks(at.since(self.up));
         let stamps = FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz: HZ };
         if self.ring.store(frame, bytes.len() as u64, stamps) {
-            self.stored = true;
+            if !std::mem::replace(&mut self.stored, true) {
+                let media = self.ring.media;
+                let before = media.due_ns(u64::try_from(frame).unwrap_or(1).saturating_sub(1));
+                self.arrives(cx, Mono(at.0.saturating_sub(before)), media.length_ns());
+            }
             self.again = None;
             if u64::try_from(frame) == Ok(self.ring.media.frames) {
                 self.last = Some(at);
             }
+        } else if u64::try_from(frame).is_ok_and(|frame| frame > self.ring.media.frames) {
+            self.go_beyond(cx, at);
         } else {
             self.core.frames(cx, Frames { errors: 1, ..Frames::default() });
         }
         Ok(u64::clamped(bytes.len()))
+    }
+
+    /// A datagram of a frame behind the last one has arrived: its bytes count, and so does the time until then.
+    fn go_beyond(&mut self, cx: &mut Context<'_>, at: Mono) {
+        self.last = Some(at);
+        if let Some(from) = self.from {
+            let frame = self.ring.media.due_ns(1);
+            self.arrives(cx, from, at.since(from).saturating_add(frame));
+        }
+        self.core.frames(cx, Frames { errors: 1, ..Frames::default() });
+        self.beyond += 1;
+        // One or two may have a damaged number.
+        if self.beyond == BEYOND {
+            let frames = self.ring.media.frames;
+            let text = format!(
+                "frames behind the last of the {frames} expected here arrive and count as errors: the server's stream is longer \
+                 (-StreamLength, -FrameRate)"
+            );
+            warn(cx, text);
+        }
+    }
+
+    /// The stream arrives from `from` on, for so long.
+    fn arrives(&mut self, cx: &mut Context<'_>, from: Mono, ns: u64) {
+        self.from = Some(from);
+        let window = Some(Window { from, ns, open: false });
+        Window::add(&mut cx.rec.tally(self.params.group).rx_window, window);
     }
 
     /// What one receive call brought; how many bytes of it count is added to `counted`, also when it ends with a violation.

@@ -329,6 +329,17 @@ fn streams_that_were_set_unlike_are_named() {
 }
 
 #[test]
+fn a_longer_stream_of_the_server_is_named_and_divided_by_its_own_time() {
+    let (client, server) = (media(1_000_000, 20, 2, 20), media(1_000_000, 20, 4, 20));
+    let pair = ran(unlike(client, server).0);
+    let (_, notices) = told(&pair, 0);
+    assert!(notices.iter().any(|text| text.contains("the server's stream is longer")), "{notices:?}");
+    // Until the last frame is shown, a second after it came: three seconds of the stream.
+    let (counts, ended) = (pair.ends[0].counts, pair.ends[0].ended_at);
+    assert!(counts.rx_bytes.abs_diff(375_000) < 20_000, "{counts:?} {ended:?}");
+}
+
+#[test]
 fn a_flipped_bit_ends_the_stream_unless_nobody_looks() {
     // Down: 39 bytes of identifier, then datagrams; a byte of the second datagram's payload.
     for (verify, fails) in [(Verify::Data, true), (Verify::Connection, false)] {
