@@ -1,0 +1,236 @@
+use super::*;
+use crate::{Interval, Ping, PingCounts, Probe, RoundTrips, SocketSettings};
+use metrics::{CauseCount, Packets};
+
+/// An end that counted these bytes, sent and received, on so many connections.
+fn bytes(opened: u64, tx_bytes: u64, rx_bytes: u64) -> Totals {
+    Totals { opened, traffic: Traffic { tx_bytes, rx_bytes, ns: 1, ..Traffic::default() }, ..Totals::default() }
+}
+
+fn datagrams(opened: u64, counts: Packets) -> Totals {
+    let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    Totals { opened, packets, ..Totals::default() }
+}
+
+fn messages(counts: PingCounts) -> Totals {
+    let pings = Some(Box::new(RoundTrips { counts, ..RoundTrips::default() }));
+    Totals { opened: 1, pings, ..Totals::default() }
+}
+
+fn refused(opened: u64) -> Totals {
+    let first = "connection refused".to_owned();
+    let cause = CauseCount { class: metrics::Ending::NetworkError, text: first.clone(), count: 1, first };
+    Totals { network_errors: 1, causes: vec![cause], ..bytes(opened, 0, 0) }
+}
+
+fn tcp(pattern: Pattern) -> Phase {
+    Phase { pattern, ..Phase::default() }
+}
+
+fn delay(pattern: Pattern, size: u32) -> Phase {
+    let probe = Some(Probe { size, ..Probe::default() });
+    Phase { kind: Kind::Delay, pattern, probe, ..Phase::default() }
+}
+
+fn ping(transport: Transport) -> Phase {
+    Phase { kind: Kind::Ping, ping: Some(Ping { transport, ..Ping::default() }), ..Phase::default() }
+}
+
+/// The ending of a phase that its session calls complete.
+fn ended(phase: &Phase, local: Totals, remote: Option<Totals>) -> Ended {
+    of(phase, (Status::Complete, None), false, local, remote)
+}
+
+fn of(phase: &Phase, proposed: Ended, accepted: bool, local: Totals, remote: Option<Totals>) -> Ended {
+    let mut account = Account { accepted, ..Account::default() };
+    account.absorb(&Event::Local(Box::new(local)));
+    remote.into_iter().for_each(|remote| account.absorb(&Event::Remote(Box::new(remote))));
+    account.ending(Asked { phase, protocol: "ctstraffic", needs_report: false }, proposed)
+}
+
+#[track_caller]
+fn check(ended: Ended, status: Status, why: &str) {
+    assert_eq!((ended.0, ended.1.as_deref().unwrap_or("")), (status, why));
+}
+
+const DUPLEX: Pattern = Pattern::Duplex;
+const TURNS: Pattern = Pattern::PushPull { push: 1, pull: 1 };
+
+#[test]
+fn a_transfer_of_which_no_end_counted_a_byte_has_failed() {
+    let mute = "8 connections were established, but no payload";
+    for (pattern, what) in
+        [(Pattern::Push, "was sent"), (DUPLEX, "was sent"), (Pattern::Pull, "arrived from the server")]
+    {
+        let why = format!("{mute} {what}: is the server's protocol ctstraffic?");
+        check(ended(&tcp(pattern), bytes(8, 0, 0), None), Status::Failed, &why);
+    }
+    let none = "no connection was established, and no payload was sent: is the server's protocol ctstraffic?";
+    check(ended(&tcp(Pattern::Push), Totals::default(), None), Status::Failed, none);
+    check(ended(&tcp(Pattern::Push), refused(0), None), Status::Failed, "connection refused");
+    // The receiver's count is the result.
+    let why = "8 connections were established, but no payload arrived at the server";
+    check(ended(&tcp(Pattern::Push), bytes(8, 9, 0), Some(bytes(8, 0, 0))), Status::Failed, why);
+    check(ended(&tcp(Pattern::Push), bytes(8, 9, 0), Some(bytes(8, 0, 9))), Status::Complete, "");
+}
+
+#[test]
+fn small_packets_that_pass_are_named_where_large_ones_may_not() {
+    let mut local = bytes(1, 9, 0);
+    local.tcp.retransmits = 7;
+    let advice = "small packets pass, large ones may not: try `delay --path-mtu`";
+    let complete = || (Status::Complete, None);
+    let why = format!("1 connection was established, but no payload arrived at the server: {advice}");
+    check(of(&tcp(Pattern::Push), complete(), true, local, Some(bytes(1, 0, 0))), Status::Failed, &why);
+    let sent = Packets { sent: 500, ..Packets::default() };
+    let lost = |size| {
+        let (local, remote) = (datagrams(1, sent), datagrams(1, Packets::default()));
+        of(&delay(Pattern::Push, size), complete(), true, local, Some(remote))
+    };
+    let why = "no datagram arrived at the server over UDP: 500 were sent";
+    check(lost(1_400), Status::Failed, &format!("{why}: {advice}"));
+    check(lost(64), Status::Failed, why);
+}
+
+#[test]
+fn each_direction_is_judged() {
+    let (both, phase) = (bytes(8, 9, 9), tcp(DUPLEX));
+    check(ended(&phase, both.clone(), Some(both)), Status::Complete, "");
+    let why = "8 connections were established, but no payload arrived at the server";
+    check(ended(&phase, bytes(8, 9, 9), Some(bytes(8, 9, 0))), Status::Partial, why);
+    let why = "8 connections were established, but no payload arrived from the server";
+    check(ended(&phase, bytes(8, 9, 0), Some(bytes(8, 9, 9))), Status::Partial, why);
+    let (sent, got) =
+        (Packets { sent: 5, ..Packets::default() }, Packets { sent: 5, received: 5, ..Packets::default() });
+    let why = "no datagram arrived from the server over UDP: 5 were sent";
+    check(ended(&delay(DUPLEX, 64), datagrams(1, sent), Some(datagrams(1, got))), Status::Partial, why);
+    // Turns, and a number of bytes that both directions share, need not use both.
+    check(ended(&tcp(TURNS), bytes(1, 9, 0), Some(bytes(1, 0, 9))), Status::Complete, "");
+    let shared = Phase { total_bytes: Some(1), ..tcp(DUPLEX) };
+    check(ended(&shared, bytes(1, 0, 1), Some(bytes(1, 1, 0))), Status::Complete, "");
+    assert_eq!(ended(&tcp(TURNS), bytes(1, 0, 0), None).0, Status::Failed);
+}
+
+#[test]
+fn round_trips_without_an_answer_have_failed() {
+    let sent = PingCounts { sent: 5, lost: 5, ..PingCounts::default() };
+    let question = ": is the server's protocol ctstraffic?";
+    for (transport, over) in [(Transport::Udp, "UDP"), (Transport::Tcp, "TCP")] {
+        let why = format!("no message came back over {over}: 5 were sent{question}");
+        check(ended(&ping(transport), messages(sent), None), Status::Failed, &why);
+    }
+    for counts in [PingCounts { damaged: 1, ..sent }, PingCounts { received: 1, late: 1, ..sent }] {
+        check(ended(&ping(Transport::Udp), messages(counts), None), Status::Complete, "");
+    }
+    // Bytes of another protocol are no answers, and one that ended its connection is none.
+    let other = Totals { traffic: Traffic { rx_bytes: 370, ..Traffic::default() }, ..messages(sent) };
+    assert_eq!(ended(&ping(Transport::Udp), other, None).0, Status::Failed);
+    let damaged = messages(PingCounts { sent: 1, damaged: 1, ..PingCounts::default() });
+    let (causes, network_errors) = (refused(1).causes, 1);
+    let damaged = Totals { causes, network_errors, ..damaged };
+    let why = "no message came back over TCP: 1 was sent: connection refused";
+    check(ended(&ping(Transport::Tcp), damaged, None), Status::Failed, why);
+    let missed = PingCounts { missed: 3, ..PingCounts::default() };
+    let why = "none of the 3 messages of the schedule was sent: the flow was opened too late";
+    check(ended(&ping(Transport::Udp), messages(missed), None), Status::Failed, why);
+    let none = format!("no message was sent{question}");
+    check(ended(&ping(Transport::Tcp), messages(PingCounts::default()), None), Status::Failed, &none);
+}
+
+#[test]
+fn connections_are_the_measure_of_connects() {
+    let phase = Phase { kind: Kind::Connect, ..Phase::default() };
+    check(ended(&phase, bytes(1, 0, 0), Some(bytes(1, 0, 0))), Status::Complete, "");
+    check(ended(&phase, refused(1), None), Status::Complete, "");
+    check(ended(&phase, refused(0), None), Status::Failed, "connection refused");
+    check(ended(&phase, Totals::default(), None), Status::Failed, "no connection was established");
+}
+
+#[test]
+fn that_no_datagram_of_a_size_passes_is_a_result() {
+    let sockets = SocketSettings { dont_fragment: Some(true), ..SocketSettings::default() };
+    let phase = Phase { sockets, ..delay(Pattern::Push, 1_400) };
+    let sent = Packets { sent: 5, ..Packets::default() };
+    check(ended(&phase, datagrams(1, sent), Some(datagrams(1, Packets::default()))), Status::Complete, "");
+}
+
+#[test]
+fn a_peer_that_reports_nothing_leaves_the_senders_count() {
+    check(ended(&tcp(Pattern::Push), bytes(1, 9, 0), None), Status::Complete, "");
+    let sent = Packets { sent: 50, refused: 3, ..Packets::default() };
+    check(ended(&delay(Pattern::Push, 64), datagrams(1, sent), None), Status::Complete, "");
+    let one = Packets { sent: 1, ..Packets::default() };
+    check(ended(&delay(Pattern::Push, 64), datagrams(1, one), None), Status::Complete, "");
+    let absent = Packets { sent: 9, refused: 9, ..Packets::default() };
+    let why = "the peer's host refused 9 of 9 datagrams: does anything listen there?";
+    check(ended(&delay(Pattern::Push, 64), datagrams(1, absent), None), Status::Failed, why);
+    // A protocol whose servers report what they received is not spoken there.
+    let (phase, mut account) = (tcp(Pattern::Push), Account::default());
+    account.absorb(&Event::Local(Box::new(bytes(1, 9, 0))));
+    let asked = Asked { phase: &phase, protocol: "tcpmon", needs_report: true };
+    let why =
+        "1 connection was established, but the server reported nothing: is the server's protocol tcpmon?";
+    check(account.ending(asked, (Status::Complete, None)), Status::Failed, why);
+    let none = Packets { refused: 5, ..Packets::default() };
+    let why = "no datagram was sent: the kernel refused 5";
+    check(ended(&delay(Pattern::Push, 64), datagrams(1, none), None), Status::Failed, why);
+}
+
+#[test]
+fn what_a_session_knows_stands() {
+    let phase = tcp(Pattern::Push);
+    let why = |text: &str| Some(text.to_owned());
+    for status in [Status::Interrupted, Status::Failed] {
+        let ended = of(&phase, (status, why("so")), false, Totals::default(), None);
+        check(ended, status, "so");
+    }
+    let lost = (Status::Partial, why("the server vanished"));
+    check(of(&phase, lost.clone(), true, bytes(1, 9, 0), None), Status::Partial, "the server vanished");
+    check(of(&phase, lost, true, bytes(1, 0, 0), None), Status::Failed, "the server vanished");
+}
+
+#[test]
+fn intervals_stand_in_for_totals() {
+    let traffic = |tx_bytes, rx_bytes| Traffic { tx_bytes, rx_bytes, ns: 1, ..Traffic::default() };
+    let ended = |remote| {
+        let mut account = Account::default();
+        let interval = Interval { local: traffic(9, 0), remote, ..Interval::default() };
+        account.absorb(&Event::Interval(Box::new(interval)));
+        account
+            .ending(
+                Asked { phase: &tcp(Pattern::Push), protocol: "", needs_report: false },
+                (Status::Complete, None),
+            )
+            .0
+    };
+    assert_eq!(ended(None), Status::Complete, "unconfirmed");
+    assert_eq!(ended(Some(traffic(0, 9))), Status::Complete);
+    assert_eq!(ended(Some(traffic(0, 0))), Status::Failed);
+}
+
+#[test]
+fn a_phase_that_asks_for_nothing_is_complete_without_anything() {
+    let ping = Ping { messages: Some(0), ..Ping::default() };
+    let phases = [
+        Phase { total_bytes: Some(0), ..Phase::default() },
+        Phase { iterations: Some(0), ..Phase::default() },
+        Phase { kind: Kind::Ping, ping: Some(ping), ..Phase::default() },
+    ];
+    for phase in phases {
+        check(ended(&phase, Totals::default(), None), Status::Complete, "");
+    }
+}
+
+#[test]
+fn a_count_that_no_end_has_is_not_judged() {
+    let without = |unknown, totals: Totals| Totals { unknown, ..totals };
+    let phase = tcp(Pattern::Push);
+    let sender = || bytes(1, 9, 0);
+    let receiver = without(Counts::of(&[Count::ReceivedBytes]), bytes(1, 0, 0));
+    check(ended(&phase, sender(), Some(receiver)), Status::Complete, "");
+    // A receiver's file, of which neither count can be read.
+    let (none, all) = (without(Counts::ALL, bytes(1, 0, 0)), without(Counts::ALL, bytes(1, 0, 0)));
+    check(ended(&phase, none, Some(all)), Status::Complete, "");
+    let unsent = without(Counts::of(&[Count::ReceivedBytes]), bytes(1, 0, 0));
+    assert_eq!(ended(&phase, unsent, None).0, Status::Failed);
+}
