@@ -13,6 +13,7 @@ mod delay;
 mod discard;
 mod dying;
 mod echo;
+mod endings;
 mod hostile;
 mod iperf3;
 mod iperf3_vectors;
