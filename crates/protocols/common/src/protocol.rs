@@ -143,11 +143,21 @@ pub fn carried(event: &Event) -> Option<String> {
             let what = match (totals.traffic.tx_bytes, totals.traffic.rx_bytes) {
                 (0, received) => format!("{received} bytes received"),
                 (sent, 0) => format!("{sent} bytes sent"),
-                (answered, _) => format!("{answered} bytes answered"),
+                (sent, received) => format!("{received} bytes received, {sent} sent"),
             };
             Some(format!("{} connections, {what}", totals.opened))
         }
         _ => None,
+    }
+}
+
+/// The same of a protocol whose servers return what arrived.
+pub fn returned(event: &Event) -> Option<String> {
+    match event {
+        Event::Local(totals) if totals.traffic.tx_bytes > 0 => {
+            Some(format!("{} connections, {} bytes answered", totals.opened, totals.traffic.tx_bytes))
+        }
+        _ => carried(event),
     }
 }
 

@@ -34,6 +34,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 buffer: Range::just(1 << 16),
                 ..Phase::default()
             },
+            notice: protocol::returned,
             ..Legacy::PLAIN
         }),
         originals: compat::ORIGINALS,

@@ -49,6 +49,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 sockets: SocketSettings { ttl: Some(255), ..SocketSettings::default() },
                 ..Phase::default()
             },
+            notice: protocol::returned,
             ..Legacy::PLAIN
         }),
         ..Info::new("stamp", PORT)
