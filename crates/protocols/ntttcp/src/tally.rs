@@ -23,6 +23,8 @@ pub(super) struct Telling {
     pub(super) last: Mono,
     /// Payload bytes sent and received by the connections that have reported.
     pub(super) bytes: (u64, u64),
+    /// Connections that moved payload which counts.
+    pub(super) carried: u64,
     /// Steps to report, each at its time, in order.
     due: VecDeque<(Mono, SyncStep)>,
 }
@@ -36,6 +38,7 @@ impl Telling {
             from: None,
             last: Mono(0),
             bytes: (0, 0),
+            carried: 0,
             due: VecDeque::new(),
         }
     }
@@ -97,6 +100,7 @@ impl Telling {
         self.bytes.1 += portion.rx_bytes;
         if portion.tx_bytes + portion.rx_bytes > 0 {
             self.last = self.last.max(Mono(portion.to_ns));
+            self.carried += 1;
         }
         self.driver.ask(since(Event::Portion(portion), from));
     }

@@ -290,6 +290,20 @@ fn conversations_that_take_no_part_in_the_test_keep_nobody_out() {
 }
 
 #[test]
+fn connections_of_a_sender_that_gave_up_belong_to_no_later_test() {
+    let (mut net, receiver) = receiving(71, layout());
+    net.raw(client_ip(2), TALK, vec![(SECOND / 2, Say::Fin)]);
+    net.run_until(net.now.plus(50 * MS));
+    for _ in 0..16 {
+        net.raw(client_ip(2), SocketAddr::new(TALK.ip(), 5001), vec![(SECOND / 4, Say::Fin)]);
+    }
+    net.run_until(net.now.plus(SECOND));
+    let sender = send(&mut net, 1, layout());
+    finish(&mut net);
+    complete(&net, [sender, receiver], 8, 71);
+}
+
+#[test]
 fn a_port_that_is_announced_twice_counts_once() {
     let (mut net, host) = receiving(69, Layout { token: true, ..windows() });
     let announce = |net: &mut Network, port| {
