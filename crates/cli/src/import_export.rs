@@ -11,7 +11,7 @@ use store::Store;
 /// What is read.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// Files: iperf3 -J, irtt -o, flent, ntttcp -x or -j, ctsTraffic's tables, what bwdelaytester, udpmon_bw_mon or
+    /// Files: iperf3 -J or --json-stream, irtt -o, flent, ntttcp -x or -j, ctsTraffic's tables, what bwdelaytester, udpmon_bw_mon or
     /// udpmon_req printed, and runs of this program (--save, --json). gzip is undone; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -19,19 +19,21 @@ pub(crate) struct ImportArgs {
     store: StoreArgs,
 }
 
-/// Puts files into the store, a run each. One that cannot be read keeps none of the others away.
+/// Puts the runs of files into the store. A file that cannot be read keeps none of the others away.
 pub(crate) fn import(args: &ImportArgs) -> Result<Exit, CliError> {
     let mut store = args.store.make()?;
     let mut worst = Exit::Good;
     for path in &args.files {
-        match saved::bytes(path).and_then(|bytes| saved::parse(path, bytes)) {
-            Ok(outcome) => {
-                let source = path.display().to_string();
-                let id = store.keep(&outcome, &source).map_err(CliError::failed)?;
-                let what = &outcome.begin;
-                let text = format!("{source}: saved as run {id}: {} of {}", what.verb, what.version);
-                // A closed stdout does not keep the run from being saved.
-                let _ = writeln!(io::stdout().lock(), "{text}");
+        match saved::bytes(path).and_then(|bytes| saved::runs(path, &bytes)) {
+            Ok(outcomes) => {
+                for outcome in outcomes {
+                    let source = path.display().to_string();
+                    let id = store.keep(&outcome, &source).map_err(CliError::failed)?;
+                    let what = &outcome.begin;
+                    let text = format!("{source}: saved as run {id}: {} of {}", what.verb, what.version);
+                    // A closed stdout does not keep the run from being saved.
+                    let _ = writeln!(io::stdout().lock(), "{text}");
+                }
             }
             Err(trouble) => {
                 stderr::say(format_args!("netcaliper: {}", trouble.text));

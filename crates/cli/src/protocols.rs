@@ -27,9 +27,12 @@ pub(crate) use bwdelaytester::{Settings as RisingSettings, Stairs};
 pub(crate) const ALL: [Protocol; 12] =
     [NATIVE, IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
 
-/// The outcome that a file of another program tells; `None` when it is of none that is known.
-pub(crate) fn import(bytes: &[u8]) -> Option<Result<Outcome, String>> {
-    compat::import::import(importers(), bytes)
+/// The outcomes of a file, of this program or of another, and a sentence for each of its documents that cannot be used.
+///
+/// # Errors
+/// One sentence when it holds no text.
+pub(crate) fn read(bytes: &[u8]) -> Result<(Vec<Outcome>, Vec<String>), String> {
+    Ok(compat::import::read(&importers(), compat::file::open(bytes)?, report::read_run))
 }
 
 /// The protocols whose peers our own recognises.
@@ -37,13 +40,8 @@ pub(crate) fn foreign() -> ProtocolOptions {
     ProtocolOptions::new(Foreigners(ALL.into_iter().filter_map(|one| one.info().foreign.as_ref()).collect()))
 }
 
-/// The programs whose files are known, for messages.
-pub(crate) fn importable() -> String {
-    importers().map(|importer| importer.name).collect::<Vec<_>>().join(", ")
-}
-
-fn importers() -> impl Iterator<Item = &'static Importer> {
-    ALL.into_iter().flat_map(|protocol| protocol.info().importers).chain(compat::IMPORTERS)
+fn importers() -> Vec<&'static Importer> {
+    ALL.into_iter().flat_map(|protocol| protocol.info().importers).chain(compat::IMPORTERS).collect()
 }
 
 pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
@@ -53,6 +51,9 @@ pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
         format!("'{text}' is not a protocol: it must be one of {known}")
     })
 }
+
+#[cfg(test)]
+mod import_tests;
 
 #[cfg(test)]
 mod tests {
@@ -106,10 +107,26 @@ mod tests {
     }
 
     #[test]
-    fn files_of_this_program_are_read_by_no_importer() {
-        for text in ["", "{", "{}", "[1]", "<xml/>", "size,wait\n", "{\"schema\":\"netcaliper.outcome.v2\"}"]
-        {
-            assert!(import(text.as_bytes()).is_none(), "{text}");
+    fn a_file_of_no_known_program_is_refused_with_what_it_is() {
+        for (text, said) in [
+            ("", "empty"),
+            ("{", "ends before it is whole"),
+            ("{}", "without any field"),
+            ("[1]", "begins with '[1]'"),
+            ("<xml/>", "begins with '<xml/>'"),
+            ("size,wait\n", "begins with 'size,wait'"),
+            ("{\"a\":1}\n", "JSON with 'a'"),
+            ("{\"event\":\"interval\"}\n{\"event\":\"end\"}\n", "first event is 'interval'"),
+            ("\0\0\0\0\0\0\0\0", "no text"),
+        ] {
+            let why = match read(text.as_bytes()) {
+                Ok((outcomes, errors)) => {
+                    assert!(outcomes.is_empty(), "{text}");
+                    errors.concat()
+                }
+                Err(why) => why,
+            };
+            assert!(why.contains(said), "{text}: {why}");
         }
     }
 

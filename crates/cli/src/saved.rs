@@ -6,14 +6,16 @@ use crate::live::When;
 use crate::originals;
 use crate::outputs::{Outputs, is_stdout};
 use crate::ping::{HistogramArgs, Histograms};
-use crate::{CliError, Context as _, Exit, file, protocols, train, values};
+use crate::{CliError, Context as _, Exit, file, protocols, stderr, train, values};
 use clap::Args;
 use common::Original;
 use compat::NamedFile;
+use compat::file::read_bounded;
 use model::Outcome;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug, Default)]
@@ -87,21 +89,29 @@ pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliErro
     if let Some(id) = number(name) {
         return kept(id, store);
     }
-    parse(name, bytes(name)?)
+    let mut runs = runs(name, &bytes(name)?)?;
+    match (runs.pop(), runs.len()) {
+        (Some(one), 0) => Ok(one),
+        (_, others) => {
+            let others = others + 1;
+            Err(format!(
+                "the file holds {others} runs, and one is asked for: netcaliper import gives each a number"
+            ))
+            .context(name.display())
+        }
+    }
 }
 
-/// A run of this program or of another.
-pub(crate) fn parse(name: &Path, bytes: Vec<u8>) -> Result<Outcome, CliError> {
-    if let Some(imported) = protocols::import(&bytes) {
-        return imported.context(name.display());
+/// The runs of a file, of this program or of another; documents that cannot be used are warned of beside others that can.
+pub(crate) fn runs(name: &Path, bytes: &[u8]) -> Result<Vec<Outcome>, CliError> {
+    let (runs, errors) = protocols::read(bytes).context(name.display())?;
+    if runs.is_empty() {
+        return Err(errors.first().cloned().unwrap_or_default()).context(name.display());
     }
-    let text = String::from_utf8(bytes).map_err(|_| "the file is not UTF-8 text").context(name.display())?;
-    if !text.trim().is_empty() && !text.trim_start_matches('\u{feff}').trim_start().starts_with('{') {
-        let others = protocols::importable();
-        let what = format!("the file is neither a saved outcome nor a journal, nor known to be of {others}");
-        return Err(what).context(name.display());
+    for error in errors {
+        stderr::say(format_args!("netcaliper: warning: {}: {error}", name.display()));
     }
-    report::read_run(&text).context(name.display())
+    Ok(runs)
 }
 
 fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, CliError> {
@@ -113,12 +123,11 @@ fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, CliError> {
     store.outcome(id).map_err(CliError::failed)
 }
 
-/// All of a file; `-` is stdin.
+/// All of a file, up to the size that is read; `-` is stdin.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
-    let mut bytes = Vec::new();
     let read = match is_stdout(path) {
-        true => io::stdin().read_to_end(&mut bytes).map(|_| bytes),
-        false => std::fs::read(path),
+        true => read_bounded(io::stdin()),
+        false => File::open(path).and_then(read_bounded),
     };
     read.context(path.display())
 }
@@ -146,8 +155,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     let mut histograms = Histograms::open(&args.histogram)?;
     let mut tables = BTreeMap::new();
     for path in &args.files {
-        let outcome = match number(path) {
-            Some(id) => kept(id, &args.output.store)?,
+        let outcomes = match number(path) {
+            Some(id) => vec![kept(id, &args.output.store)?],
             None => {
                 let bytes = bytes(path)?;
                 // As a page, a document or rows, and for conditions, they are what import makes of them.
@@ -160,11 +169,17 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
                     tables.entry(original.name).or_insert((original, Vec::new())).1.push(file);
                     continue;
                 }
-                parse(path, bytes)?
+                runs(path, &bytes)?
             }
         };
-        let exit = one(args, path, &outcome, &mut histograms)?;
-        worst = if worst == Exit::Good { exit } else { worst };
+        if let Some((option, _)) = args.of_one_run().find(single).filter(|_| outcomes.len() > 1) {
+            let runs = outcomes.len();
+            return Err(CliError::usage(format!("{option} is for one run: {} holds {runs}", path.display())));
+        }
+        for outcome in &outcomes {
+            let exit = one(args, path, outcome, &mut histograms)?;
+            worst = if worst == Exit::Good { exit } else { worst };
+        }
     }
     histograms.write()?;
     for (name, (original, files)) in &tables {

@@ -1,54 +1,77 @@
 //! flent's data files (`.flent`, `.flent.gz`).
 //!
-//! What flent shows are its tools' readings, put on one grid of times (`STEP_SIZE`, 0.2 s): those are taken, because the raw ones
-//! are in each tool's own units.
+//! flent puts its tools' readings on one grid of times (`STEP_SIZE`, 0.2 s or 0.05 s). A place without a reading is no reading of 0: a
+//! rate holds since the reading before it, or for the time that the raw reading names.
 
-use crate::import::{ImportedPhase, ImportedRun, json, ns, number, wall};
-use metrics::{Clamped, Dist, real};
-use model::{Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals};
+use crate::file::Source;
+use crate::import::{ImportedPhase, ImportedRun, ns, number, wall};
+use metrics::{Clamped, Dist, Quartiles, real};
+use model::{
+    Count, Counts, EndCounts, Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Steps of one file that are read.
 const MOST: usize = 1_000_000;
+/// Share by which the mean of the readings and the file's own mean may differ.
+const NEAR: f64 = 0.03;
+/// A raw reading in bits/s is so many times the one in Mbit/s.
+const MEGA: f64 = 1e6;
+/// Streams that lasted at least this share of the longest are taken to have lasted as long.
+const AS_LONG: f64 = 0.9;
 
 /// Reads a document; `None` when it is none of flent's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
-    let document = json(bytes)?;
+pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
+    let document = source.json()?;
     document.get("metadata")?.get("NAME")?;
     document.get("x_values")?.as_array()?;
     document.get("results")?.as_object()?;
-    Some(Ok(found(&document)))
+    Some(found(document))
 }
 
-fn found(document: &Value) -> ImportedRun {
+fn found(document: &Value) -> Result<ImportedRun, String> {
     let about = &document["metadata"];
     let text = |name: &str| about[name].as_str().unwrap_or_default();
     let times: Vec<f64> = list(&document["x_values"]).into_iter().flatten().collect();
     let (mut phases, mut up, mut down, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut notices = vec![
+        "the readings are flent's, on its grid of times: percentiles are of those, not of single packets"
+            .to_owned(),
+    ];
     for (name, values) in document["results"].as_object().into_iter().flatten() {
         let values = list(values);
-        // Means and sums of the others.
-        let made = [" avg", " sum", " totals"].iter().any(|end| name.ends_with(end));
-        match name {
-            _ if made || name == "TCP totals" => {}
-            // What the kernel said of a stream, and no stream of its own.
-            _ if name.contains("::tcp_") => left.push(name.clone()),
-            _ if name.starts_with("TCP upload") => up.push(values),
-            _ if name.starts_with("TCP download") => down.push(values),
-            _ if name.starts_with("Ping (ms)") => phases.extend(pings(name, &times, &values)),
-            _ => left.push(name.clone()),
+        let meta = &about["SERIES_META"][name];
+        let ways = [("TCP upload", &mut up), ("TCP download", &mut down)];
+        let way = ways.into_iter().find(|(prefix, _)| is_stream(name, prefix, about, document));
+        match way {
+            Some((_, streams)) => match Stream::of(&times, &values, &document["raw_values"][name]) {
+                Some(stream) => {
+                    notices.extend(stream.differs(name, number(&meta["MEAN_VALUE"])));
+                    streams.push(stream);
+                }
+                None => left.push(format!("{name} (no reading)")),
+            },
+            None if is_measured(name, "Ping (ms)", about) => match pings(name, &times, &values) {
+                Some(phase) => phases.push(phase),
+                None => left.push(format!("{name} (no reading)")),
+            },
+            None => left.push(name.clone()),
         }
     }
     phases.extend(streams(&times, (&up, &down)));
-    let grid =
-        "the readings are flent's, on its grid of times: percentiles are of those, not of single packets";
-    let mut notices = vec![grid.to_owned()];
     if !left.is_empty() {
         notices.push(format!("left out: {}", left.join(", ")));
     }
-    ImportedRun {
-        program: format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned(),
+    let program = format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned();
+    if phases.is_empty() {
+        let left = if left.is_empty() { "nothing".to_owned() } else { left.join(", ") };
+        return Err(format!(
+            "the file is of {program}, but holds no TCP stream and no ping that is read: it holds {left}"
+        ));
+    }
+    Ok(ImportedRun {
+        program,
         protocol: "flent",
         verb: if up.is_empty() && down.is_empty() { "ping" } else { "tcp" },
         targets: Some(text("HOST").to_owned()).filter(|host| !host.is_empty()).into_iter().collect(),
@@ -56,25 +79,71 @@ fn found(document: &Value) -> ImportedRun {
         started: wall(text("TIME")),
         phases,
         notices,
-    }
+        counts: Some(EndCounts::OWN),
+        ..ImportedRun::default()
+    })
 }
 
-/// What a series has at each time; none where nothing came.
+/// What a series has at each time; none where there is no reading.
 type Values = Vec<Option<f64>>;
 
 fn list(values: &Value) -> Values {
     values.as_array().into_iter().flatten().take(MOST).map(number).collect()
 }
 
+/// Whether a series is a stream that a tool measured: its name is one of flent's streams, and its unit, where the file has it, a rate.
+fn is_stream(name: &str, prefix: &str, about: &Value, document: &Value) -> bool {
+    let raw = document["raw_values"].as_object().filter(|raw| !raw.is_empty());
+    let unit = about["SERIES_META"][name]["UNITS"].as_str();
+    is_measured(name, prefix, about)
+        && unit.is_none_or(|unit| unit.to_ascii_lowercase().contains("bit"))
+        && raw.is_none_or(|raw| raw.contains_key(name))
+}
+
+/// Whether a series is a tool's own, and not computed from others: `prefix`, then a class of service, a protocol or a number, then
+/// the host where there are several. What flent computes (avg, sum, fairness, …) has a word of its own in that place; where the file
+/// names the runners, the runner's name tells.
+fn is_measured(name: &str, prefix: &str, about: &Value) -> bool {
+    const COMPUTED: [&str; 8] = ["Average", "Sum", "Diff", "Comput", "Fairness", "Smooth", "Null", "Func"];
+    const CLASSES: [&str; 10] = ["BE", "BK", "EF", "VO", "VI", "CS", "AF", "ICMP", "UDP", "TCP"];
+    let Some(rest) = name.strip_prefix(prefix) else { return false };
+    let runner = about["SERIES_META"][name]["RUNNER"].as_str().unwrap_or_default();
+    if COMPUTED.iter().any(|word| runner.contains(word)) {
+        return false;
+    }
+    let hosts: Vec<&str> =
+        about["HOSTS"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let computed = ["avg", "mean", "median", "sum", "total", "totals", "fairness", "min", "max", "diff"];
+    if rest.split(' ').any(|word| computed.contains(&word.to_ascii_lowercase().as_str())) {
+        return false;
+    }
+    let Some(first) = rest.split([' ', ':', '-', '_']).find(|word| !word.is_empty()) else { return true };
+    // What the kernel said of a stream (`::tcp_rtt`).
+    if rest
+        .rsplit("::")
+        .next()
+        .is_some_and(|last| rest.contains("::") && !last.bytes().all(|b| b.is_ascii_digit()))
+    {
+        return false;
+    }
+    let class = first.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+    class.is_empty() || CLASSES.contains(&class) || hosts.iter().any(|host| rest.trim().starts_with(host))
+}
+
 fn named(name: &str) -> BTreeMap<String, String> {
     BTreeMap::from([("series".to_owned(), name.to_owned())])
 }
 
+/// Width of a step, s.
+fn width(times: &[f64]) -> f64 {
+    if times.len() > 1 { times[1] - times[0] } else { 1.0 }
+}
+
 /// One place of the grid: its step reaches to the next.
 fn step(times: &[f64], n: usize) -> Interval {
-    let width = if times.len() > 1 { times[1] - times[0] } else { 1.0 };
     let start = times.get(n).copied().unwrap_or(0.0);
-    Interval { index: u32::clamped(n), start_ns: ns(start), end_ns: ns(start + width), ..Interval::default() }
+    let end = start + width(times);
+    Interval { index: u32::clamped(n), start_ns: ns(start), end_ns: ns(end), ..Interval::default() }
 }
 
 fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPhase> {
@@ -109,30 +178,97 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
     (all.count() > 0).then_some(phase)
 }
 
-/// All streams of each direction together.
-fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<ImportedPhase> {
-    if up.is_empty() && down.is_empty() {
-        return None;
+/// The readings of a stream, Mbit/s.
+struct Stream {
+    /// Mean over the time that the readings cover.
+    mean: f64,
+    /// That time, s.
+    length: f64,
+    /// The rate at each place of the grid that a reading covers.
+    at: Values,
+}
+
+impl Stream {
+    /// `None` without a reading.
+    fn of(times: &[f64], values: &[Option<f64>], raw: &Value) -> Option<Stream> {
+        let readings: Vec<(usize, f64)> = values
+            .iter()
+            .enumerate()
+            .filter_map(|(n, value)| Some((n, value.filter(|rate| *rate >= 0.0)?)))
+            .collect();
+        let mut gaps: Vec<usize> = readings.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        gaps.sort_unstable();
+        // The first reading is of a time as long as the others are of.
+        let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(1);
+        let (mut at, mut sum, mut steps) = (vec![None; values.len()], 0.0, 0_usize);
+        let mut before = None;
+        for (n, rate) in &readings {
+            let gap = before.map_or(usual.min(n + 1), |before| n - before);
+            at[n + 1 - gap..=*n].fill(Some(*rate));
+            (sum, steps, before) = (sum + rate * real(gap), steps + gap, Some(*n));
+        }
+        let (mean, length) = ((steps > 0).then(|| sum / real(steps))?, real(steps) * width(times));
+        let (mean, length) = of_raw(raw, mean).unwrap_or((mean, length));
+        Some(Stream { mean, length, at })
     }
-    // Mbit/s over one step.
-    let bytes = |series: &[Values], n: usize, ns: u64| {
-        let mbit: f64 = series.iter().filter_map(|values| values.get(n).copied().flatten()).sum();
-        u64::clamped(mbit.max(0.0) * 1e6 / 8.0 * real(ns) / 1e9)
-    };
+
+    /// What is said where the file's own mean is another one.
+    fn differs(&self, name: &str, own: Option<f64>) -> Option<String> {
+        let own = own.filter(|own| (self.mean - own).abs() > NEAR * own.abs())?;
+        Some(format!(
+            "{name}: the readings have a mean of {:.3} Mbit/s, the file's own is {own:.3}",
+            self.mean
+        ))
+    }
+}
+
+/// Mean and length of raw readings that name the time they are of; `None` where they do not, or are in a unit of another kind
+/// than `on_grid`.
+fn of_raw(raw: &Value, on_grid: f64) -> Option<(f64, f64)> {
+    let (mut sum, mut length) = (0.0, 0.0);
+    let mut values = Vec::new();
+    for reading in raw.as_array()?.iter().take(MOST) {
+        let (Some(val), Some(dur)) = (number(&reading["val"]), number(&reading["dur"])) else { continue };
+        if val >= 0.0 && dur > 0.0 {
+            (sum, length) = (sum + val * dur, length + dur);
+            values.push(val);
+        }
+    }
+    let middle = Quartiles::of(values)?.median;
+    let mean = if middle > on_grid * MEGA / 10.0 { sum / length / MEGA } else { sum / length };
+    let near = mean > on_grid / 2.0 && mean < on_grid * 2.0;
+    (near || on_grid == 0.0).then_some((mean, length))
+}
+
+/// All streams of each direction together.
+fn streams(times: &[f64], (up, down): (&[Stream], &[Stream])) -> Option<ImportedPhase> {
+    let longest = up.iter().chain(down).map(|stream| stream.length).reduce(f64::max)?;
     let mut local = Totals::default();
-    let interval = |n: usize| {
-        let mut interval = step(times, n);
-        let span = interval.end_ns - interval.start_ns;
-        interval.local.ns = span;
-        interval.local.tx_bytes = bytes(up, n, span);
-        interval.local.rx_bytes = bytes(down, n, span);
-        local.traffic.after(&interval.local);
-        interval
+    local.traffic.ns = ns(longest);
+    let bytes = |mbit: f64, seconds: f64| mbit * 1e6 / 8.0 * seconds;
+    let total = |streams: &[Stream]| {
+        let lasted = |s: &Stream| if s.length >= AS_LONG * longest { longest } else { s.length };
+        u64::clamped(streams.iter().map(|stream| bytes(stream.mean, lasted(stream))).sum::<f64>().round())
     };
-    let intervals: Vec<Interval> = (0..times.len()).map(interval).collect();
-    // Before and after the load flent only pings: those steps are no phase of the rate.
-    let busy = |i: &Interval| i.local.tx_bytes + i.local.rx_bytes > 0;
-    local.traffic.ns = intervals.iter().filter(|i| busy(i)).map(|i| i.local.ns).sum();
+    (local.traffic.tx_bytes, local.traffic.rx_bytes) = (total(up), total(down));
+    let interval = |n: usize| {
+        let rate = |streams: &[Stream]| {
+            let known = streams.iter().filter_map(|stream| stream.at.get(n).copied().flatten());
+            known.reduce(|sum, one| sum + one)
+        };
+        let (sent, received) = (rate(up), rate(down));
+        let mut interval = step(times, n);
+        interval.local.ns = interval.end_ns - interval.start_ns;
+        let of_step = |rate: Option<f64>| u64::clamped(bytes(rate.unwrap_or(0.0), width(times)).round());
+        (interval.local.tx_bytes, interval.local.rx_bytes) = (of_step(sent), of_step(received));
+        for (rate, count) in [(sent, Count::SentBytes), (received, Count::ReceivedBytes)] {
+            if rate.is_none() {
+                interval.unknown = interval.unknown.and(Counts::of(&[count]));
+            }
+        }
+        // Before and after the load flent only pings: those steps are no phase of the rate.
+        sent.or(received).map(|_| interval)
+    };
     Some(ImportedPhase {
         label: named("TCP"),
         kind: Kind::Tcp,
@@ -142,7 +278,7 @@ fn streams(times: &[f64], (up, down): (&[Values], &[Values])) -> Option<Imported
             _ => Pattern::Push,
         },
         connections: u32::clamped(up.len().max(down.len())),
-        intervals,
+        intervals: (0..times.len()).filter_map(interval).collect(),
         local,
         ..ImportedPhase::default()
     })

@@ -2,20 +2,25 @@
 //!
 //! Nothing is invented: what a file does not tell is absent, and a rate that only its sender counted is marked so.
 
-use flate2::read::MultiGzDecoder;
+use crate::file::{Document, File, Form, Source};
 use jiff::Timestamp;
-use metrics::{Clamped, Packets, Wall};
+use metrics::{Clamped, Packets, SECOND, Wall, real};
+use model::ending::{Account, Asked};
 use model::{
-    Begin, Builder, ConnectionRecord, Event, Extra, FrameRow, Interval, Kind, Level, Outcome, PacketReport,
-    Pattern, Phase, Ping, Range, Status, Totals,
+    Begin, Builder, ConnectionRecord, Count, Counts, EndCounts, Event, Extra, FrameRow, Interval, Kind,
+    Level, Outcome, PacketReport, Pattern, Phase, Ping, Range, Role, Status, Totals, reject_impossible,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::Read;
 use uuid::Uuid;
 
-/// Largest file, unpacked.
-const LARGEST: u64 = 1 << 29;
+/// Larger counts are no counts but wrapped ones, or made up.
+const MOST: f64 = 1e18;
+/// Longer times, seconds, and more connections no run has.
+const LONGEST_S: f64 = 1e9;
+const MOST_CONNECTIONS: u64 = 1_000_000;
+/// Numbers that a notice names.
+const MOST_NAMED: usize = 8;
 
 pub struct NamedFile {
     pub name: String,
@@ -27,41 +32,75 @@ pub struct NamedFile {
 pub struct Importer {
     /// The program, and its options that write such files.
     pub name: &'static str,
-    /// What it makes of a file: nothing when it is none of its own.
-    pub read: fn(&[u8]) -> Option<Result<ImportedRun, String>>,
+    /// What it makes of a document: nothing when it is none of its own.
+    pub read: fn(&Source) -> Option<Result<ImportedRun, String>>,
 }
 
-/// The outcome that a file of one of these programs tells; `None` when it is of none of them.
+/// The outcomes that a file of one of these programs tells, with what was passed over in the file.
 ///
 /// # Errors
-/// One sentence when such a file holds nothing that can be used.
+/// One sentence for each document that cannot be used: what it is taken for, and what is wrong with it. `ours` reads a document
+/// of this program.
+pub fn read(
+    importers: &[&Importer],
+    file: File,
+    ours: fn(&str) -> Result<Outcome, String>,
+) -> (Vec<Outcome>, Vec<String>) {
+    let (mut outcomes, mut errors) = (Vec::new(), Vec::new());
+    for document in &file.documents {
+        match one(importers, document, ours) {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) if file.documents.len() == 1 => errors.push(error),
+            Err(error) => errors.push(format!("line {}: {error}", document.line)),
+        }
+    }
+    for outcome in &mut outcomes {
+        outcome.notices.splice(0..0, file.notices.iter().cloned());
+    }
+    (outcomes, errors)
+}
+
+/// The outcome of a file with one document; `None` when it is of none of these programs.
+///
+/// # Errors
+/// One sentence when such a document holds nothing that can be used, or the file no text.
 pub fn import<'a>(
     importers: impl IntoIterator<Item = &'a Importer>,
     bytes: &[u8],
 ) -> Option<Result<Outcome, String>> {
-    let unpacked = match unpacked(bytes) {
-        Ok(unpacked) => unpacked,
+    let source = match crate::file::open(bytes) {
+        Ok(file) => file.documents.first()?.source().ok()?,
         Err(error) => return Some(Err(error)),
     };
-    let bytes = unpacked.as_deref().unwrap_or(bytes);
-    let found = importers.into_iter().find_map(|importer| (importer.read)(bytes));
-    found.map(|found| found.and_then(ImportedRun::outcome))
+    let run = importers.into_iter().find_map(|importer| (importer.read)(&source))?;
+    Some(run.and_then(ImportedRun::outcome))
 }
 
-fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
-    if bytes.starts_with(b"BZh") {
-        return Err("the file is packed with bzip2: unpack it first".to_owned());
+fn one(
+    importers: &[&Importer],
+    document: &Document,
+    ours: fn(&str) -> Result<Outcome, String>,
+) -> Result<Outcome, String> {
+    if document.is_ours() {
+        return ours(&document.text);
     }
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
-        return Ok(None);
+    let source = document.source()?;
+    let found = importers.iter().find_map(|importer| (importer.read)(&source));
+    match found {
+        Some(run) => run?.outcome(),
+        None => {
+            let known: Vec<&str> = importers.iter().map(|importer| importer.name).collect();
+            let what = match document.form {
+                Form::Json => ", but no outcome of netcaliper: it names no schema",
+                _ => ": neither a saved outcome nor a journal of netcaliper",
+            };
+            Err(format!(
+                "the file is {}{what}, nor is it known to be of {}",
+                document.kind(),
+                known.join(", ")
+            ))
+        }
     }
-    let mut all = Vec::new();
-    let read = MultiGzDecoder::new(bytes).take(LARGEST + 1).read_to_end(&mut all);
-    read.map_err(|error| format!("the file cannot be unpacked: {error}"))?;
-    if u64::clamped(all.len()) > LARGEST {
-        return Err("the file is too large once unpacked: more than 512 MiB".to_owned());
-    }
-    Ok(Some(all))
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +120,10 @@ pub struct ImportedRun {
     pub phases: Vec<ImportedPhase>,
     /// What has to be known to read the figures right.
     pub notices: Vec<String>,
+    /// Which end wrote the file.
+    pub recorder: Role,
+    /// Counts that each end has with this program.
+    pub counts: Option<EndCounts>,
 }
 
 #[derive(Debug, Default)]
@@ -102,6 +145,10 @@ pub struct ImportedPhase {
     pub local: Totals,
     /// What the other end counted, where that is told.
     pub remote: Option<Totals>,
+    /// How it ended, where the file tells of another end than the planned one.
+    pub ending: Option<(Status, String)>,
+    /// Share of what was sent that may arrive without the sender's count.
+    pub tolerance: f64,
 }
 
 impl ImportedRun {
@@ -121,12 +168,14 @@ impl ImportedRun {
         };
         begin.host.name = self.host;
         builder.absorb(&Event::Begin(Box::new(begin)));
-        for text in self.notices {
-            builder.absorb(&Event::Notice { level: Level::Info, text });
-        }
-        for phase in self.phases {
+        let mut notices = self.notices;
+        let (mut status, mut reason) = (Status::Complete, None);
+        let mut events = Vec::new();
+        for mut phase in self.phases {
+            phase.lacks(self.recorder, self.counts);
+            notices.extend(phase.rejects());
             let ImportedPhase { label, kind, pattern, duration_ns, ping, intervals, records, .. } = phase;
-            let ImportedPhase { connections, extras, frames, mut local, mut remote, .. } = phase;
+            let ImportedPhase { connections, extras, frames, mut local, mut remote, ending, .. } = phase;
             // Other programs' receivers do not verify as receivers of this program do.
             local.receive.clone_from(&receive);
             remote.iter_mut().for_each(|remote| remote.receive.clone_from(&receive));
@@ -134,53 +183,131 @@ impl ImportedRun {
             let (connections, transfer, buffer) = (connections.max(1), 0, Range::just(0));
             let asked = Phase { kind, pattern, connections, duration_ns, ping, ..Phase::default() };
             let phase = Phase { transfer, buffer, ..asked };
-            builder.absorb(&Event::Phase { label, repeat: 1, phase: Box::new(phase) });
+            events.push(Event::Phase { label, repeat: 1, phase: Box::new(phase.clone()) });
             if self.started.0 > 0 {
-                builder.absorb(&Event::Start { at: self.started });
+                events.push(Event::Start { at: self.started });
             }
+            let first = events.len();
             let intervals = intervals.into_iter().map(|interval| Event::Interval(Box::new(interval)));
             let records = records.into_iter().map(|record| Event::Connection(Box::new(record)));
             let frames = Some(frames).filter(|rows| !rows.is_empty());
             let frames = frames.map(|rows| Event::Frames { id: Uuid::nil(), rows });
-            let found = intervals.chain(records).chain(frames).chain(extras.into_iter().map(Event::Extra));
-            let local = Event::Local(Box::new(local));
-            let remote = remote.map(|remote| Event::Remote(Box::new(remote)));
-            let end = Event::PhaseEnd { status: Status::Complete, reason: None };
-            found.chain([local]).chain(remote).chain([end]).for_each(|event| builder.absorb(&event));
+            events.extend(intervals.chain(records).chain(frames).chain(extras.into_iter().map(Event::Extra)));
+            events.push(Event::Local(Box::new(local)));
+            events.extend(remote.map(|remote| Event::Remote(Box::new(remote))));
+            // The rule of live runs: payload was expected, and an end counted some.
+            let mut account = Account::default();
+            events.iter().skip(first).for_each(|event| account.absorb(event));
+            let proposed = ending.map_or((Status::Complete, None), |(status, why)| (status, Some(why)));
+            let ended = account.ending(Asked { phase: &phase, protocol: "", needs_report: false }, proposed);
+            if ended.0 != Status::Complete && status == Status::Complete {
+                (status, reason) = ended.clone();
+            }
+            events.push(Event::PhaseEnd { status: ended.0, reason: ended.1 });
         }
-        builder.absorb(&Event::End { status: Status::Complete, reason: None });
+        for text in notices {
+            builder.absorb(&Event::Notice { level: Level::Info, text });
+        }
+        events.iter().for_each(|event| builder.absorb(event));
+        builder.absorb(&Event::End { status, reason });
         Ok(builder.outcome())
     }
 }
 
-/// Text from UTF-16, little-endian with a byte order mark, or UTF-8 with or without one. What is damaged is replaced.
-pub fn decode(bytes: &[u8]) -> String {
-    match bytes {
-        [0xff, 0xfe, rest @ ..] => {
-            let units: Vec<u16> =
-                rest.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
-            String::from_utf16_lossy(&units)
+impl ImportedPhase {
+    /// Names the counts that the end which wrote the file cannot have.
+    fn lacks(&mut self, recorder: Role, counts: Option<EndCounts>) {
+        let Some(counts) = counts.filter(|_| self.kind != Kind::Ping) else { return };
+        let (client, server) = counts.unknown(recorder, self.pattern, self.kind.probes());
+        name_unknown(&mut self.local, client);
+        self.remote.iter_mut().for_each(|remote| name_unknown(remote, server));
+        for interval in &mut self.intervals {
+            // An interval holds what the recorder counted; its peer reports at the end only.
+            interval.unknown = interval.unknown.and(match recorder {
+                Role::Client => Counts::NONE,
+                Role::Server => Counts::of(&[Count::SentBytes, Count::ReceivedBytes]),
+            });
         }
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest).into_owned(),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
+    }
+
+    /// Makes impossible counts unknown; a sentence for each.
+    fn rejects(&mut self) -> Vec<String> {
+        let mut rejected = Vec::new();
+        let none = Totals { unknown: Counts::ALL, ..Totals::default() };
+        let (local, remote) = (&mut self.local, &mut self.remote);
+        if self.pattern.sends_up()
+            && let Some(remote) = remote
+        {
+            rejected.extend(reject_impossible(local, remote, self.tolerance));
+        }
+        if self.pattern.sends_down() {
+            rejected.extend(reject_impossible(remote.as_ref().unwrap_or(&none), local, self.tolerance));
+        }
+        rejected
     }
 }
 
-/// A JSON document, if this is one; large files of other kinds are told by their first byte.
-pub fn json(bytes: &[u8]) -> Option<Value> {
-    let first = bytes.iter().find(|b| !b.is_ascii_whitespace())?;
-    (*first == b'{').then(|| serde_json::from_slice(bytes).ok()).flatten()
+/// Names the `unknown` counts of an end.
+fn name_unknown(totals: &mut Totals, unknown: Counts) {
+    totals.unknown = totals.unknown.and(unknown);
+    if let Some(packets) = &mut totals.packets {
+        packets.unknown = packets.unknown.and(unknown);
+    }
+}
+
+/// Numbers of a document. One that no test can have (negative, wrapped, not finite) is unknown, and a notice names it.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    odd: Vec<String>,
+    more: usize,
+}
+
+impl Numbers {
+    fn within(&mut self, value: &Value, name: &str, most: f64) -> Option<f64> {
+        if value.is_null() {
+            return None;
+        }
+        let found = number(value).filter(|n| (0.0..=most).contains(n));
+        if found.is_none() && self.odd.len() < MOST_NAMED {
+            self.odd.push(format!("{name} {}", crate::file::quoted(&value.to_string())));
+        } else if found.is_none() {
+            self.more += 1;
+        }
+        found
+    }
+
+    /// A count, or bytes.
+    pub fn count(&mut self, value: &Value, name: &str) -> Option<u64> {
+        self.within(value, name, MOST).map(u64::clamped)
+    }
+
+    /// Connections, threads or streams.
+    pub fn connections(&mut self, value: &Value, name: &str) -> Option<u32> {
+        self.within(value, name, real(MOST_CONNECTIONS)).map(u32::clamped)
+    }
+
+    /// Seconds as ns.
+    pub fn ns(&mut self, value: &Value, name: &str) -> Option<u64> {
+        self.within(value, name, LONGEST_S).map(ns)
+    }
+
+    /// A time of `unit` ns, as ns.
+    pub fn time(&mut self, value: &Value, name: &str, unit: f64) -> Option<f64> {
+        self.within(value, name, LONGEST_S * real(SECOND) / unit).map(|n| n * unit)
+    }
+
+    /// What is said of the odd ones.
+    pub fn notice(self) -> Option<String> {
+        let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
+        (!self.odd.is_empty())
+            .then(|| format!("numbers that no test can have are unknown: {}{more}", self.odd.join(", ")))
+    }
 }
 
 /// A number, which some programs write as text.
 pub fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
     number.filter(|n| n.is_finite())
-}
-
-/// A count; what is below 0 is none.
-pub fn count(value: &Value) -> u64 {
-    u64::clamped(number(value).unwrap_or(0.0))
 }
 
 pub fn ns(seconds: f64) -> u64 {

@@ -1,6 +1,7 @@
 //! irtt's results (`irtt client -o FILE`).
 
-use crate::import::{ImportedPhase, ImportedRun, count, json, number, wall};
+use crate::file::Source;
+use crate::import::{ImportedPhase, ImportedRun, Numbers, number, wall};
 use metrics::{Clamped, Dist, SECOND, Spectrum};
 use model::{Interval, Kind, Pattern, Ping, PingCounts, PingInterval, RoundTrips, Schedule, Transport};
 use serde_json::Value;
@@ -9,26 +10,28 @@ use serde_json::Value;
 const MOST: usize = 10_000_000;
 
 /// Reads a document; `None` when it is none of irtt's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
-    let document = json(bytes)?;
+pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
+    let document = source.json()?;
     let version = document.get("version")?.get("irtt")?.as_str()?;
     document.get("stats")?;
-    Some(found(&document, version))
+    Some(found(document, version))
 }
 
 fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
     let (stats, config) = (&document["stats"], &document["config"]);
     let rows = document["round_trips"].as_array().map_or(&[][..], Vec::as_slice);
     let rows = &rows[..rows.len().min(MOST)];
+    let mut numbers = Numbers::default();
+    let mut count = |value: &Value, name: &str| numbers.count(value, name).unwrap_or(0);
     let mut phase = ImportedPhase {
         kind: Kind::Ping,
         pattern: Pattern::Duplex,
         connections: 1,
-        duration_ns: Some(count(&config["params"]["duration"])).filter(|ns| *ns > 0),
+        duration_ns: Some(count(&config["params"]["duration"], "duration")).filter(|ns| *ns > 0),
         ping: Some(Ping {
             transport: Transport::Udp,
-            size: u32::clamped(count(&config["params"]["length"])),
-            schedule: match count(&config["params"]["interval"]) {
+            size: u32::clamped(count(&config["params"]["length"], "length")),
+            schedule: match count(&config["params"]["interval"], "interval") {
                 0 => Schedule::Closed,
                 gap_ns => Schedule::Fixed { gap_ns },
             },
@@ -42,8 +45,17 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
     phase.intervals = seconds.map(|rows| interval(second(&rows[0]), rows)).collect();
     let trips = Dist::from_iter(rows.iter().filter_map(rtt));
     let remote = Dist::from_iter(rows.iter().filter_map(held));
-    let (sent, received) = (count(&stats["packets_sent"]), count(&stats["packets_received"]));
-    let (late, repeated) = (count(&stats["late_packets"]), count(&stats["duplicates"]));
+    let (sent, received) = (
+        count(&stats["packets_sent"], "packets sent"),
+        count(&stats["packets_received"], "packets received"),
+    );
+    let (late, repeated) =
+        (count(&stats["late_packets"], "late packets"), count(&stats["duplicates"], "duplicates"));
+    if received > sent {
+        return Err(format!(
+            "the file is of irtt, but of {sent} packets sent no {received} can have been received"
+        ));
+    }
     let lost = i64::clamped(sent.saturating_sub(received));
     let counts = PingCounts { sent, received, late, lost, repeated, ..PingCounts::default() };
     if trips.count() == 0 {
@@ -63,7 +75,8 @@ fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
         host: document["system_info"]["hostname"].as_str().unwrap_or_default().to_owned(),
         started: wall(stats["start_time"].as_str().unwrap_or_default()),
         phases: vec![phase],
-        notices: Vec::new(),
+        notices: numbers.notice().into_iter().collect(),
+        ..ImportedRun::default()
     })
 }
 

@@ -5,6 +5,7 @@
 //! and irtt, have only a reader, which stands in this crate.
 #![forbid(unsafe_code)]
 
+pub mod file;
 mod flent;
 pub mod import;
 mod irtt;

@@ -211,7 +211,11 @@ fn read_journal(text: &str) -> Result<Outcome, String> {
             Err(why) => return Err(format!("line {} of the journal is damaged: {why}", at + 1)),
         }
     }
-    Ok(builder.outcome())
+    let outcome = builder.outcome();
+    match outcome.begin.verb.is_empty() {
+        true => Err("the journal has no beginning: its first event has to be 'begin'".to_owned()),
+        false => Ok(outcome),
+    }
 }
 
 /// The events that tell `outcome`: a [`Builder`] makes the same outcome of them again, as far as it was

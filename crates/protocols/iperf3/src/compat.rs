@@ -37,4 +37,5 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
 }];
 
 /// Its JSON.
-pub(crate) const IMPORTERS: &[Importer] = &[Importer { name: "iperf3 -J", read: import::read }];
+pub(crate) const IMPORTERS: &[Importer] =
+    &[Importer { name: "iperf3 -J, --json-stream", read: import::read }];

@@ -32,6 +32,7 @@ pub use bulk::{
 };
 pub use client::{Client, ClientPlan};
 pub use codec::PORT;
+pub(crate) use protocol::COUNTS;
 pub use protocol::{ClientOptions, Credentials, PROTOCOL, ServerOptions};
 pub use server::{Limits, Server, ServerPlan};
 pub use store::{Opening, Store};

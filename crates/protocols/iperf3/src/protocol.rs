@@ -122,6 +122,9 @@ fn packet(to: SocketAddr, host: &dyn HostInfo) -> u32 {
     }
 }
 
+/// A server does not learn what its client counted, neither in a test nor in its document.
+pub(crate) const COUNTS: EndCounts = EndCounts::OF_CLIENT;
+
 /// The protocol of iperf3.
 pub static PROTOCOL: Iperf3 = Iperf3(Info {
     one_server: true,
@@ -151,7 +154,7 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
     }),
     originals: crate::compat::ORIGINALS,
     importers: crate::compat::IMPORTERS,
-    counts: EndCounts::OF_CLIENT,
+    counts: COUNTS,
     ..Info::new(NAME, PORT)
 });
 

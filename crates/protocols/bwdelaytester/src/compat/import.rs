@@ -1,6 +1,7 @@
 //! bwdelaytester's lines, histogram and table as outcomes.
 
 use super::table::{COLUMNS, HISTOGRAM, SWEEP};
+use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, received};
 use metrics::{Clamped, Dist, real};
 use model::{DelayRange, Interval, Kind, PacketReport, Pattern, Totals, Traffic};
@@ -70,7 +71,8 @@ fn output(text: &str) -> Output {
 }
 
 /// Reads an output; `None` when it is none.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
+pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
+    let bytes = source.text()?.as_bytes();
     if !is_output(bytes) {
         return None;
     }

@@ -4,6 +4,7 @@ mod ended;
 
 use super::read::{Slice, Table, is_table};
 use super::spec::Transport;
+use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns};
 use metrics::{Clamped, Frames, real};
 use model::{Interval, Kind, Pattern, Traffic};
@@ -13,7 +14,8 @@ use std::collections::BTreeSet;
 const MOST_TARGETS: usize = 8;
 
 /// Reads a table; `None` when it is none.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
+pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
+    let bytes = source.text()?.as_bytes();
     if !is_table(bytes) {
         return None;
     }

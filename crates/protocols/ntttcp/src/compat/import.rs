@@ -3,13 +3,17 @@
 //! Both have the same elements and not the same units: what is called MB is 10⁶ bytes on Linux and 2²⁰ on Windows. The version
 //! tells them apart. What Linux writes as a constant 0 is left out: nothing was measured there.
 
-use compat::import::{ImportedPhase, ImportedRun, decode, json, ns};
+use compat::file::Source;
+use compat::import::{ImportedPhase, ImportedRun, ns};
 use metrics::{Clamped, format_bits_per_second};
-use model::{Kind, Pattern, Totals};
+use model::{Kind, Pattern, Role, Totals};
 use serde_json::Value;
 
 /// Where the root begins at the latest, bytes.
 const HEAD: usize = 4096;
+/// Most bytes of one test, longest test, seconds, most threads.
+const MOST_BYTES: f64 = 1e18;
+const LONGEST_S: f64 = 1e9;
 /// Deepest nesting that is followed, and most values.
 const DEPTH: usize = 16;
 const MOST: usize = 200_000;
@@ -17,12 +21,14 @@ const MOST: usize = 200_000;
 const MOST_THREADS: usize = 64;
 
 /// Reads a file; `None` when it is none of ntttcp's.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
-    let report = match json(bytes) {
-        Some(document) => of_json(&document)?,
-        // Other programs' files may be large.
-        None if !decode(&bytes[..bytes.len().min(HEAD)]).contains("<ntttcp") => return None,
-        None => of_xml(&decode(bytes))?,
+pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
+    let report = match source {
+        Source::Json(document) => of_json(document)?,
+        Source::Text(text) => {
+            let head = (0..=HEAD.min(text.len())).rev().find(|at| text.is_char_boundary(*at))?;
+            of_xml(text[..head].contains("<ntttcp").then_some(text)?)?
+        }
+        Source::Events(_) => return None,
     };
     Some(report.imported())
 }
@@ -67,6 +73,13 @@ impl Report {
         text.split_whitespace().next()?.parse().ok().filter(|value: &f64| value.is_finite())
     }
 
+    /// A setting that is on.
+    fn is_on(&self, name: &str) -> bool {
+        let name = format!("parameter {name}");
+        let text = self.items.iter().find(|item| item.name == name).map(|item| item.text.trim());
+        text.is_some_and(|text| text.eq_ignore_ascii_case("true") || text == "1")
+    }
+
     fn windows(&self) -> bool {
         !self.version.contains("linux")
     }
@@ -89,23 +102,29 @@ impl Report {
         if seconds <= 0.0 {
             return Err("the file is of ntttcp, but tells no time".to_owned());
         }
+        let bytes = mega * self.kilo() * self.kilo();
+        if !(0.0..=MOST_BYTES).contains(&bytes) || seconds > LONGEST_S {
+            return Err(format!("the file is of ntttcp, but no test has {mega} MB in {seconds} s"));
+        }
+        let udp = self.is_on("udp");
         let mut totals = Totals::default();
         totals.traffic.ns = ns(seconds);
         let own = self.value("tcpretransmits", "").or_else(|| self.value("retransmits", ""));
-        let of_host = self.value("packetsretransmitted", "").filter(|_| own.is_none() && self.windows());
-        if let Some(again) = own.or(of_host).filter(|_| self.sender) {
+        let of_host =
+            self.value("packetsretransmitted", "").filter(|_| own.is_none() && self.windows() && !udp);
+        if let Some(again) = own.or(of_host).filter(|_| self.sender && !udp) {
             totals.tcp.retransmits = u64::clamped(again);
             totals.tcp.connections = 1;
         }
         let threads = self.threads();
         let mut phase = ImportedPhase {
-            kind: Kind::Tcp,
+            kind: if udp { Kind::Delay } else { Kind::Tcp },
             pattern: Pattern::Push,
             connections: u32::clamped(threads.len().max(1)),
             duration_ns: Some(ns(seconds)),
             ..ImportedPhase::default()
         };
-        let bytes = u64::clamped(mega * self.kilo() * self.kilo());
+        let bytes = u64::clamped(bytes);
         // The receiver is the server.
         if self.sender {
             totals.traffic.tx_bytes = bytes;
@@ -118,6 +137,16 @@ impl Report {
         let mut notices = vec![format!("the file is the {end}'s, which counts for itself only")];
         if of_host.is_some() && self.sender {
             notices.push("segments sent again are those of the whole host in that time".to_owned());
+        }
+        let known = self.items.iter().any(|item| item.name.starts_with("parameter "));
+        if !known {
+            notices.push("the file has no settings: that it is of TCP is assumed".to_owned());
+        }
+        if self.version.is_empty() {
+            notices.push(
+                "the file has no version: that it counts in units of Windows (MB of 2^20 bytes) is assumed"
+                    .to_owned(),
+            );
         }
         let figures = self.figures();
         if !figures.is_empty() {
@@ -138,10 +167,12 @@ impl Report {
         Ok(ImportedRun {
             program: format!("ntttcp {}", self.version),
             protocol: "ntttcp",
-            verb: "tcp",
+            verb: if udp { "delay" } else { "tcp" },
             host: self.computer.clone(),
             phases: vec![phase],
             notices,
+            recorder: if self.sender { Role::Client } else { Role::Server },
+            counts: Some(crate::PROTOCOL.0.info.counts),
             ..ImportedRun::default()
         })
     }
@@ -238,6 +269,11 @@ fn of_json(document: &Value) -> Option<Report> {
     let (computer, version) = (word("computername"), word("version"));
     let mut report = Report { sender, computer, version, items: Vec::new() };
     gather(all, None, &mut report.items);
+    for (name, value) in all["parameters"].as_object().into_iter().flatten() {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let name = format!("parameter {}", plain(name));
+        report.items.push(Item { name, metric: String::new(), text, thread: None });
+    }
     for thread in all["threads"].as_array().into_iter().flatten() {
         gather(thread, Some(thread["index"].as_str().unwrap_or_default()), &mut report.items);
     }

@@ -2,6 +2,7 @@
 
 use super::read::{Table, is_table, tables};
 use crate::{PacketTest, PacketTestLatency};
+use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns, received};
 use metrics::{Clamped, Wall};
 use model::{Interval, Kind, PacketReport, Pattern, PingCounts, RoundTrips, Totals, Traffic};
@@ -39,7 +40,8 @@ impl Row<'_> {
 }
 
 /// Reads a printout; `None` when it is none.
-pub(crate) fn read(bytes: &[u8]) -> Option<Result<ImportedRun, String>> {
+pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
+    let bytes = source.text()?.as_bytes();
     if !is_table(bytes) {
         return None;
     }

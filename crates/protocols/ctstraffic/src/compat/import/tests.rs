@@ -4,6 +4,7 @@ mod support;
 use crate::compat::line::layout;
 use crate::compat::spec::Transport;
 use crate::compat::{IMPORTERS, connection};
+use compat::file::Source;
 use compat::import::import;
 use model::{Figure, Way};
 use support::{near, only, outcome_of};
@@ -89,7 +90,7 @@ fn numbers_that_do_not_add_up_to_64_bits_are_no_overflow() {
         (connection::TCP_INFO_CSV, vec![format!("1,{ends},{id},{moved},{moved},{six}"); 2]),
     ];
     for (header, rows) in tables {
-        let run = super::read(format!("{header}\n{}\n", rows.join("\n")).as_bytes()).unwrap().unwrap();
+        let run = super::read(&Source::Text(format!("{header}\n{}\n", rows.join("\n")))).unwrap().unwrap();
         let local = &run.phases[0].local;
         let frames = local.frames.map_or(most, |frames| frames.completed);
         let bytes = if local.frames.is_some() { most } else { local.traffic.tx_bytes };

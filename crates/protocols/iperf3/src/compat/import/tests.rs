@@ -59,7 +59,8 @@ fn an_end_that_sends_and_receives_datagrams_keeps_both_counts() {
         sum(50, 0),
         sum(50, 2)
     );
-    let run = super::read(text.as_bytes()).unwrap().unwrap();
+    let file = compat::file::open(text.as_bytes()).unwrap();
+    let run = super::read(&file.documents[0].source().unwrap()).unwrap().unwrap();
     let phase = &run.phases[0];
     for (totals, counts) in [(&phase.local, (100, 48)), (phase.remote.as_ref().unwrap(), (50, 97))] {
         let packets = totals.packets.as_ref().unwrap();

@@ -1,0 +1,88 @@
+use super::*;
+
+const GOOD: &str = r#"{"a":{"b":"}{\"x"},"n":1}"#;
+
+fn opened(bytes: &[u8]) -> File {
+    open(bytes).unwrap()
+}
+
+#[test]
+fn a_document_is_the_same_in_every_encoding() {
+    let units = |f: fn(u16) -> [u8; 2]| GOOD.encode_utf16().flat_map(f).collect::<Vec<u8>>();
+    let marked = |mark: &[u8], rest: &[u8]| [mark, rest].concat();
+    for bytes in [
+        GOOD.as_bytes().to_vec(),
+        marked(&[0xef, 0xbb, 0xbf], GOOD.as_bytes()),
+        marked(&[0xff, 0xfe], &units(u16::to_le_bytes)),
+        marked(&[0xfe, 0xff], &units(u16::to_be_bytes)),
+        units(u16::to_le_bytes),
+        units(u16::to_be_bytes),
+        format!("\r\n\n  {GOOD}\r\n").into_bytes(),
+    ] {
+        let file = opened(&bytes);
+        assert_eq!((file.documents.len(), file.notices.len()), (1, 0), "{bytes:?}");
+        assert_eq!((file.documents[0].form, file.documents[0].text.as_str()), (Form::Json, GOOD));
+    }
+}
+
+#[test]
+fn lines_around_documents_are_passed_over_and_named() {
+    let text = format!("warning: old\n{GOOD}\niperf3: error - x\n\n{GOOD} trailing\n");
+    let file = opened(text.as_bytes());
+    let lines: Vec<usize> = file.documents.iter().map(|document| document.line).collect();
+    assert_eq!(lines, [2, 5]);
+    let said = "passed over, being no JSON: line 1 ('warning: old'), line 3 ('iperf3: error - x'), line 5 ('trailing')";
+    assert_eq!(file.notices, [said]);
+    // On one line, too.
+    assert_eq!(opened(format!("{GOOD}{GOOD}").as_bytes()).documents.len(), 2);
+}
+
+#[test]
+fn numbers_that_printf_garbled_are_read() {
+    let text = r#"{"lost_percent": -nan, "rate": 5.9e 06, "inf": [inf, -inf, 1e-05], "name": "-nan e 1"}"#;
+    let source = opened(text.as_bytes()).documents[0].source().unwrap();
+    let value = source.json().unwrap();
+    assert!(value["lost_percent"].is_null() && value["inf"][0].is_null() && value["inf"][1].is_null());
+    assert_eq!((value["rate"].as_f64(), value["name"].as_str()), (Some(5.9e6), Some("-nan e 1")));
+}
+
+#[test]
+fn events_are_one_document_until_the_next_begins() {
+    let run = "{\"event\":\"start\",\"data\":{}}\n{\"event\":\"interval\"}\n";
+    let file = opened(format!("{run}note\n{run}").as_bytes());
+    // The note parts the first run; what follows is the second.
+    assert_eq!(file.documents.iter().filter(|document| document.form == Form::Events).count(), 2);
+    assert!(!file.documents[0].is_ours());
+    let ours = "{\"event\":\"begin\",\"schema\":\"netcaliper.outcome.v2\"}\n{\"event\":\"start\",\"at\":1}\n{\"event\":\"inter";
+    let file = opened(ours.as_bytes());
+    assert_eq!((file.documents.len(), file.documents[0].is_ours()), (1, true));
+    assert_eq!(file.documents[0].text, ours, "a last line that a crash cut belongs to the journal");
+}
+
+#[test]
+fn refusals_say_what_is_odd_and_where() {
+    assert!(open(b" \n").unwrap_err().contains("empty"));
+    assert!(open(&[0; 64]).unwrap_err().contains("no text"));
+    assert!(open(b"BZh9").unwrap_err().contains("bzip2"));
+    let cut = "{\n \"a\": 1,\n \"b\": [1,\n";
+    let said = opened(cut.as_bytes()).documents[0].source().unwrap_err();
+    assert!(said.contains("ends before it is whole at line"), "{said}");
+    let odd = "{\n \"a\": 1,\n \"b\": what\n}\n";
+    let said = opened(odd.as_bytes()).documents[0].source().unwrap_err();
+    assert!(said.contains("damaged at line 3 ('\"b\": what')"), "{said}");
+    // Text with a brace on a line is text.
+    assert_eq!(opened(b"a b\n{ c\nd\n").documents[0].form, Form::Text);
+}
+
+#[test]
+fn no_document_holds_what_a_terminal_obeys() {
+    let text = "{\"name\": \"a\\u001b[31mb\\u202e\", \"n\": \"\u{9b}\"}";
+    assert!(!opened(text.as_bytes()).documents[0].text.contains("u001b"));
+    assert_eq!(opened("a\u{1b}b\tc\nd".as_bytes()).documents[0].text, "a\u{fffd}b\tc\nd");
+}
+
+#[test]
+fn more_than_a_file_may_have_is_not_read() {
+    let error = bounded(std::io::repeat(0), 1_000).unwrap_err();
+    assert!(error.to_string().contains("too large"));
+}
