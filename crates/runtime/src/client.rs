@@ -132,8 +132,18 @@ pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     processes::of_client(config, phase, available().len()).map(drop)
 }
 
-/// Every target needs a local address of its family, if any are given.
+/// Every target needs a local address of its family, if any are given, and this host has to have each.
 fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
+    for source in &config.sources {
+        // Other errors are those of what is connected to.
+        if let Err(error) = UdpSocket::bind((*source, 0))
+            && error.kind() == std::io::ErrorKind::AddrNotAvailable
+        {
+            return Err(EngineError::Setting(format!(
+                "-B {source}: this host has no such address ({error})"
+            )));
+        }
+    }
     let fits = |peer: &Peer| config.sources.iter().any(|s| s.is_ipv4() == peer.address.is_ipv4());
     match config.peers.iter().find(|peer| !config.sources.is_empty() && !fits(peer)) {
         Some(peer) => Err(EngineError::Setting(format!(

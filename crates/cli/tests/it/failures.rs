@@ -37,6 +37,8 @@ fn a_question_that_cannot_begin_has_a_document() {
     is_document_of(&done, "tcp", "'nosuch'");
     let done = as_it_is("tcp").args("127.0.0.1 -M 20 -J").run().exits(2);
     is_document_of(&done, "tcp", "20 bytes");
+    let done = as_it_is("ping").args("127.0.0.1 -B 192.0.2.9 -J").run().exits(2);
+    is_document_of(&done, "ping", "-B 192.0.2.9");
     let server = serve("");
     let done = as_it_is("serve").args(&format!("--port {} -J", server.port)).run().exits(1);
     is_document_of(&done, "serve", "in use");
@@ -63,6 +65,8 @@ fn every_refusal_of_iperf3_is_a_document() {
         (format!("{here} --bind-dev nosuch"), "nosuch"),
         (format!("{here} -C nosuch"), "-C nosuch"),
         (format!("{here} -M 20"), "-M 20"),
+        (format!("{here} -L 5"), "-L 5"),
+        (format!("{here} -B 192.0.2.9"), "-B 192.0.2.9"),
         (format!("{here} -P 999"), "128"),
         (format!("{here} -S 999"), "type of service"),
         (format!("{here} --nosuch"), "--nosuch"),

@@ -4,7 +4,11 @@ use metrics::{CauseCount, Packets};
 
 /// An end that counted these bytes, sent and received, on so many connections.
 fn bytes(opened: u64, tx_bytes: u64, rx_bytes: u64) -> Totals {
-    Totals { opened, traffic: Traffic { tx_bytes, rx_bytes, ns: 1, ..Traffic::default() }, ..Totals::default() }
+    Totals {
+        opened,
+        traffic: Traffic { tx_bytes, rx_bytes, ns: 1, ..Traffic::default() },
+        ..Totals::default()
+    }
 }
 
 fn datagrams(opened: u64, counts: Packets) -> Totals {

@@ -389,7 +389,7 @@ fn client(spec: &Spec, host: &str, printout: &mut Printout<'_>) -> Result<u8, Re
     }
     let mut report = TestReport::new(spec, facts);
     let (mut run, mut error) = (Run::new(driver, ""), None);
-    let called = driver.call(&config, &phase, &interrupt, "iperf3", &mut |event| {
+    driver.call(&config, &phase, &interrupt, "iperf3", &mut |event| {
         run.on_event(event);
         if let Some(Bulk { mut news, .. }) = Bulk::of(event) {
             match &news {
@@ -402,10 +402,7 @@ fn client(spec: &Spec, host: &str, printout: &mut Printout<'_>) -> Result<u8, Re
             }
             printout.print(&report.on_event(&news));
         }
-    });
-    if let Err(Refusal::Usage(text) | Refusal::Failed(text)) = called {
-        error.get_or_insert(text);
-    }
+    })?;
     // A signal ends it well, as the original since 3.19. To the original a test of which nothing arrived is a good one.
     let (why, code) = match (run.status, error) {
         (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
@@ -435,7 +432,11 @@ fn check_sockets(spec: &Spec, driver: &Driver, config: &ClientConfig, phase: &Ph
     let mss = (terms.mss > 0).then(|| {
         (format!("-M {}", terms.mss), SocketSettings { mss: Some(terms.mss), ..phase.sockets.clone() })
     });
-    congestion.into_iter().chain(mss).filter(|_| !terms.udp).try_for_each(|(option, sockets)| {
+    let label = (terms.flow_label > 0).then(|| {
+        let sockets = SocketSettings { flow_label: Some(terms.flow_label), ..phase.sockets.clone() };
+        (format!("-L {}", terms.flow_label), sockets)
+    });
+    congestion.into_iter().chain(mss).chain(label).filter(|_| !terms.udp).try_for_each(|(option, sockets)| {
         let tried = Phase { sockets, ..phase.clone() };
         (driver.check)(config, &tried).map_err(|error| {
             let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
