@@ -12,7 +12,7 @@ mod stdio;
 pub(crate) mod tests;
 
 use crate::message::{MAX_OUTCOME, Of, Order, Report, Target, VERSION, Words, bounded, compact};
-use crate::plan::{Attempt, CostClass, Verb};
+use crate::plan::{Attempt, CostClass};
 use crate::result::{Ending, Reason};
 use crate::spool::{Kept, Spool};
 use admission::{Admission, Held};

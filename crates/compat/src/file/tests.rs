@@ -83,6 +83,6 @@ fn no_document_holds_what_a_terminal_obeys() {
 
 #[test]
 fn more_than_a_file_may_have_is_not_read() {
-    let error = bounded(std::io::repeat(0), 1_000).unwrap_err();
+    let error = bounded(io::repeat(0), 1_000).unwrap_err();
     assert!(error.to_string().contains("too large"));
 }

@@ -1,7 +1,7 @@
 //! The agent against controllers that are wrong, late, gone, or several; its processes are pretended.
 
 use super::*;
-use crate::plan::TaskId;
+use crate::plan::{TaskId, Verb};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -132,7 +132,8 @@ mod tests {
         for (ours, theirs) in ours.lines().zip(theirs.lines()).filter(|(_, line)| !line.contains("dpc")) {
             assert_eq!(ours, theirs);
         }
-        let imported = read(ours.as_bytes()).unwrap().unwrap();
+        let file = compat::file::open(ours.as_bytes()).unwrap();
+        let imported = read(&file.documents[0].source().unwrap()).unwrap().unwrap();
         assert_eq!((imported.program.as_str(), imported.host.as_str()), ("ntttcp 5.40", "VM"));
     }
 

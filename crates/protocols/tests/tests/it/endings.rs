@@ -1,19 +1,17 @@
 //! The ending of a run in which nothing came back, for every protocol, question and direction: a peer that accepts connections and
 //! datagrams and says nothing, no peer at all, and a peer of another protocol.
 
+use crate::support::host::host;
 use crate::support::run::{MS, Told, address, client_ip, told};
-use common::host::{Host, HostInfo, Meter, Random};
 use common::one_sided::{Answers, OneSided, OneSidedPlan, OneSidedProtocol};
 use common::protocol::{Calling, Protocol};
 use common::{Acl, ClientConfig, Peer};
-use ipnet::IpNet;
-use metrics::{Mono, SECOND, Wall};
+use metrics::SECOND;
 use model::{
-    HostSnapshot, Kind, Media, Pattern, Phase, Ping, Probe, Range, Schedule, StampSettings, Status, Train,
-    Transport, Verify,
+    Kind, Media, Pattern, Phase, Ping, Probe, Range, Schedule, StampSettings, Status, Train, Transport,
+    Verify,
 };
 use sim::{Link, Network, START};
-use std::net::{IpAddr, SocketAddr};
 use transport::LinkSource;
 
 /// All protocols. A new one joins here.
@@ -40,51 +38,6 @@ const UNREPORTED: [&str; 4] = ["ttcp", "ntttcp", "bwdelaytester", "discard"];
 /// A client gives a silent server up within this time, ns: after 10 s, where the protocol has a conversation.
 const SOON: u64 = 35 * SECOND;
 const TALKS: [&str; 2] = ["native", "iperf3"];
-
-/// A host in the simulated network.
-struct SimulatedHost;
-
-impl HostInfo for SimulatedHost {
-    fn now(&self) -> Mono {
-        START
-    }
-    fn wall(&self) -> Wall {
-        Wall(1)
-    }
-    fn random(&self) -> Random {
-        |bytes| {
-            bytes.fill(7);
-            true
-        }
-    }
-    fn clock_id(&self) -> String {
-        String::new()
-    }
-    fn snapshot(&self, _: Option<IpAddr>) -> HostSnapshot {
-        HostSnapshot::default()
-    }
-    fn local_for(&self, _: SocketAddr) -> Option<IpAddr> {
-        None
-    }
-    fn connected_networks(&self) -> Vec<IpNet> {
-        Vec::new()
-    }
-    fn congestion(&self) -> (String, Vec<String>) {
-        ("cubic".to_owned(), Vec::new())
-    }
-    fn cpu_meter(&self) -> Meter {
-        Box::new(|| (0.0, 0.0))
-    }
-    fn cores(&self) -> Vec<usize> {
-        vec![0]
-    }
-    fn descriptors(&self) -> Option<usize> {
-        Some(1_000)
-    }
-    fn texts(&self) -> Host {
-        Host::default()
-    }
-}
 
 /// Every question in every direction, each with its name.
 fn questions() -> Vec<(String, Phase)> {
@@ -176,9 +129,9 @@ fn ended(protocol: &'static dyn Protocol, phase: &Phase, remote: Remote) -> Opti
         Remote::Other => serve(&mut net, &discard::chargen::PROTOCOL),
         Remote::Absent => {}
     }
-    let peers = vec![Peer { name: "server".into(), address: address(1) }];
+    let peers = vec![Peer { name: "server".into(), address: address(1), others: Vec::new() }];
     let config = ClientConfig { peers, ..ClientConfig::new(protocol) };
-    let started = protocol.client(&Calling { config: &config, phase: &phase, host: &SimulatedHost }).ok()?;
+    let started = protocol.client(&Calling { config: &config, phase: &phase, host: host(START) }).ok()?;
     let client = net.join(client_ip(0), started.workers, started.session);
     net.run();
     Some(told(&net, client))

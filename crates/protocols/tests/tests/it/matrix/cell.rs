@@ -1,15 +1,13 @@
 //! One cell: a client, its servers and the trouble between them, in virtual time.
 
 use super::table::{Limit, Nature, Spoken, Trouble, Verb};
+use crate::support::host::{RANDOM, host};
 use crate::support::run::{MS, client_ip};
-use common::host::{Host, HostInfo, Meter, Random};
 use common::protocol::{Calling, Serving, Started};
 use common::{ClientConfig, Limits, Peer, ServerConfig};
-use ipnet::IpNet;
-use metrics::{Mono, SECOND, Wall};
-use model::{Begin, Builder, Event, HostSnapshot, Outcome, Phase, Point, SocketSettings};
+use metrics::{Mono, SECOND};
+use model::{Begin, Builder, Event, Outcome, Phase, Point, SocketSettings};
 use sim::{At, Cut, Fate, Link, Network, START};
-use std::cell::Cell as Shared;
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
@@ -281,65 +279,4 @@ fn outcome(cell: &Cell, verb: &str, events: &[(Mono, Event)]) -> Outcome {
         }
     }
     builder.outcome()
-}
-
-/// A host in virtual time, without anything that tests would depend on.
-struct Virtual(Mono);
-
-/// One for a session that begins now. Sessions want it for as long as the program runs.
-fn host(now: Mono) -> &'static dyn HostInfo {
-    Box::leak(Box::new(Virtual(now)))
-}
-
-thread_local! {
-    /// The last random byte of the cell that this thread runs.
-    static RANDOM: Shared<u8> = const { Shared::new(0) };
-}
-
-impl HostInfo for Virtual {
-    fn now(&self) -> Mono {
-        self.0
-    }
-    fn wall(&self) -> Wall {
-        Wall(1_700_000_000_000_000_000)
-    }
-    fn random(&self) -> Random {
-        |bytes| {
-            for byte in bytes {
-                RANDOM.set(RANDOM.get().wrapping_mul(5).wrapping_add(77));
-                *byte = RANDOM.get();
-            }
-            true
-        }
-    }
-    fn clock_id(&self) -> String {
-        String::new()
-    }
-    fn snapshot(&self, _: Option<IpAddr>) -> HostSnapshot {
-        HostSnapshot::default()
-    }
-    fn local_for(&self, _: SocketAddr) -> Option<IpAddr> {
-        None
-    }
-    fn connected_networks(&self) -> Vec<IpNet> {
-        vec![IpNet::new([10, 0, 0, 0].into(), 8).unwrap()]
-    }
-    fn congestion(&self) -> (String, Vec<String>) {
-        ("cubic".to_owned(), vec!["cubic".to_owned()])
-    }
-    fn cpu_meter(&self) -> Meter {
-        Box::new(|| (0.0, 0.0))
-    }
-    fn cores(&self) -> Vec<usize> {
-        vec![0, 1]
-    }
-    fn descriptors(&self) -> Option<usize> {
-        None
-    }
-    fn free_descriptors(&self) -> Option<usize> {
-        None
-    }
-    fn texts(&self) -> Host {
-        Host::default()
-    }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod driven;
+pub(crate) mod host;
 pub(crate) mod run;
 
 use common::protocol::Foreigners;
