@@ -86,12 +86,13 @@ fn ending(cell: &Cell, ran: &Ran) -> Result<(), String> {
     // Connections are the work of this question, and sizes that do not pass a result of the other.
     let connected = cell.phase.kind == Kind::Connect && point.local.opened > 0;
     let silent = cell.verb.nature == Nature::Passes || connected || blind;
+    let half = blind && !connected && cell.phase.pattern == Pattern::Duplex;
     let allowed: &[Status] = match cell.trouble {
         Trouble::None | Trouble::Two | Trouble::Far => &[Complete],
         Trouble::Dies if shows(point) => &[Complete, Partial, Failed],
         Trouble::Dies => &[Partial, Failed],
         // What was to come from the server did not.
-        _ if arrived == 0 && blind && cell.phase.pattern == Pattern::Duplex => &[Partial, Failed],
+        _ if arrived == 0 && half => &[Partial, Failed],
         _ if arrived == 0 && silent => &[Complete, Partial, Failed],
         _ if arrived == 0 => &[Failed],
         _ => &[Complete, Partial],

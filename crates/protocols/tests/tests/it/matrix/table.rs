@@ -334,8 +334,11 @@ const fn out(
 const UNNUMBERED: &str = "a server of ntttcp counts the datagrams of tests with a conversation only";
 const UNHEARD: &str = "without a conversation nothing is heard of a server: a connection that moved nothing until the end was stopped";
 const OVER: &str = "the run is over before the server is killed";
-const WINDOW: &str =
-    "an end's window of time, and the life of a flow, begin at instants that depend on the path's delay";
+const SERVERS_TIME: &str =
+    "a server of iperf3 reports its bytes with the time from its own start to its end, conversation included";
+const IDENTIFIER: &str = "the payload waits a round trip for the server's identifier, and up to 100 ms of what the pace had sent \
+                          meanwhile follow at once";
+const CONVERSATION: &str = "messages are counted over the whole run, conversation included";
 const ASKED_AGAIN: &str = "an answer that takes 600 ms is asked for again and again, until the client gives up: UDPmon's \
                            conversation does not get over such a path";
 
@@ -350,20 +353,11 @@ pub(super) static LEFT_OUT: &[LeftOut] = &[
     out(("bwdelaytester", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
     out(("discard", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
     out(("udpmon", "train", ""), Some(Trouble::Far), "ending", ASKED_AGAIN),
-    out(("", "", ""), Some(Trouble::Far), "rate", WINDOW),
-    out(("", "tcp --rate", ""), None, "rate", WINDOW),
-    out(("native", "delay", ""), None, "rate", WINDOW),
-    out(("native", "stream", ""), None, "rate", WINDOW),
-    out(("iperf3", "delay", ""), None, "rate", WINDOW),
-    out(("ctstraffic", "stream", ""), None, "rate", WINDOW),
-    out(("", "", ""), Some(Trouble::Far), "caveats", WINDOW),
-    out(("", "", ""), None, "records", WINDOW),
-    out(("native", "delay", ""), None, "sums", WINDOW),
-    out(("native", "delay --search", ""), None, "sums", WINDOW),
-    out(("native", "delay --path-mtu", ""), None, "sums", WINDOW),
-    out(("native", "train", ""), None, "sums", WINDOW),
-    out(("native", "stream", ""), None, "sums", WINDOW),
-    out(("native", "load (datagrams)", ""), None, "sums", WINDOW),
+    out(("iperf3", "tcp --rate", ""), None, "rate", SERVERS_TIME),
+    out(("iperf3", "delay", ""), None, "rate", SERVERS_TIME),
+    out(("ctstraffic", "tcp --rate", ""), None, "rate", IDENTIFIER),
+    out(("tcpmon", "tcp --rate", ""), None, "rate", CONVERSATION),
+    out(("tcpmon", "tcp --rate", ""), Some(Trouble::Far), "caveats", CONVERSATION),
 ];
 
 /// Why a protocol does not carry a question in a direction, in its own words; `Ok` where it does.
