@@ -19,6 +19,9 @@ use crate::{
     Way,
 };
 
+/// How a receiver names payload that differs from what was sent ([`CauseCount::text`](metrics::CauseCount)).
+pub const WRONG_DATA: &str = "wrong data";
+
 /// A datagram with more payload than this, bytes, may be too large for a path that carries small ones.
 const LARGE: u32 = 512;
 
@@ -133,7 +136,11 @@ impl Side {
             self.answers(&counts);
         }
         if let Some(frames) = totals.frames {
-            self.arrived.add(true, frames.completed.max(frames.repeated).max(frames.errors));
+            self.arrived.add(true, frames.completed.max(frames.repeated));
+        }
+        // Damaged payload has arrived, and counts nowhere.
+        if totals.causes.iter().any(|cause| cause.text == WRONG_DATA) {
+            self.arrived.add(true, 1);
         }
         self.opened = self.opened.saturating_add(totals.opened);
         self.retransmits = self.retransmits.saturating_add(totals.tcp.retransmits);
@@ -329,7 +336,9 @@ impl Account {
 
     /// Why the connections failed; where none did, whether the peer speaks another protocol, unless something shows that it speaks this one.
     fn explanation(&self, asked: Asked<'_>) -> String {
-        let heard = self.remote.is_heard() || self.local.arrived == Known::Some;
+        // Bytes that are no answers may be another protocol's.
+        let arrived = self.local.arrived == Known::Some && asked.phase.kind != Kind::Ping;
+        let heard = self.remote.is_heard() || arrived;
         match &self.local.cause {
             Some(cause) => format!(": {cause}"),
             None if self.accepted || heard || asked.protocol.is_empty() => String::new(),

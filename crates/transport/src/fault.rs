@@ -127,7 +127,7 @@ impl Violation {
     /// What went wrong, without particulars: failures with the same name are counted together.
     pub fn name(&self) -> &'static str {
         match self {
-            Violation::BadData { .. } => "wrong data",
+            Violation::BadData { .. } => model::ending::WRONG_DATA,
             Violation::TooFew { .. } => "too few bytes",
             Violation::TooMany { .. } => "too many bytes",
             Violation::Disagree { .. } => "the ends disagree on the byte count",

@@ -79,6 +79,19 @@ fn a_transfer_of_which_no_end_counted_a_byte_has_failed() {
 }
 
 #[test]
+fn damaged_payload_has_arrived() {
+    let of = |text: &str| CauseCount {
+        class: metrics::Ending::DataError,
+        text: text.to_owned(),
+        count: 1,
+        first: format!("{text} at offset 0"),
+    };
+    let local = Totals { causes: vec![of("the peer received wrong data")], data_errors: 1, ..bytes(1, 9, 0) };
+    let remote = Totals { causes: vec![of(WRONG_DATA)], data_errors: 1, ..bytes(1, 0, 0) };
+    check(ended(&tcp(Pattern::Push), local, Some(remote)), Status::Complete, "");
+}
+
+#[test]
 fn small_packets_that_pass_are_named_where_large_ones_may_not() {
     let mut local = bytes(1, 9, 0);
     local.tcp.retransmits = 7;
