@@ -232,18 +232,26 @@ impl Receiver {
         Window::add(&mut cx.rec.tally(self.params.group).rx_window, window);
     }
 
-    /// What one receive call brought; how many bytes of it count is added to `counted`, also when it ends with a violation.
-    fn take_all(&mut self, cx: &mut Context<'_>, got: &Received<'_>, at: Mono, counted: &mut u64) -> Checked {
+    /// What one receive call brought; how many of its datagrams are ctsTraffic's, and how many of their bytes count, is added to `counted`,
+    /// also when it ends with a violation.
+    fn take_all(
+        &mut self,
+        cx: &mut Context<'_>,
+        got: &Received<'_>,
+        at: Mono,
+        (datagrams, counted): (&mut u64, &mut u64),
+    ) -> Checked {
         for bytes in got.datagrams() {
-            match decode(bytes) {
-                Some(Datagram::Id(id)) => {
+            let datagram = decode(bytes).ok_or_else(|| self.foreign(bytes.len()))?;
+            *datagrams += 1;
+            match datagram {
+                Datagram::Id(id) => {
                     self.core.id = id;
                     self.core.framing_received(cx, bytes.len().min(STREAM_ID));
                 }
-                Some(Datagram::Part { frame, ticks, hz, .. }) => {
+                Datagram::Part { frame, ticks, hz, .. } => {
                     *counted += self.take_part(cx, bytes, at, (frame, ticks, hz))?;
                 }
-                None => return Err(self.foreign(bytes.len())),
             }
         }
         Ok(())
@@ -303,10 +311,9 @@ impl Flow for Receiver {
             return Err(self.foreign(0));
         }
         let dropped = self.core.dropped(got);
-        self.core
-            .packets(cx, &Packets { received: u64::clamped(got.count()), dropped, ..Packets::default() });
-        let mut counted = 0;
-        let result = self.take_all(cx, got, at, &mut counted);
+        let (mut received, mut counted) = (0, 0);
+        let result = self.take_all(cx, got, at, (&mut received, &mut counted));
+        self.core.packets(cx, &Packets { received, dropped, ..Packets::default() });
         self.core.received(cx, counted);
         result
     }
