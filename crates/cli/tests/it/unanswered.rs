@@ -71,8 +71,8 @@ const QUESTIONS: [(&str, &str); 18] = [
 fn is_unreported(protocol: &str, verb: &str, args: &str) -> bool {
     let sends = !args.contains("-R") && !args.contains("--bidir");
     let silent = match verb {
-        "tcp" => ["ttcp", "discard"].contains(&protocol),
-        "delay" => ["ttcp", "discard", "bwdelaytester"].contains(&protocol),
+        "tcp" => ["ttcp", "ntttcp", "discard"].contains(&protocol),
+        "delay" => ["ttcp", "ntttcp", "discard", "bwdelaytester"].contains(&protocol),
         _ => false,
     };
     sends && silent
