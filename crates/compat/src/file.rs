@@ -43,6 +43,8 @@ pub enum Form {
 #[derive(Debug)]
 pub struct Document {
     pub form: Form,
+    /// The file is in UTF-16 with a byte order mark: for ctsTraffic's tables a sign of the original.
+    pub is_utf16: bool,
     /// Without characters that a terminal obeys.
     pub text: String,
     /// Line of the file on which it begins, from 1.
@@ -72,11 +74,15 @@ fn bounded(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 /// One sentence when it holds no text.
 pub fn open(bytes: &[u8]) -> Result<File, String> {
     let unpacked = unpacked(bytes)?;
-    let text = text(unpacked.as_deref().unwrap_or(bytes))?;
+    let bytes = unpacked.as_deref().unwrap_or(bytes);
+    let text = text(bytes)?;
     if text.trim().is_empty() {
         return Err("the file is empty".to_owned());
     }
-    Ok(split(&text))
+    let is_utf16 = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| bytes.starts_with(mark));
+    let mut file = split(&text);
+    file.documents.iter_mut().for_each(|document| document.is_utf16 = is_utf16);
+    Ok(file)
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
@@ -90,30 +96,35 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     all.map(Some).map_err(|error| format!("the file cannot be unpacked: {error}"))
 }
 
-/// Text of UTF-8 or UTF-16, with or without a byte order mark. Invalid characters are replaced.
+/// Text of UTF-8 or UTF-16, as [`decode`] makes it.
 ///
 /// # Errors
 /// One sentence when the bytes are no text.
-pub fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
-    let head = &bytes[..bytes.len().min(HEAD)];
-    // ASCII in UTF-16 has a zero in every second byte.
-    let zeros = |from: usize| head.iter().skip(from).step_by(2).filter(|byte| **byte == 0).count();
-    let half = head.len() / 2;
-    let wide = half > 1 && zeros(0).max(zeros(1)) > half * 3 / 4 && zeros(0).min(zeros(1)) < half / 4;
-    let text = match bytes {
-        [0xff, 0xfe, rest @ ..] => Cow::Owned(utf16(rest, u16::from_le_bytes)),
-        [0xfe, 0xff, rest @ ..] => Cow::Owned(utf16(rest, u16::from_be_bytes)),
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
-        _ if wide && zeros(0) < zeros(1) => Cow::Owned(utf16(bytes, u16::from_le_bytes)),
-        _ if wide => Cow::Owned(utf16(bytes, u16::from_be_bytes)),
-        _ => String::from_utf8_lossy(bytes),
-    };
+fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
+    let text = decode(bytes);
     if text.chars().take(HEAD).any(|c| c == '\0') {
         return Err(
             "the file is no text: an outcome, a journal or another program's printout is expected".to_owned()
         );
     }
     Ok(text)
+}
+
+/// Text of UTF-8 or UTF-16, with or without a byte order mark. Invalid characters are replaced.
+pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
+    let head = &bytes[..bytes.len().min(HEAD)];
+    // ASCII in UTF-16 has a zero in every second byte.
+    let zeros = |from: usize| head.iter().skip(from).step_by(2).filter(|byte| **byte == 0).count();
+    let half = head.len() / 2;
+    let wide = half > 1 && zeros(0).max(zeros(1)) > half * 3 / 4 && zeros(0).min(zeros(1)) < half / 4;
+    match bytes {
+        [0xff, 0xfe, rest @ ..] => Cow::Owned(utf16(rest, u16::from_le_bytes)),
+        [0xfe, 0xff, rest @ ..] => Cow::Owned(utf16(rest, u16::from_be_bytes)),
+        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
+        _ if wide && zeros(0) < zeros(1) => Cow::Owned(utf16(bytes, u16::from_le_bytes)),
+        _ if wide => Cow::Owned(utf16(bytes, u16::from_be_bytes)),
+        _ => String::from_utf8_lossy(bytes),
+    }
 }
 
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
@@ -157,14 +168,17 @@ fn split(text: &str) -> File {
             None => (Form::Json, object_end(text, start)),
         };
         let text = clean_json(&text[start..to]).into_owned();
-        file.documents.push(Document { form, text, line });
+        file.documents.push(Document { form, is_utf16: false, text, line });
         at = to;
     }
     let damaged = |document: &Document| document.form == Form::Json && parsed(&document.text).is_none();
     if !passed.is_empty() && file.documents.iter().all(damaged) {
         // A printout with a brace somewhere.
         let text = clean_lines(text).into_owned();
-        return File { documents: vec![Document { form: Form::Text, text, line: 1 }], ..File::default() };
+        return File {
+            documents: vec![Document { form: Form::Text, is_utf16: false, text, line: 1 }],
+            ..File::default()
+        };
     }
     file.notices.extend(notice(&passed));
     file
@@ -292,8 +306,8 @@ pub enum Source {
     Json(Value),
     /// Events, in order: the name and the object of each.
     Events(Vec<(String, Value)>),
-    /// Text.
-    Text(String),
+    /// Text, and whether the file had it in UTF-16 with a byte order mark.
+    Text(String, bool),
 }
 
 impl Source {
@@ -308,9 +322,14 @@ impl Source {
     /// The text.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Source::Text(text) => Some(text),
+            Source::Text(text, _) => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether the file is text in UTF-16 with a byte order mark.
+    pub fn is_utf16(&self) -> bool {
+        matches!(self, Source::Text(_, true))
     }
 }
 
@@ -338,7 +357,7 @@ impl Document {
     /// One sentence when its JSON is damaged: where and how.
     pub fn source(&self) -> Result<Source, String> {
         Ok(match self.form {
-            Form::Text => Source::Text(self.text.clone()),
+            Form::Text => Source::Text(self.text.clone(), self.is_utf16),
             Form::Json => Source::Json(parsed(&self.text).ok_or_else(|| self.damage())?),
             Form::Events => {
                 let values = self.text.lines().filter_map(parsed);

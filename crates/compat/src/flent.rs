@@ -7,7 +7,7 @@ use crate::file::Source;
 use crate::import::{ImportedPhase, ImportedRun, ns, number, wall};
 use metrics::{Clamped, Dist, Quartiles, real};
 use model::{
-    Count, Counts, EndCounts, Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals,
+    Count, Counts, EndCounts, Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals, Traffic,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -242,15 +242,26 @@ fn of_raw(raw: &Value, on_grid: f64) -> Option<(f64, f64)> {
 
 /// All streams of each direction together.
 fn streams(times: &[f64], (up, down): (&[Stream], &[Stream])) -> Option<ImportedPhase> {
-    let longest = up.iter().chain(down).map(|stream| stream.length).reduce(f64::max)?;
-    let mut local = Totals::default();
-    local.traffic.ns = ns(longest);
+    let longest =
+        |streams: &[Stream]| streams.iter().map(|stream| stream.length).reduce(f64::max).unwrap_or(0.0);
+    let (longest_up, longest_down) = (longest(up), longest(down));
     let bytes = |mbit: f64, seconds: f64| mbit * 1e6 / 8.0 * seconds;
-    let total = |streams: &[Stream]| {
+    let total = |streams: &[Stream], longest: f64| {
         let lasted = |s: &Stream| if s.length >= AS_LONG * longest { longest } else { s.length };
         u64::clamped(streams.iter().map(|stream| bytes(stream.mean, lasted(stream))).sum::<f64>().round())
     };
-    (local.traffic.tx_bytes, local.traffic.rx_bytes) = (total(up), total(down));
+    // The readings of the two directions need not cover the same time.
+    let traffic = Traffic {
+        tx_bytes: total(up, longest_up),
+        rx_bytes: total(down, longest_down),
+        ns: ns(longest_up.max(longest_down)),
+        tx_ns: Some(ns(longest_up)).filter(|_| !up.is_empty()),
+        rx_ns: Some(ns(longest_down)).filter(|_| !down.is_empty()),
+    };
+    if traffic.ns == 0 {
+        return None;
+    }
+    let local = Totals { traffic, ..Totals::default() };
     let interval = |n: usize| {
         let rate = |streams: &[Stream]| {
             let known = streams.iter().filter_map(|stream| stream.at.get(n).copied().flatten());

@@ -58,7 +58,7 @@ fn point(outcome: &Outcome) -> &Point {
 fn near(name: &str, got: Option<f64>, want: Option<f64>) {
     match (got, want) {
         (Some(got), Some(want)) => {
-            assert!((got - want).abs() <= want.abs() * 5e-3, "{name}: {got}, not {want}")
+            assert!((got - want).abs() <= want.abs() * 5e-3, "{name}: {got}, not {want}");
         }
         _ => assert_eq!(got, want, "{name}"),
     }

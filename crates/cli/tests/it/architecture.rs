@@ -324,7 +324,9 @@ fn production(dir: &str) -> Vec<&'static Source> {
             tests.insert(path.clone());
         }
         for module in text.split("#[cfg(test)]\nmod ").skip(1).filter_map(|rest| rest.split_once(';')) {
-            tests.insert(path.with_file_name(format!("{}.rs", module.0)));
+            let file = format!("{}.rs", module.0);
+            tests.insert(path.with_extension("").join(&file));
+            tests.insert(path.with_file_name(file));
         }
     }
     found.retain(|source| !tests.contains(&source.path));

@@ -13,6 +13,7 @@ use crate::spool::Spool;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use uuid::Uuid;
 
 const MS: u64 = SECOND / 1000;
@@ -134,7 +135,10 @@ fn plan(hosts: u32) -> Plan {
 
 impl World {
     fn new(hosts: u32, seed: u64) -> World {
-        let folder = std::env::temp_dir().join(format!("nc-world-{}-{hosts}-{seed}", std::process::id()));
+        // Tests of one process run at once.
+        static WORLDS: AtomicU32 = AtomicU32::new(0);
+        let number = WORLDS.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("nc-world-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         let mut random = Random(seed);
         let mut machine = |_| Machine {

@@ -193,8 +193,13 @@ class Run:
             self.size(columns, rows)
         elif deed == "pause":
             time.sleep(float(what))
-        elif deed == "signal":
-            os.kill(self.child, getattr(signal, "SIG" + what))
+        elif deed in ("signal", "signal?"):
+            try:
+                os.kill(self.child, getattr(signal, "SIG" + what))
+            except ProcessLookupError:
+                # The program may have ended before.
+                if deed == "signal":
+                    raise
         elif deed in ("deaf", "hear"):
             self.reading = deed == "hear"
         elif deed == "lines":

@@ -88,9 +88,9 @@ impl Measured {
             self.calls += calls;
             self.last = cx.now;
             if self.sends {
-                self.core.sent(cx, n)
+                self.core.sent(cx, n);
             } else {
-                self.core.received(cx, n)
+                self.core.received(cx, n);
             }
             if let Some(pace) = self.pace.as_ref().filter(|_| self.sends) {
                 self.core.keeps_pace(cx, PacedWay::Sent, pace.settled());

@@ -21,7 +21,9 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     }
     let mut notices = Vec::new();
     let phase = match Table::read(bytes)? {
-        Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => status(&rows, first_is_void),
+        Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
+            status(&rows, first_is_void || source.is_utf16())
+        }
         Table::Status { transport: Transport::Udp, rows, .. } => frames(&rows),
         Table::Connections(table) => ended::connections(&table),
         Table::Jitter { rows, undone, .. } => {

@@ -7,16 +7,12 @@ use super::connection::{JITTER_CSV, TCP_INFO_CSV};
 use super::line::layout;
 use super::spec::Transport;
 use compat::NamedFile;
+use compat::file::decode;
 use metrics::FrameStamps;
-use std::borrow::Cow;
 use std::str::FromStr;
 
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
-
-fn decode(bytes: &[u8]) -> Cow<'_, str> {
-    compat::file::text(bytes).unwrap_or_default()
-}
 
 /// Whether a file is one of ctsTraffic's tables: its first line is one of their headers.
 pub(crate) fn is_table(bytes: &[u8]) -> bool {

@@ -32,6 +32,8 @@ pub(crate) enum Place {
 }
 
 /// A ctsTraffic command line, understood.
+///
+/// Wide: a field for each option of the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) role: Role,

@@ -22,7 +22,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
             joined = of_events(events)?;
             &joined
         }
-        Source::Text(_) => return None,
+        Source::Text(..) => return None,
     };
     let start = document.get("start")?;
     let version = start.get("version")?.as_str().filter(|v| v.starts_with("iperf"))?;
@@ -191,9 +191,9 @@ impl<'a> File<'a> {
         if self.error.is_some() {
             // Results are exchanged at the end, which did not follow.
             if sends {
-                got = None
+                got = None;
             } else {
-                sent = None
+                sent = None;
             }
             let own = if sends { &mut sent } else { &mut got };
             let counted = |value: &Value| number(&value["bytes"]).is_some_and(|bytes| bytes > 0.0);

@@ -24,7 +24,7 @@ const MOST_THREADS: usize = 64;
 pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let report = match source {
         Source::Json(document) => of_json(document)?,
-        Source::Text(text) => {
+        Source::Text(text, _) => {
             let head = (0..=HEAD.min(text.len())).rev().find(|at| text.is_char_boundary(*at))?;
             of_xml(text[..head].contains("<ntttcp").then_some(text)?)?
         }

@@ -440,7 +440,13 @@ fn playout() -> PlayoutSummary {
 fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
     Totals {
         who: who.to_owned(),
-        traffic: Traffic { tx_bytes, rx_bytes, ns: 3 * SECOND, ..Traffic::default() },
+        traffic: Traffic {
+            tx_bytes,
+            rx_bytes,
+            ns: 3 * SECOND,
+            tx_ns: Some(3 * SECOND),
+            rx_ns: Some(3 * SECOND),
+        },
         framing: Framing { tx_bytes: 41, rx_bytes: 82 },
         opened: 6,
         completed: 3,

@@ -36,7 +36,7 @@ const ERR: &str = "First packet seen from 127.0.0.1:60330\n## Printing latency h
 const HISTOGRAM: &str = "## Printing latency histogram:\n0 2194 88\n200 16 88\n400 290 100\n";
 
 fn imported(text: &str) -> ImportedRun {
-    read(&Source::Text(text.to_owned())).unwrap().unwrap()
+    read(&Source::Text(text.to_owned(), false)).unwrap().unwrap()
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn histogram_and_table() {
 #[test]
 fn other_files_are_not_taken_and_nonsense_is_counted() {
     for text in ["", "1 2 3 4 5 6 7\n", "{\"schema\": 1}", "size,wait_us\n"] {
-        assert!(read(&Source::Text(text.to_owned())).is_none(), "{text}");
+        assert!(read(&Source::Text(text.to_owned(), false)).is_none(), "{text}");
     }
     let run = imported(&format!("{OUT}1 2 x\n9 9 9 9 9 9 9 9\nnan 1 1 1 1 1 1\n"));
     assert!(run.notices.contains(&"3 lines are none of its".to_owned()), "{:?}", run.notices);

@@ -90,7 +90,8 @@ fn numbers_that_do_not_add_up_to_64_bits_are_no_overflow() {
         (connection::TCP_INFO_CSV, vec![format!("1,{ends},{id},{moved},{moved},{six}"); 2]),
     ];
     for (header, rows) in tables {
-        let run = super::read(&Source::Text(format!("{header}\n{}\n", rows.join("\n")))).unwrap().unwrap();
+        let run =
+            super::read(&Source::Text(format!("{header}\n{}\n", rows.join("\n")), false)).unwrap().unwrap();
         let local = &run.phases[0].local;
         let frames = local.frames.map_or(most, |frames| frames.completed);
         let bytes = if local.frames.is_some() { most } else { local.traffic.tx_bytes };

@@ -111,9 +111,10 @@ fn the_units_of_windows_are_windows_s() {
     assert_eq!(run.host, "a&b");
     // 112.875 * 2^20.
     assert_eq!(run.phases[0].remote.as_ref().unwrap().traffic.rx_bytes, 118_358_016);
-    assert_eq!(run.notices[1], "the file also has: bytes/frame 1455.729; DPCs/s 3048.900; errors 0");
+    assert_eq!(run.notices[1], "the file has no settings: that it is of TCP is assumed");
+    assert_eq!(run.notices[2], "the file also has: bytes/frame 1455.729; DPCs/s 3048.900; errors 0");
     // 11559.556 * 1024 * 8 = 94,695,882.752.
-    assert!(run.notices[2].starts_with("its threads: 0: 94.7 Mbit/s in 9.999 s; 1: "), "{:?}", run.notices);
+    assert!(run.notices[3].starts_with("its threads: 0: 94.7 Mbit/s in 9.999 s; 1: "), "{:?}", run.notices);
 }
 
 #[test]
