@@ -50,6 +50,9 @@ pub(crate) struct LoadArgs {
 const LOOK: Duration = Duration::from_millis(20);
 /// How much longer than planned the load may go on while the probes are set up, ns.
 const EXTRA: u64 = 60 * SECOND;
+/// How long the load goes on after the time of its probes for datagrams that may be under way, ns. Their ends wait longer for what is
+/// lost, and need no load for that.
+const UNDER_WAY: u64 = 2 * SECOND;
 const TOO_SHORT: &str = "the load ended before the delays beside it were measured, because the server limits the time of a run \
                          (its --max-time): choose a shorter -t or --ramp";
 
@@ -164,9 +167,9 @@ fn run(
 }
 
 /// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
-/// ramp. Their set-up may take long in a full queue, and they must not measure an unloaded path: the load ends when both have told
-/// their last interval, with what the remote end says of it. That came through the queue behind the last answers. The load does not
-/// go on for answers that were lost, nor while the ends exchange what they found.
+/// ramp. Their set-up may take long in a full queue, and they must not measure an unloaded path: the load ends when both have
+/// reported their last interval, with the remote end's part, which passes the queue behind the last answers. The load does not go on
+/// for answers that are lost ([`UNDER_WAY`]), nor while the ends exchange their results.
 fn beside(
     load: &Load,
     (stage, repeat): (Stage, u32),
@@ -176,7 +179,7 @@ fn beside(
 ) -> Vec<(Part, Told)> {
     let (filler, probes) = (load.filler(stage), load.probes(stage));
     let shown = Mutex::new(outputs);
-    // Is told when the load has begun, and when a probe has measured.
+    // Each part reports its start, and each probe its last interval.
     type Progress = mpsc::Sender<()>;
     let one = |place, (label, phase): &Part, extra_ns, interrupt: &Interrupt, progress: Progress| -> Told {
         let mut events = Vec::new();
@@ -189,7 +192,7 @@ fn beside(
         let phase = Phase { duration_ns: time.map(|ns| ns.saturating_add(extra_ns)), ..phase.clone() };
         let end = measure::one(config, &phase, interrupt, &mut |mut event| {
             match &mut event {
-                Event::Start { .. } if is_load => progress.send(()).unwrap_or_default(),
+                Event::Start { .. } => progress.send(()).unwrap_or_default(),
                 Event::Interval(interval) if !is_load && Some(interval.end_ns) >= time => {
                     progress.send(()).unwrap_or_default();
                 }
@@ -220,13 +223,14 @@ fn beside(
         let (progress, starts) = mpsc::channel();
         let filling = filler.map(|part| start((0, last), part, EXTRA, of_load, progress));
         let is_ready = filling.is_none() || is_filled(&starts, load.ramp_ns, interrupt);
+        let time_ns = probes.iter().filter_map(|(_, phase)| phase.duration_ns).max().unwrap_or(0);
         let probes = (0..).zip(probes).filter(|_| is_ready);
         let (progress, measured) = mpsc::channel();
         let probe = |(at, part)| start((at + 1, at), part, 0, interrupt, progress.clone());
         let probing: Vec<_> = probes.map(probe).collect();
         drop(progress);
         let Some(filling) = filling else { return probing.into_iter().map(ended).collect() };
-        measured.iter().take(probing.len()).for_each(drop);
+        wait_measured(&measured, probing.len(), time_ns);
         // A load that has said all it has to say need not have left its thread.
         let too_short = !is_ready || filling.1.is_finished();
         of_load.finish();
@@ -236,6 +240,19 @@ fn beside(
         }
         told
     })
+}
+
+/// Waits until so many probes of `time_ns` have reported their start and their last interval, or nothing is under way to them any
+/// more.
+fn wait_measured(progress: &mpsc::Receiver<()>, probes: usize, time_ns: u64) {
+    progress.iter().take(probes).for_each(drop);
+    let over = Instant::now() + Duration::from_nanos(time_ns.saturating_add(UNDER_WAY));
+    for _ in 0..probes {
+        let left = over.saturating_duration_since(Instant::now());
+        if progress.recv_timeout(left).is_err() {
+            return;
+        }
+    }
 }
 
 /// Waits until the path has been filled for the ramp: `false` if the load, or the user, ended before.
