@@ -110,6 +110,11 @@ static TABLE: [(&[End], &[Measure]); 4] = [
     ),
 ];
 
+/// The time that datagrams of an interval are divided by, ns: that of their bytes, where it is known.
+fn datagrams_ns(interval: &Interval, ns: u64) -> u64 {
+    if ns > 0 { ns } else { interval.ns().max(1) }
+}
+
 /// The rows that others name.
 impl Measure {
     /// Rate of payload sent.
@@ -133,11 +138,13 @@ impl Measure {
     pub const ERRORS: Measure = measure("errors", Unit::Count, |i, _| Some(real(i.errors())));
     /// Datagrams sent per second.
     pub const DATAGRAMS_SENT: Measure = measure("datagrams_sent_per_s", Unit::PerSecond, |i, end| {
-        Some(per_second(end.packets(i)?.sent()?, i.ns().max(1)))
+        let ns = end.traffic(i, Count::SentBytes).map_or(0, |t| t.sending_ns());
+        Some(per_second(end.packets(i)?.sent()?, datagrams_ns(i, ns)))
     });
     /// Datagrams received per second.
     pub const DATAGRAMS_RECEIVED: Measure = measure("datagrams_received_per_s", Unit::PerSecond, |i, end| {
-        Some(per_second(end.packets(i)?.received()?, i.ns().max(1)))
+        let ns = end.traffic(i, Count::ReceivedBytes).map_or(0, |t| t.receiving_ns());
+        Some(per_second(end.packets(i)?.received()?, datagrams_ns(i, ns)))
     });
     /// Datagrams that did not come, less those of earlier intervals that came meanwhile.
     pub const LOST: Measure =
