@@ -1,4 +1,5 @@
-//! Histograms of bins of one width, as UDPmon counts and prints them, and what can be said from bins alone.
+//! Histograms of bins of one width, as UDPmon counts and prints them, and what can be said from
+//! bins alone.
 
 use crate::number::{Clamped, real};
 use serde::{Deserialize, Serialize};
@@ -84,8 +85,9 @@ impl Binned {
         self.low.saturating_add(self.width.saturating_mul(i64::clamped(n)))
     }
 
-    /// What the bins say. A value is taken for the middle of its bin; quartiles are those of the value whose rank is the
-    /// quarter of the count, rounded up.
+    /// Mean, deviation, skew and quartiles from the bins alone. A value is taken for the middle of
+    /// its bin; quartiles are those of the value whose rank is the quarter of the count, rounded
+    /// up.
     pub fn shape(&self) -> Shape {
         let [m2, m3, m4] = self.moments(real(self.width - 1) / 2.0);
         let skew = if m2 > 0.0 { m3 / (m2.sqrt() * m2) } else { 0.0 };
@@ -103,8 +105,9 @@ impl Binned {
         }
     }
 
-    /// The same by UDPmon's arithmetic (`h_stats` of libhj): a value is the lower edge of its bin, the fourth moment is
-    /// divided by the variance instead of its square, ranks are rounded down, and an edge of 0 is taken for "not found yet".
+    /// The same by UDPmon's arithmetic (`h_stats` of libhj): a value is the lower edge of its bin,
+    /// the fourth moment is divided by the variance instead of its square, ranks are rounded down,
+    /// and an edge of 0 is taken for "not found yet".
     pub fn shape_as_original(&self) -> Shape {
         let [m2, m3, m4] = self.moments(0.0);
         let sigma = m2.sqrt();

@@ -1,20 +1,23 @@
 //! A network card's own clock, and which of its stamps are plausible.
 //!
-//! A card stamps packets by a clock on the card (a PTP hardware clock), which another program may steer, and whose origin is
-//! arbitrary. It is read between two readings of a clock of the host (a *crossing*): the host's clock went from `before` to
-//! `after` while the card's showed `card`, which is an exchange of four stamps with a remote end that answers at once
-//! ([`crate::Offset`]). Between crossings a card's stamp is placed on the host's clock by the line through the last of them:
+//! A card stamps packets by a clock on the card (a PTP hardware clock), which another program may
+//! steer, and whose origin is arbitrary. The card's clock is read between two readings of a clock
+//! of the host (a *crossing*): the host's clock went from `before` to `after` while the card's
+//! showed `card`, which is an exchange of four stamps with a remote end that answers at once
+//! ([`crate::Offset`]). Between crossings a card's stamp is placed on the host's clock by the line
+//! through the last of them:
 //!
 //! ```text
 //!   host  before ──┐      ┌── after        offset = card - host, within half of (after - before)
 //!   card           └ card ┘                slope  = as the last crossings allow
 //! ```
 //!
-//! A steered clock keeps no rate for long: only the last crossings are looked at, and the rate is granted some wandering.
+//! A steered clock keeps no rate for long: only the last crossings are looked at, and the rate is
+//! granted some wandering.
 
 use crate::{Clamped, Estimate, Exchange, MAX_DRIFT, Mono, Offset, WANDER, real};
 
-/// A crossing: what the card's clock showed while the host's went from `before` to `after`.
+/// A crossing: the card's clock showed `card` while the host's went from `before` to `after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
     /// The host's clock before the card's was read.
@@ -27,10 +30,11 @@ pub struct Crossing {
 
 /// Crossings that are looked at.
 const KEPT: usize = 8;
-/// A stamp this far from the last crossing is placed no more, ns: nothing is known of the clock so far away.
+/// A stamp this far from the last crossing is placed no more, ns: nothing is known of the clock so
+/// far away.
 const REMOTE: u64 = 2 * crate::SECOND;
-/// How long a packet may lie between the card and the kernel's own stamp, ns: in the card's ring while the core that serves it
-/// does something else.
+/// Longest time that a packet may lie between the card and the kernel's own stamp, ns: in the
+/// card's ring while the core that serves it does something else.
 pub const LONGEST_IN_CARD: u64 = crate::SECOND / 10;
 
 /// Gathers crossings of one card's clock.
@@ -47,8 +51,9 @@ impl Default for CardClock {
 }
 
 impl CardClock {
-    /// Takes in a crossing, and says where stamps are to be placed until the next one. One whose times contradict themselves
-    /// changes nothing. When no line passes through all of them the clock was set, and the others are forgotten.
+    /// Takes in a crossing, and says where stamps are to be placed until the next one. One whose
+    /// times contradict themselves changes nothing. When no line passes through all of them the
+    /// clock was set, and the others are forgotten.
     pub fn cross(&mut self, crossing: Crossing) -> Option<Placement> {
         let Crossing { before, card, after } = crossing;
         if after >= before && self.newest.is_none_or(|newest| before >= newest.before) {
@@ -58,7 +63,7 @@ impl CardClock {
         self.placement()
     }
 
-    /// How often the clock was set, as far as that shows.
+    /// Number of times that the clock was set by more than drift explains.
     pub fn steps(&self) -> u64 {
         self.offset.breaks()
     }
@@ -72,18 +77,19 @@ impl CardClock {
     }
 }
 
-/// How a card's times become the host's, around one instant.
+/// A rule that turns a card's times into the host's, around one instant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
     at: Mono,
     estimate: Estimate,
-    /// How much faster the card's clock is, 1 = 1 s per s, and how far that may be off.
+    /// Gain of the card's clock over the host's, 1 = 1 s per s, and the bound of its error.
     rate: f64,
     rate_bound: f64,
 }
 
 impl Placement {
-    /// When the card's clock showed `card`, and how far that may be off, ns. `None` far from the last crossing.
+    /// When the card's clock showed `card`, and how far that may be off, ns. `None` far from the
+    /// last crossing.
     pub fn place(&self, card: i64) -> Option<(Mono, u64)> {
         let local = i64::try_from(self.at.0).ok()?;
         let since = card.checked_sub(self.estimate.offset_ns)?.checked_sub(local)?;
@@ -100,8 +106,8 @@ impl Placement {
     /// When a datagram that the kernel stamped `kernel` reached the card, by the card's stamp.
     ///
     /// # Errors
-    /// When that cannot be, because it would be after the kernel had it, or longer before than a packet lies in a card; or when the
-    /// card's clock has not been read for long.
+    /// When that cannot be, because it would be after the kernel had it, or longer before than a
+    /// packet lies in a card; or when the card's clock has not been read for long.
     pub fn arrival(&self, card: i64, kernel: Mono) -> Result<(Mono, u64), Unplaced> {
         let (at, bound) = self.place(card).ok_or(if kernel.since(self.at) > REMOTE {
             Unplaced::Unread
@@ -113,8 +119,8 @@ impl Placement {
         if sooner && later { Ok((at.min(kernel), bound)) } else { Err(Unplaced::Untrue) }
     }
 
-    /// When a datagram that the kernel handed to the card at `kernel` left it, by the card's stamp, which came back until `now`:
-    /// `None` when it would have left before, or after.
+    /// When a datagram that the kernel handed to the card at `kernel` left it, by the card's stamp,
+    /// which the kernel returned by `now`: `None` when it would have left before, or after.
     pub fn departure(&self, card: i64, kernel: Mono, now: Mono) -> Option<(Mono, u64)> {
         let (at, bound) = self.place(card)?;
         let sooner = kernel.since(at) <= bound;
@@ -123,12 +129,13 @@ impl Placement {
     }
 }
 
-/// What a network card said of one datagram.
+/// A network card's reading of one datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardStamp {
     /// By the card's own clock, ns.
     pub raw_ns: i64,
-    /// When that was, and how far that may be off, ns; or why that cannot be told.
+    /// The time of the stamp and its error bound, ns; or why the stamp has no place on the host's
+    /// clock.
     pub placed: Result<(Mono, u64), Unplaced>,
 }
 
@@ -137,7 +144,7 @@ pub struct CardStamp {
 pub enum Unplaced {
     /// The card's clock cannot be read, or has not been for long.
     Unread,
-    /// It contradicts the kernel's own stamp.
+    /// The card's stamp contradicts the kernel's own.
     Untrue,
 }
 

@@ -1,5 +1,6 @@
-//! Whether two sets of readings differ, and by how much: whole runs by ranks, because rates and times are rarely normal;
-//! intervals of one run a side by means, because ranks of few intervals that follow each other say nothing.
+//! The difference between two sets of readings, and its significance: whole runs by ranks, because
+//! rates and times are rarely normal; intervals of one run a side by means, because ranks of few
+//! intervals that follow each other say nothing.
 
 mod series;
 
@@ -25,26 +26,29 @@ pub struct Contrast {
     /// Value of `a` that the difference is a share of: the median of runs, the mean of intervals.
     #[serde(default)]
     pub base: f64,
-    /// By how much a reading of `b` is larger than one of `a`: of runs the median of all differences (Hodges and Lehmann,
-    /// 1963), of intervals the difference of means.
+    /// By how much a reading of `b` is larger than one of `a`: of runs the median of all
+    /// differences (Hodges and Lehmann, 1963), of intervals the difference of means.
     pub shift: f64,
-    /// Its confidence interval at the level asked for, of runs from the order of the differences (Moses; Hollander and Wolfe,
-    /// *Nonparametric Statistical Methods*, 4.3), of intervals by Student's t; `None` when there are too few readings for one.
+    /// Its confidence interval at the level asked for, of runs from the order of the differences
+    /// (Moses; Hollander and Wolfe, *Nonparametric Statistical Methods*, 4.3), of intervals by
+    /// Student's t; `None` when there are too few readings for one.
     pub interval: Option<(f64, f64)>,
-    /// Probability, two-sided, if both sets came from the same: of runs that of ranks at least as uneven (Mann and Whitney,
-    /// 1947), of intervals that of means at least as far apart.
+    /// Probability, two-sided, if both sets were drawn from the same: of runs that of ranks at
+    /// least as uneven (Mann and Whitney, 1947), of intervals that of means at least as far apart.
     pub p: f64,
-    /// The least `p` that so many readings can give: that of sets that do not overlap.
+    /// The least `p` that sets of this size can give: that of sets that do not overlap.
     pub least_p: f64,
-    /// Probability that a reading of `b` is larger than one of `a`, ties counted half: the size of the effect.
+    /// Probability that a reading of `b` is larger than one of `a`, ties counted half: the size of
+    /// the effect.
     pub superiority: f64,
-    /// Variance of the statistic over that of independent readings: intervals that follow each other in time are alike.
+    /// Variance of the statistic over that of independent readings: intervals that follow each
+    /// other in time are alike.
     pub inflation: f64,
 }
 
 impl Contrast {
-    /// Compares independent readings, such as whole runs; `None` when a set has fewer than two. The interval holds the true shift with probability
-    /// `1 - level`.
+    /// Compares independent readings, such as whole runs; `None` when a set has fewer than two. The
+    /// interval holds the true shift with probability `1 - level`.
     pub fn of_sets(a: &[f64], b: &[f64], level: f64) -> Option<Self> {
         let finite = |set: &[f64]| set.iter().copied().filter(|v| v.is_finite()).collect::<Vec<f64>>();
         let (mut a, mut b) = (thinned(finite(a)), thinned(finite(b)));
@@ -75,15 +79,16 @@ impl Contrast {
         })
     }
 
-    /// Compares the intervals of two runs, once without a few extremes at either end and once with all, and returns the
-    /// comparison with the smaller `p`; `None` when a run has fewer than two. The error rates in docs/compare.md are those of
-    /// both together.
+    /// Compares the intervals of two runs, once without a few extremes at either end and once with
+    /// all, and returns the comparison with the smaller `p`; `None` when a run has fewer than two.
+    /// The error rates in docs/compare.md are those of the two comparisons together.
     pub fn of_series(a: Series<'_>, b: Series<'_>, level: f64) -> Option<Self> {
         let (most, all) = (series::contrast(a, b, true, level)?, series::contrast(a, b, false, level)?);
         Some(if most.p < all.p { most } else { all })
     }
 
-    /// Compares all intervals of two runs, each extreme with its weight; `None` when a run has fewer than two.
+    /// Compares all intervals of two runs, each extreme with its weight; `None` when a run has
+    /// fewer than two.
     pub fn of_wholes(a: Series<'_>, b: Series<'_>, level: f64) -> Option<Self> {
         series::contrast(a, b, false, level)
     }
@@ -93,20 +98,21 @@ impl Contrast {
         (self.base != 0.0).then(|| self.shift / self.base.abs())
     }
 
-    /// Whether `b` is the larger, also where the shift is 0: then by most pairs of readings.
+    /// True if `b` is the larger, also where the shift is 0: then by most pairs of readings.
     pub fn is_more(&self) -> bool {
         if self.shift == 0.0 { self.superiority > 0.5 } else { self.shift > 0.0 }
     }
 
-    /// How many times as many readings make the interval so narrow that it holds no value `gap` away from the shift: its width
-    /// is as the inverse of the root of their number. `None` where there is no interval or no gap.
+    /// The factor by which the number of readings must grow until the interval excludes every value
+    /// `gap` away from the shift: its width is as the inverse of the root of their number. `None`
+    /// where there is no interval or no gap.
     pub fn more_readings(&self, gap: f64) -> Option<f64> {
         let (low, high) = self.interval?;
         (gap > 0.0).then(|| ((high - self.shift).max(self.shift - low) / gap).powi(2))
     }
 
-    /// The end of the interval that is nearer to 0, in the direction of the difference; 0 when the interval holds 0 or when
-    /// there is none.
+    /// The end of the interval that is nearer to 0, in the direction of the difference; 0 when the
+    /// interval holds 0 or when there is none.
     pub fn local_end(&self) -> f64 {
         match self.interval {
             Some((low, _)) if low > 0.0 => low,
@@ -116,8 +122,9 @@ impl Contrast {
     }
 }
 
-/// The probabilities `p` of several comparisons, corrected for their number (Holm, 1979): a comparison counts when its
-/// corrected probability is below the level, and then the probability of even one false alarm is below it, too.
+/// The probabilities `p` of several comparisons, corrected for their number (Holm, 1979): a
+/// comparison counts when its corrected probability is below the level, and then the probability of
+/// even one false alarm is below it, too.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
@@ -129,8 +136,9 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     corrected
 }
 
-/// The least number of independent readings on each side that can be told apart when `figures` are compared at once: 2 of the
-/// `(2n)! / (n! n!)` orders of two sets of `n` are the most uneven ones.
+/// The least number of independent readings on each side that can differ significantly when
+/// `figures` are compared at once: 2 of the `(2n)! / (n! n!)` orders of two sets of `n` are the
+/// most uneven ones.
 pub fn least_readings(figures: usize) -> usize {
     let (mut n, mut orders) = (1, 2.0);
     while 2.0 / orders * real(figures.max(1)) > ALPHA && n < MOST {
@@ -146,8 +154,8 @@ fn superiority(a: &[f64], b: &[f64]) -> f64 {
     b.iter().map(below).sum::<f64>() / real(a.len() * b.len())
 }
 
-/// The least two-sided probability of sets of `n` and `m` readings, which is that of sets that do not overlap: one order on
-/// each side of `n + m` over `n`.
+/// The least two-sided probability of sets of `n` and `m` readings, which is that of sets that do
+/// not overlap: one order on each side of `n + m` over `n`.
 fn least(n: usize, m: usize) -> f64 {
     (1..=n).fold(2.0, |p: f64, k| p * real(k) / real(m + k)).min(1.0)
 }
@@ -167,14 +175,14 @@ fn thinned(values: Vec<f64>) -> Vec<f64> {
     values.into_iter().step_by(every).collect()
 }
 
-/// How the rank statistic of two sets is distributed by chance.
+/// Distribution of the rank statistic of two sets under chance.
 struct Ranks {
     n: usize,
     m: usize,
 }
 
 impl Ranks {
-    /// Whether all orders are counted instead of approximated.
+    /// True if all orders are counted instead of approximated.
     fn exact(&self) -> bool {
         self.n <= EXACT && self.m <= EXACT
     }
@@ -184,8 +192,8 @@ impl Ranks {
         real(self.n * self.m)
     }
 
-    /// The two-sided probability of `u`: exact for small sets, ties included; else by the normal distribution with
-    /// corrections for ties and continuity.
+    /// The two-sided probability of `u`: exact for small sets, ties included; else by the normal
+    /// distribution with corrections for ties and continuity.
     fn probability(&self, a: &[f64], b: &[f64], u: f64) -> f64 {
         let mut all: Vec<f64> = a.iter().chain(b).copied().collect();
         all.sort_by(f64::total_cmp);
@@ -204,7 +212,8 @@ impl Ranks {
         self.tail(remote, total + 1.0 - cubes / (total * (total - 1.0)))
     }
 
-    /// The two-sided probability that the statistic is `remote` from its mean; `width` is 12 times the variance for a pair.
+    /// The two-sided probability that the statistic is `remote` from its mean; `width` is 12 times
+    /// the variance for a pair.
     fn tail(&self, remote: f64, width: f64) -> f64 {
         let variance = self.pairs() / 12.0 * width;
         if variance <= 0.0 {
@@ -213,7 +222,8 @@ impl Ranks {
         two_sided(((remote - 0.5) / variance.sqrt()).max(0.0), None)
     }
 
-    /// Which of the sorted differences begins the interval for `level`, counted from 1; `None` when none does.
+    /// Which of the sorted differences begins the interval for `level`, counted from 1; `None` when
+    /// none does.
     fn least_inside(&self, level: f64) -> Option<usize> {
         let rank = if self.exact() {
             let orders = orders(&vec![1; self.n + self.m], self.m);
@@ -232,8 +242,8 @@ impl Ranks {
     }
 }
 
-/// In how many ways `m` readings of a sorted whole have each sum of ranks, doubled; `ties` are the sizes of the groups of equal
-/// readings, each of which has the mean rank of its group.
+/// In how many ways `m` readings of a sorted whole have each sum of ranks, doubled; `ties` are the
+/// sizes of the groups of equal readings, each of which has the mean rank of its group.
 fn orders(ties: &[usize], m: usize) -> Vec<f64> {
     let all: usize = ties.iter().sum();
     let most = m * 2 * all;

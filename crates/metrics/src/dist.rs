@@ -1,14 +1,15 @@
-//! Distributions: a mergeable HDR histogram with three significant digits, and its summary for reports.
+//! Distributions: a mergeable HDR histogram with three significant digits, and its summary for
+//! reports.
 
 use crate::{Clamped, Spectrum, real};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// A distribution of non-negative integers (ns, bytes/s, …) kept with three significant decimal digits; the extremes and
-/// the mean are exact.
+/// A distribution of non-negative integers (ns, bytes/s, …) kept with three significant decimal
+/// digits; the extremes and the mean are exact.
 ///
-/// Memory grows with the largest value recorded (200-500 KiB for ns up to an hour), so it is made on the first
-/// record and belongs to a worker and a phase, never to a connection.
+/// Memory grows with the largest value recorded (200-500 KiB for ns up to an hour), so it is made
+/// on the first record and belongs to a worker and a phase, never to a connection.
 #[derive(Clone, Default, Debug, Serialize, Deserialize)]
 #[serde(from = "Buckets", into = "Buckets")]
 pub struct Dist {
@@ -25,7 +26,8 @@ impl Dist {
             return Dist::default();
         };
         made.auto(true);
-        // Each page is written once: else the system would add it when a value falls into it for the first time.
+        // Each page is written once: else the system would add it when a value falls into it for
+        // the first time.
         made.reset();
         Dist { inner: Some(Box::new(made)), ..Dist::default() }
     }
@@ -39,7 +41,7 @@ impl Dist {
         self.merge(&before);
     }
 
-    /// Whether it has its memory already.
+    /// True once the histogram has its memory.
     pub fn has_room(&self) -> bool {
         self.inner.is_some()
     }
@@ -64,7 +66,8 @@ impl Dist {
         }
     }
 
-    // Always inlined: most values are recorded once, for which the compiler leaves the multiplication out.
+    // Always inlined: most values are recorded once, for which the compiler leaves the
+    // multiplication out.
     #[inline(always)]
     fn add(&mut self, value: u64, n: u64) {
         if self.inner.is_none() {
@@ -102,7 +105,7 @@ impl Dist {
         }
     }
 
-    /// How many values were recorded.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.inner.as_ref().map_or(0, |h| h.len())
     }
@@ -113,8 +116,8 @@ impl Dist {
         self.extremes.map_or(0, |(least, most)| value.clamp(least, most))
     }
 
-    /// The value at quantile `q` (0..=1) among those recorded and `missing` others that are larger than all of them. `None` where
-    /// its rank falls among the others, or when there are none.
+    /// The value at quantile `q` (0..=1) among those recorded and `missing` others that are larger
+    /// than all of them. `None` where its rank falls among the others, or when there are none.
     pub fn quantile_among(&self, q: f64, missing: u64) -> Option<u64> {
         let known = self.count();
         let total = known.saturating_add(missing);
@@ -143,12 +146,13 @@ impl Dist {
         Some(Spectrum { count, min, max, mean, sd: h.stdev(), counts: counts.collect(), missing: 0 })
     }
 
-    /// How many values lie above `limit`, as far as three digits tell.
+    /// Number of values above `limit`, to three digits.
     pub fn count_above(&self, limit: u64) -> u64 {
         self.inner.as_ref().map_or(0, |h| h.len() - h.count_between(0, limit))
     }
 
-    /// Count, extremes, mean, standard deviation, percentiles and at most 64 buckets; `None` when empty.
+    /// Count, extremes, mean, standard deviation, percentiles and at most 64 buckets; `None` when
+    /// empty.
     pub fn summary(&self) -> Option<DistSummary> {
         let h = self.inner.as_ref().filter(|h| !h.is_empty())?;
         let (min, max) = self.extremes?;
@@ -218,7 +222,7 @@ impl From<Buckets> for Dist {
     }
 }
 
-/// What a report says about a distribution. The unit is that of the recorded values.
+/// Figures of a distribution in a report. The unit is that of the recorded values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DistSummary {
     /// Number of values.
@@ -245,8 +249,9 @@ pub struct DistSummary {
 }
 
 impl DistSummary {
-    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a percentile of
-    /// both lies between the two, and the larger one is returned. Buckets are left out.
+    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a
+    /// percentile of both lies between the two, and the larger one is returned. Buckets are left
+    /// out.
     pub fn joined(&self, other: &DistSummary) -> DistSummary {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };

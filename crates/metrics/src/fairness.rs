@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Count, sum and sum of squares: enough for the mean and for Jain's index, and mergeable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// How many values.
+    /// Number of values.
     pub n: u64,
     /// Their sum.
     pub sum: f64,
@@ -30,18 +30,20 @@ impl Moments {
         self.squares += other.squares;
     }
 
-    /// Jain's fairness index `(Σx)² / (n·Σx²)`: 1 when all are equal, 1/n when one has everything (Jain, Chiu, Hawe,
-    /// DEC-TR-301, 1984). `None` with fewer than two values or when all are zero.
+    /// Jain's fairness index `(Σx)² / (n·Σx²)`: 1 when all are equal, 1/n when one has everything
+    /// (Jain, Chiu, Hawe, DEC-TR-301, 1984). `None` with fewer than two values or when all are
+    /// zero.
     pub fn jain(&self) -> Option<f64> {
         (self.n >= 2 && self.squares > 0.0).then(|| self.sum * self.sum / (real(self.n) * self.squares))
     }
 }
 
-/// Most slots of a group that are told apart; of more, the others are in no index.
+/// Most slots of a group that are kept apart; further ones are in no index.
 const MOST_SLOTS: usize = 4_096;
 
-/// What the concurrent connections of a group moved, and how long they lived: the connections of a slot, which follow each
-/// other, together. A connection that the end of the run cut off short weighs as little as it lived.
+/// Bytes and lifetimes of a group's concurrent connections: those of one slot, which follow each
+/// other, are added. A connection that the end of the run cut off short weighs as little as it
+/// lived.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotRates(BTreeMap<u32, (u64, u64)>);
 
@@ -56,7 +58,7 @@ impl SlotRates {
         sums.1 = sums.1.saturating_add(ns);
     }
 
-    /// Adds what the same slots did elsewhere or later.
+    /// Adds the bytes and lifetimes of the same slots elsewhere or later.
     pub fn merge(&mut self, other: &SlotRates) {
         other.0.iter().for_each(|(&slot, &(bytes, ns))| self.add(slot, bytes, ns));
     }

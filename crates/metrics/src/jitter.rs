@@ -1,33 +1,36 @@
-//! Jitter of a media stream's frames, as ctsTraffic computes it, and what its client makes of a sender's stamps.
+//! Jitter of a media stream's frames, as ctsTraffic computes it, and its client's reading of a
+//! sender's stamps.
 
 use crate::number::real;
 
-/// When a frame was sent and when it came, each by a clock of its own.
+/// Sending and arrival time of a frame, each by a clock of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameStamps {
-    /// The sender's clock when it sent the frame's last datagram that came.
+    /// The sender's clock when it sent the last of the frame's datagrams that arrived.
     pub sender_ticks: i64,
     /// The sender's ticks in a second.
     pub sender_hz: i64,
-    /// The receiver's clock when that datagram came.
+    /// The receiver's clock when that datagram arrived.
     pub receiver_ticks: i64,
     /// The receiver's ticks in a second.
     pub receiver_hz: i64,
 }
 
 impl FrameStamps {
-    /// The stamps behind those in a file of ctsTraffic's client, which misreads a sender's stamps: it reads both fields two bytes
-    /// before where they are, so that each is shifted up by 16 bits, with the top of the number before it below. As long as both are
-    /// below 2^47 this multiplies both by 65,536, up to that top, and their ratio stays as it is; larger ones cannot be had back.
+    /// The stamps behind those in a file of ctsTraffic's client, which misreads a sender's stamps:
+    /// it reads both fields two bytes before where they are, so that each is shifted up by 16 bits,
+    /// with the top of the number before it below. While both are below 2^47 this multiplies both
+    /// by 65,536, up to that top, and their ratio stays as it is; larger ones cannot be had back.
     #[must_use]
     pub fn from_misread(self) -> FrameStamps {
         let back = |ticks: i64| (ticks as u64 >> 16) as i64;
         FrameStamps { sender_ticks: back(self.sender_ticks), sender_hz: back(self.sender_hz), ..self }
     }
 
-    /// Whether the sender's columns may be misread: the low 16 bits of the ticks are then the high ones of the frame's number,
-    /// and those of the frequency the high ones of the ticks, 0 in every row. Real frequencies (10 MHz, 1 GHz) are no
-    /// multiples of 65,536; one row's ticks may be by chance.
+    /// True if the sender's columns may be misread: the low 16 bits of the ticks are then the high
+    /// ones of the frame's number, and the low bits of the frequency the high ones of the ticks, 0
+    /// in every row. Real frequencies (10 MHz, 1 GHz) are no multiples of 65,536; one row's ticks
+    /// may be by chance.
     pub fn looks_misread(self) -> bool {
         (self.sender_ticks | self.sender_hz) & 0xffff == 0 && self.sender_hz != 0
     }
@@ -35,8 +38,9 @@ impl FrameStamps {
 
 /// Time in flight and jitter of frames, one after the other.
 ///
-/// The two clocks have nothing to do with each other, so the time in flight is relative to that of the first whole frame,
-/// and may be negative; jitter is by how much it differs from that of the whole frame before.
+/// The two clocks have nothing to do with each other, so the time in flight is relative to that of
+/// the first whole frame, and may be negative; jitter is by how much it differs from that of the
+/// whole frame before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FrameJitter {
     /// Sender's and receiver's time of the first whole frame, ms.

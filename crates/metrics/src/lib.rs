@@ -1,8 +1,8 @@
 //! Numbers in, numbers out.
 //!
-//! Time and unit types, distributions, per-connection and per-group accounting, fairness, means with their
-//! confidence. Nothing here reads a clock, opens a socket or prints: every figure is a function of its arguments,
-//! so each one is tested against an independent reference.
+//! Time and unit types, distributions, per-connection and per-group accounting, fairness, means
+//! with their confidence. Nothing here reads a clock, opens a socket or prints: every figure is a
+//! function of its arguments, so each one is tested against an independent reference.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

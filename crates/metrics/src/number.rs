@@ -1,6 +1,8 @@
-//! Numbers as real ones or as whole ones of another size, and the quotients that figures are made of: each conversion once, by name.
+//! Numbers as real ones or as whole ones of another size, and the quotients that figures are made
+//! of: each conversion once, by name.
 
-/// A number that is shown or calculated with as a real one: exact up to 2^53, the nearest one beyond.
+/// A number that is shown or calculated with as a real one: exact up to 2^53, the nearest one
+/// beyond.
 pub trait Real: Copy {
     /// As a real number.
     fn real(self) -> f64;
@@ -25,7 +27,7 @@ pub fn real(n: impl Real) -> f64 {
     n.real()
 }
 
-/// Whether there are none of something that JSON leaves out in that case.
+/// Serde's test for counts that JSON leaves out at 0.
 pub fn is_zero(n: &u64) -> bool {
     *n == 0
 }
@@ -35,12 +37,12 @@ pub fn seconds(ns: impl Real) -> f64 {
     ns.real() / 1e9
 }
 
-/// So many of something in so many nanoseconds, per second.
+/// A count in `ns` nanoseconds, per second.
 pub fn per_second(n: impl Real, ns: impl Real) -> f64 {
     n.real() * 1e9 / ns.real()
 }
 
-/// Bytes in so many nanoseconds as bits per second.
+/// Bytes in `ns` nanoseconds as bits per second.
 pub fn bits_per_second(bytes: impl Real, ns: impl Real) -> f64 {
     bytes.real() * 8e9 / ns.real()
 }
@@ -50,9 +52,10 @@ pub fn percent_of(part: impl Real, all: impl Real) -> f64 {
     100.0 * part.real() / all.real()
 }
 
-/// Whole numbers of one type as those of another.
+/// Converts whole numbers from one type to another.
 pub trait Clamped<From>: Sized {
-    /// `n`, or the least or the largest of this type where `n` lies beyond it. Fractions are cut off, and what is no number is 0.
+    /// `n`, or the least or the largest of this type where `n` lies beyond it. Fractions are cut
+    /// off, and NaN is 0.
     fn clamped(n: From) -> Self;
 }
 

@@ -1,51 +1,55 @@
-//! How far another host's clock is from ours, and how sure that is.
+//! Offset of another host's clock from ours, with its error bound.
 //!
-//! One exchange of four stamps (NTP, RFC 5905 §8) bounds the offset without any assumption about the path: a packet
-//! takes no negative time, so with `offset = theirs - ours`
+//! One exchange of four stamps (NTP, RFC 5905 §8) bounds the offset without any assumption about
+//! the path: a packet takes no negative time, so with `offset = theirs - ours`
 //!
 //! ```text
 //!      ours  t1 ───────────────▶ t2  theirs          t3 - t4  ≤  offset  ≤  t2 - t1
 //!      ours  t4 ◀─────────────── t3  theirs
 //! ```
 //!
-//! The interval is as wide as the round trip; its middle is right when both ways take equally long, and wrong by at most
-//! half of the round trip. Clocks drift: two straight lines bound the offset as a function of our time. No clock keeps its
-//! rate for long: only exchanges of the last [`WINDOW`] are looked at, and each is granted [`WANDER`] of its age. All that is
-//! claimed holds for any asymmetry, for any drift below [`MAX_DRIFT`], and while the mean rate since each of those exchanges is
-//! within [`WANDER`] of the present one. Where no line passes between all limits, a clock was set, or its rate changed by more: all
-//! but the newest exchange are forgotten, so that the bound grows to half of that round trip, and the break is counted.
+//! That interval is as wide as the round trip; its middle is right when both ways take equally
+//! long, and wrong by at most half of the round trip. Clocks drift: two straight lines bound the
+//! offset as a function of our time. No clock keeps its rate for long: only exchanges of the last
+//! [`WINDOW`] are looked at, and each is granted [`WANDER`] of its age. All that is claimed holds
+//! for any asymmetry, for any drift below [`MAX_DRIFT`], and while the mean rate since each of
+//! those exchanges is within [`WANDER`] of the present one. Where no line passes between all
+//! limits, a clock was set, or its rate changed by more: all but the newest exchange are forgotten,
+//! so that the bound grows to half of that round trip, and the break is counted.
 
 use crate::{Clamped, Mono, real};
 use serde::{Deserialize, Serialize};
 
-/// Largest relative drift between two clocks that is believed, 1 = 1 s per s: crystals are within 100 ppm, and
-/// `adjtimex` slews by at most 500.
+/// Largest relative drift between two clocks that is believed, 1 = 1 s per s: crystals are within
+/// 100 ppm, and `adjtimex` slews by at most 500.
 pub const MAX_DRIFT: f64 = 600e-6;
-/// How far the mean rate of a clock over the last [`WINDOW`] may be from its present one, 1 = 1 s per s: the rate of a crystal moves
-/// by less with the temperature of a machine, and so does that of a clock which `chronyd`, `ptp4l` or `phc2sys` steers once it has
-/// settled.
+/// Most that the mean rate of a clock over the last [`WINDOW`] may be from its present one, 1 = 1 s
+/// per s: the rate of a crystal moves by less with the temperature of a machine, and so does that
+/// of a clock which `chronyd`, `ptp4l` or `phc2sys` steers once it has settled.
 pub const WANDER: f64 = 2e-6;
 /// Older exchanges are forgotten, ns.
 const WINDOW: i64 = 64 * crate::SECOND as i64;
-/// Exchanges kept; of more, the better one of two neighbours stays. Each new one is compared with all of these, on the thread
-/// that measures.
+/// Exchanges kept; of more, the better one of two neighbours stays. Each new one is compared with
+/// all of these, on the thread that measures.
 const MOST: usize = 32;
 
-/// Four stamps: ours at sending, theirs at receiving, theirs at answering, ours at receiving; ns of the two clocks.
+/// Four stamps: ours at sending, theirs at receiving, theirs at answering, ours at receiving; ns of
+/// the two clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
     /// Our clock when the request left.
     pub t1: Mono,
-    /// Their clock when it came.
+    /// Their clock at its arrival.
     pub t2: i64,
     /// Their clock when the answer left.
     pub t3: i64,
-    /// Our clock when it came.
+    /// Our clock at its arrival.
     pub t4: Mono,
 }
 
 impl Exchange {
-    /// Time on the path there and back, ns: without the time the remote end took. Negative only when a clock is broken.
+    /// Time on the path there and back, ns: without the time the remote end took. Negative only
+    /// when a clock is broken.
     pub fn round_trip(&self) -> i64 {
         i64::clamped(self.t4.0)
             .saturating_sub(i64::clamped(self.t1.0))
@@ -53,19 +57,21 @@ impl Exchange {
     }
 }
 
-/// How times of two hosts are compared.
+/// Method by which times of two hosts are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockKind {
-    /// By exchanges of stamps over the measured path: the bound is half of the smallest round trip, and drift.
+    /// By exchanges of stamps over the measured path: the bound is half of the smallest round trip,
+    /// and drift.
     InBand,
-    /// By the two hosts' wall clocks, which something else keeps right: the bound is what the kernels say of them.
+    /// By the two hosts' wall clocks, which other programs discipline: the bound is the kernels'
+    /// estimate of their errors.
     Realtime,
     /// The two ends are on one host and read one clock.
     SameHost,
 }
 
-/// What comparing two clocks over a path has found.
+/// Result of comparing two clocks over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClockFound {
@@ -73,28 +79,29 @@ pub struct ClockFound {
     pub exchanges: u64,
     /// Smallest round trip of them, ns.
     pub round_trip_ns: u64,
-    /// Their clock minus ours at the end, ns; the middle of what is possible.
+    /// Their clock minus ours at the end, ns; the middle of the possible interval.
     pub offset_ns: i64,
-    /// How far that may be off, ns.
+    /// Error bound of the offset, ns.
     pub bound_ns: u64,
-    /// How much faster their clock is, lowest and highest possible, parts per million.
+    /// Gain of their clock over ours, lowest and highest possible, parts per million.
     pub skew_ppm: (f64, f64),
-    /// A clock was stepped, as far as that shows: it moved by more than any drift explains.
+    /// A step of a clock was seen: it moved by more than any drift explains.
     pub stepped: bool,
-    /// The rates of the clocks wandered by more than the bound allows for, or a clock was stepped by little.
+    /// The rates of the clocks wandered by more than the bound allows for, or a clock was stepped
+    /// by little.
     pub wandered: bool,
 }
 
-/// Where their clock stands at one instant: `offset = theirs - ours`.
+/// Their clock against ours at one instant: `offset = theirs - ours`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The middle of what is possible, ns.
+    /// The middle of the possible interval, ns.
     pub offset_ns: i64,
     /// The truth is no further away than this, ns.
     pub bound_ns: u64,
 }
 
-/// One side of what is possible at an instant of ours.
+/// Lowest and highest possible offset at an instant of ours.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     at: i64,
@@ -110,7 +117,8 @@ pub struct Offset {
     most: usize,
     /// Drop the oldest of too many instead of the worse one of each two neighbours.
     last_only: bool,
-    /// The drift that all limits allow, lowest and highest, 1 = 1 s per s; positive when their clock is the faster one.
+    /// The drift that all limits allow, lowest and highest, 1 = 1 s per s; positive when their
+    /// clock is the faster one.
     pub(crate) rate: (f64, f64),
     smallest_round_trip: Option<u64>,
     exchanges: u64,
@@ -163,7 +171,7 @@ impl Offset {
         }
     }
 
-    /// Drops what is too old, and what is too much.
+    /// Drops limits that are too old, then the surplus above `most`.
     fn forget(&mut self) {
         let newest = self.limits.last().map_or(0, |limit| limit.at);
         self.limits.retain(|limit| newest.saturating_sub(limit.at) <= WINDOW);
@@ -184,8 +192,8 @@ impl Offset {
         self.limits.truncate(self.limits.len().div_ceil(2));
     }
 
-    /// Restarts from `limit`, which contradicts the earlier ones. Counts a step of the clock when the gap to the `expected` range
-    /// exceeds what drift can explain, else a wander.
+    /// Restarts from `limit`, which contradicts the earlier ones. Counts a step of the clock when
+    /// the gap to the `expected` range exceeds what drift can explain, else a wander.
     fn begin_anew(&mut self, limit: Limit, expected: Option<(i64, i64)>) {
         let since =
             self.limits.iter().filter(|known| known.at < limit.at).map(|known| limit.at - known.at).min();
@@ -203,7 +211,7 @@ impl Offset {
         self.rate = (-MAX_DRIFT, MAX_DRIFT);
     }
 
-    /// How often nothing fitted any more, and all that was known was forgotten.
+    /// Number of times that no line fitted and all limits but the newest were forgotten.
     pub fn breaks(&self) -> u64 {
         self.steps + self.wanders
     }
@@ -240,7 +248,7 @@ impl Offset {
         })
     }
 
-    /// Where their clock stood at `now`; `None` without an exchange.
+    /// The offset at `now`; `None` without an exchange.
     pub fn at(&self, now: Mono) -> Option<Estimate> {
         let (low, high) = self.between(i64::clamped(now.0), self.rate)?;
         let width = high.checked_sub(low)?;
@@ -248,7 +256,8 @@ impl Offset {
         Some(Estimate { offset_ns: low + width / 2, bound_ns: bound.div_ceil(2) })
     }
 
-    /// One offset that holds from `now` on for `ns`, with what the clocks may drift and wander meanwhile in its bound.
+    /// One offset that holds from `now` on for `ns`; its bound includes the drift and wander of
+    /// that time.
     pub fn during(&self, now: Mono, ns: u64) -> Option<Estimate> {
         let half = ns / 2;
         let middle = self.at(now.plus(half))?;
@@ -257,7 +266,8 @@ impl Offset {
         Some(Estimate { bound_ns: middle.bound_ns.saturating_add(u64::clamped(drift.ceil())), ..middle })
     }
 
-    /// Whether the newest exchange allows this offset, to within `slack` ns; true without an exchange.
+    /// True if the newest exchange allows this offset, to within `slack` ns, or without an
+    /// exchange.
     pub fn allows(&self, offset: i64, slack: u64) -> bool {
         let newest = self.limits.last();
         newest.is_none_or(|limit| {

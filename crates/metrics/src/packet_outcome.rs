@@ -1,7 +1,7 @@
-//! What became of each datagram of a flow in one direction, one by one, and of all together.
+//! The outcome of each datagram of a flow in one direction, and of all together.
 //!
-//! This looks at both ends' lists at leisure, after the run; [`crate::Sequence`] counts the same while datagrams come. The two
-//! know nothing of each other.
+//! Both ends' lists are read at leisure, after the run; [`crate::Sequence`] counts the same while
+//! datagrams arrive. The two share no code.
 
 use crate::{Packets, StampKind, real};
 use serde::{Deserialize, Serialize};
@@ -13,58 +13,59 @@ pub struct SentPacket {
     pub intended_ns: i64,
     /// When it left.
     pub sent_ns: i64,
-    /// Source of the time: the program before the send call, or the kernel when it handed the packet to the device.
+    /// Source of the time: the program before the send call, or the kernel when it handed the
+    /// packet to the device.
     pub stamp: StampKind,
 }
 
-/// A datagram that came, in the order of coming.
+/// A datagram that arrived, in the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivedPacket {
     /// Its number.
     pub sequence: u64,
-    /// When it came, ns of the receiver's host clock.
+    /// Time of arrival, ns of the receiver's host clock.
     pub received_ns: i64,
-    /// That clock minus the sender's, as far as the receiver knew then, ns.
+    /// That clock minus the sender's, as the receiver estimated it then, ns.
     pub offset_ns: i64,
     /// Source of the time.
     pub stamp: StampKind,
-    /// Whether its payload was not what had been sent.
+    /// True if the payload was not the sent one.
     pub damaged: bool,
 }
 
-/// What became of a datagram.
+/// The outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It came, in order, in time, intact.
+    /// Arrived in order, in time, intact.
     Received,
-    /// It came after one with a higher number (RFC 4737 §3.3).
+    /// Arrived after one with a higher number (RFC 4737 §3.3).
     Reordered,
-    /// It came later than is waited for, in order or not.
+    /// Arrived later than is waited for, in order or not.
     Late,
-    /// It came damaged; nothing else is judged.
+    /// Arrived damaged; nothing else is judged.
     Damaged,
-    /// It did not come.
+    /// Never arrived.
     Lost,
-    /// It left, but its receiver did not remember all that came.
+    /// Left, but its receiver did not record all arrivals.
     Unknown,
 }
 
 /// One datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketOutcome {
-    /// When it left; `None` when the sender does not tell.
+    /// Departure; `None` when the sender does not report it.
     pub left: Option<SentPacket>,
-    /// When it came for the first time.
+    /// First arrival.
     pub came: Option<ReceivedPacket>,
-    /// What became of it.
+    /// Its outcome.
     pub verdict: Verdict,
-    /// How often it came once more.
+    /// Number of further arrivals.
     pub repeats: u32,
 }
 
-/// A outcome for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
-/// `late_ns` is late. Numbers that never left are left out.
+/// An outcome for each of the numbers that left, in order. `whole` when `got` holds every arrival;
+/// an arrival after more than `late_ns` is late. Numbers that never left are left out.
 pub fn packet_outcomes(
     sent: &[SentPacket],
     got: &[ReceivedPacket],
@@ -111,7 +112,7 @@ impl PacketOutcome {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowSums {
-    /// What became of its datagrams.
+    /// Outcomes of its datagrams.
     pub counts: Packets,
     /// Datagrams with a delay.
     pub delays: u64,
@@ -124,7 +125,7 @@ pub struct FlowSums {
 }
 
 impl FlowSums {
-    /// `n` datagrams took so long.
+    /// Adds `n` datagrams with a delay of `ns`.
     pub fn took(&mut self, ns: u64, n: u64) {
         self.delay_min_ns = if self.delays == 0 { ns } else { self.delay_min_ns.min(ns) };
         self.delay_max_ns = self.delay_max_ns.max(ns);

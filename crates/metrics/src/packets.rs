@@ -3,8 +3,8 @@
 use crate::{Arrivals, ClockFound, ClockKind, Dist, Jitters, Mono, Seen, TwoWay};
 use serde::{Deserialize, Serialize};
 
-/// What became of datagrams, as one end of a link counts them. Late is not lost, dropped by our own receive buffer is not
-/// lost by the network, and not sent is not lost.
+/// Outcomes of datagrams, as one end of a link counts them. Late is not lost, dropped by our own
+/// receive buffer is not lost by the network, and not sent is not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Packets {
@@ -12,27 +12,34 @@ pub struct Packets {
     pub sent: u64,
     /// Datagrams received for the first time, in order or not, late or not, and intact.
     pub received: u64,
-    /// Datagrams that did not come, as far as is known: what overtakes a datagram makes it lost, and it takes that back when
-    /// it comes after all. In one interval, and only there, it may therefore be below 0.
+    /// Datagrams that have not arrived: a datagram counts as lost once a later one overtakes it,
+    /// and no longer once it arrives after all. In one interval, and only there, the count may
+    /// therefore be below 0.
     pub lost: i64,
     /// Datagrams received once more.
     pub duplicated: u64,
-    /// Datagrams that a later one had overtaken (RFC 4737 §4: their number is lower than the highest seen).
+    /// Datagrams that a later one had overtaken (RFC 4737 §4: their number is lower than the
+    /// highest seen).
     pub reordered: u64,
-    /// Datagrams that came later than the method waits for them. They are counted as received, too.
+    /// Datagrams that arrived later than the method waits for them. Late datagrams are counted as
+    /// received, too.
     pub late: u64,
-    /// Datagrams whose bytes were not those sent; counted nowhere else, because their fields cannot be trusted.
+    /// Datagrams whose bytes were not those sent; counted nowhere else, because their fields cannot
+    /// be trusted.
     pub corrupt: u64,
-    /// Places in the sender's schedule that were given up: it was held up, or the kernel refused the send.
+    /// Places in the sender's schedule that were given up: it was held up, or the kernel refused
+    /// the send.
     pub unsent: u64,
-    /// Datagrams dropped by our own receive buffer; with merged receiving (GRO) a lower bound. Part of `lost`, too.
+    /// Datagrams dropped by our own receive buffer; with merged receiving (GRO) a lower bound. Part
+    /// of `lost`, too.
     pub dropped: u64,
     /// Sends that the kernel refused, and ICMP refusals of datagrams sent earlier.
     pub refused: u64,
 }
 
 impl Packets {
-    /// Counts what a received number says of its own and of other datagrams; whether it was received for the first time, as far as is known.
+    /// Counts one received number and the gap before it. True at the first arrival of a number,
+    /// unless it is ancient.
     pub fn saw(&mut self, seen: Seen) -> bool {
         match seen {
             Seen::New { gap } => self.lost = self.lost.saturating_add_unsigned(gap),
@@ -41,7 +48,7 @@ impl Packets {
                 self.reordered += 1;
             }
             Seen::Duplicate => self.duplicated += 1,
-            // Whether it had come before can no longer be told; its loss has been.
+            // An ancient number may be a repeat: nobody can know. Its loss is counted already.
             Seen::Ancient => self.late += 1,
         }
         matches!(seen, Seen::New { .. } | Seen::Reordered { .. })
@@ -65,57 +72,62 @@ impl Packets {
 
 /// The datagrams of a group in one interval, or in all.
 ///
-/// Wide: a counter or a distribution for each thing that is told of datagrams, written next to each other on their way.
+/// Wide: a counter or a distribution for each figure of datagrams, written next to each other on
+/// their way.
 #[derive(Clone, Debug, Default)]
 pub struct PacketTally {
-    /// What became of them.
+    /// Their outcomes.
     pub counts: Packets,
-    /// When the latest of them came, or a word about them.
+    /// Arrival of the latest of them, or of the latest message about them.
     pub came: Mono,
     /// Delay of each from its actual send, ns: one way, or there and back, as the method says.
     pub delay_ns: Dist,
-    /// Delay of each from its intended send, ns: includes what the sender was late.
+    /// Delay of each from its intended send, ns: includes the sender's lateness.
     pub intended_ns: Dist,
     /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
     pub ipdv_ns: Dist,
-    /// How long a datagram was in the sender's system, from the program's stamp to the kernel's (or the network card's) when it
-    /// left, ns; over the datagrams with both stamps.
+    /// Time of a datagram in the sender's system, from the program's stamp to the kernel's (or the
+    /// network card's) when it left, ns; over the datagrams with both stamps.
     pub stack_ns: Dist,
-    /// Datagrams that the card stamped, and the largest error bound of the conversion from the card's clock, ns.
+    /// Datagrams that the card stamped, and the largest error bound of the conversion from the
+    /// card's clock, ns.
     pub card_sent: (u64, u64),
-    /// Of a round trip, what the remote end says it spent between receiving and sending, ns; none when it does not say.
+    /// Of a round trip, the time between receiving and sending that the remote end reports, ns;
+    /// empty when it reports none.
     pub remote_ns: Dist,
-    /// Round trips without that, ns: what the path and the two hosts' kernels took.
+    /// Round trips without that, ns: the time of the path and the two hosts' kernels.
     pub path_ns: Dist,
-    /// Round trips from the kernel's stamp when a message left until its stamp when the echo came, ns; over the messages with both stamps.
+    /// Round trips from the kernel's stamp when a message left until its stamp when the echo
+    /// arrived, ns; over the messages with both stamps.
     pub kernel_ns: Dist,
     /// Messages of a warm-up, which are counted nowhere else.
     pub omitted: u64,
-    /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a clock was wrong. Their delay
-    /// is recorded as 0.
+    /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a
+    /// clock was wrong. Their delay is recorded as 0.
     pub before_sent: (u64, u64),
-    /// How far a delay may be wrong because the clocks of two hosts were compared, ns; the worst seen. `None` when no delay
-    /// was recorded.
+    /// Error bound of the delays where the clocks of two hosts were compared, ns; the worst one.
+    /// `None` when no delay was recorded.
     pub clock_bound_ns: Option<u64>,
-    /// How those clocks were compared.
+    /// Method by which those clocks were compared.
     pub clock: Option<ClockKind>,
-    /// What comparing them over the path has found, where this end does it; of several flows the one with the longest round
-    /// trip.
+    /// Result of comparing them over the path, where this end does so; of several flows the one
+    /// with the longest round trip.
     pub clock_found: Option<ClockFound>,
-    /// How long sends had to wait because the socket was full, ns; of several flows together.
+    /// Time that sends waited because the socket was full, ns; of several flows together.
     pub blocked_ns: u64,
     /// Datagrams whose arrival was stamped by the kernel, not by us.
     pub kernel_stamped: u64,
-    /// Datagrams whose arrival was stamped by the network card: none of the former. And how far that may be off, ns, for having
-    /// been taken by the card's clock; the worst.
+    /// Datagrams whose arrival was stamped by the network card: none of the former. And how far
+    /// that may be off, ns, for having been taken by the card's clock; the worst.
     pub card_stamped: (u64, u64),
     /// Stamps of the card that could not be true; the kernel's were taken.
     pub card_refused: u64,
     /// Stamps that were not used because the card's clock could not be read; likewise.
     pub card_unplaced: u64,
-    /// RFC 3550 jitter, after each datagram that came alone.
+    /// RFC 3550 jitter, after each datagram that arrived alone.
     pub jitter: Jitters,
-    /// The longest run of numbers that had not come when a higher one did, and the largest reordering extent; of receivers that look.
+    /// The longest run of numbers still missing when a higher one arrived, and the largest
+    /// reordering extent; of receivers that look.
     pub gap: Option<u64>,
     /// See `gap`.
     pub extent: Option<u64>,
@@ -123,15 +135,16 @@ pub struct PacketTally {
     pub arrivals: Arrivals,
     /// IP fields of received datagrams.
     pub marks: IpFields,
-    /// Round trips taken apart into their two ways; `None` where the remote end does not tell.
+    /// Round trips taken apart into their two ways; `None` where the remote end does not report its
+    /// stamps.
     pub ways: Option<Box<TwoWay>>,
 }
 
-/// IP fields of received datagrams; those of a merged run are its first one's.
+/// IP fields of received datagrams; a merged run has its first one's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpFields {
-    /// Smallest and largest time to live or hop limit, where it is told.
+    /// Smallest and largest time to live or hop limit, where the kernel reports it.
     pub ttl: Option<(u8, u8)>,
     /// Smallest and largest DSCP.
     pub dscp: Option<(u8, u8)>,
@@ -140,7 +153,7 @@ pub struct IpFields {
 }
 
 impl IpFields {
-    /// `n` datagrams came with this time to live (0: not told) and traffic class octet.
+    /// `n` datagrams arrived with this time to live (0: unknown) and traffic class octet.
     pub fn see(&mut self, ttl: u8, tos: u8, n: u64) {
         if ttl > 0 {
             self.ttl = widest(self.ttl, Some((ttl, ttl)));
@@ -194,7 +207,7 @@ impl PacketTally {
         };
     }
 
-    /// What became of a datagram, by its number.
+    /// Counts a datagram by its number.
     pub fn saw(&mut self, seen: Seen) {
         let (gap, extent) = match seen {
             Seen::New { gap } => (gap, 0),

@@ -1,9 +1,9 @@
-//! Whether a player of a media stream would have had each frame in time, and how much it would have had to hold.
+//! Frames that a player of a media stream would have had in time, and the buffer that this takes.
 
 use crate::{Signed, SignedSummary};
 use serde::{Deserialize, Serialize};
 
-/// Buffer depths for which misses are told, ms.
+/// Buffer depths for which misses are reported, ms.
 const DEPTHS: [u64; 11] = [0, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000];
 
 /// Gathers frames over a stream, or over many.
@@ -16,7 +16,8 @@ pub struct Playout {
 }
 
 impl Playout {
-    /// A frame is complete, so long after it was due to be sent, ns: a player that holds at least as much has it in time.
+    /// A frame is complete `need` ns after it was due to be sent: a player that holds at least as
+    /// much has it in time.
     pub fn complete(&mut self, need: i64) {
         self.need.record(need);
     }
@@ -26,7 +27,7 @@ impl Playout {
         self.never += 1;
     }
 
-    /// It was time to show the next frame, and it was not there: the `run`-th of its stream in a row.
+    /// The next frame was due and absent: the `run`-th of its stream in a row.
     pub fn missed(&mut self, run: u64) {
         self.stalls += u64::from(run == 1);
         self.longest = self.longest.max(run);
@@ -40,7 +41,7 @@ impl Playout {
         self.longest = self.longest.max(other.longest);
     }
 
-    /// What a report says.
+    /// Figures for a report.
     pub fn summary(&self) -> PlayoutSummary {
         let Playout { ref need, never, stalls, longest: longest_stall } = *self;
         let depths = DEPTHS.into_iter().map(|ms| ms * 1_000_000);
@@ -53,11 +54,12 @@ impl Playout {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PlayoutSummary {
-    /// From when a frame was due to be sent until it was complete, ns: the depth that it needed. Of complete frames.
+    /// From when a frame was due to be sent until it was complete, ns: the depth that it needed. Of
+    /// complete frames.
     pub need_ns: Option<SignedSummary>,
     /// Frames that never became complete: no depth would have helped.
     pub never: u64,
-    /// `(depth in ns, frames missed)`: what a player that holds so much would have missed.
+    /// `(depth in ns, frames missed)`: misses of a player with a buffer of that depth.
     pub misses: Vec<(u64, u64)>,
     /// Times that the picture stood still with the depth that was asked for.
     pub stalls: u64,

@@ -1,5 +1,5 @@
-//! Accounting on the hot path: one row per connection, one tally per group and interval. All of it belongs to one
-//! worker; nothing is shared, locked or allocated per event.
+//! Accounting on the hot path: one row per connection, one tally per group and interval. All of it
+//! belongs to one worker; nothing is shared, locked or allocated per event.
 
 use crate::packets::USUAL;
 use crate::{
@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use uuid::Uuid;
 
-/// A set of connections that are counted together: a client's run, or one session on a server. [`Group::ALL`] counts
-/// everything a worker does.
+/// A set of connections that are counted together: a client's run, or one session on a server.
+/// [`Group::ALL`] counts everything a worker does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Group(pub u32);
 
@@ -35,7 +35,8 @@ pub struct Counts {
     pub frames: Frames,
 }
 
-/// Bytes beside payload (identifiers, goodbyes) of protocols whose originals count them in their totals.
+/// Bytes beside payload (identifiers, goodbyes) of protocols whose originals count them in their
+/// totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Framing {
@@ -46,23 +47,23 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_none(&self) -> bool {
         *self == Framing::default()
     }
 }
 
-/// How a connection ended, as every report classifies it.
+/// Class of a connection's ending in every report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// All bytes moved, verified, and both ends agreed on the count.
     Completed,
-    /// Ended early because the run ended; both ends agreed on what had been moved.
+    /// Ended early because the run ended; both ends agreed on the bytes moved.
     Stopped,
     /// Failed to connect, was reset, timed out.
     NetworkError,
-    /// Too few or too many bytes, or bytes that differ from what was sent.
+    /// Too few or too many bytes, or bytes that differ from the sent ones.
     DataError,
     /// The peer spoke, but not our protocol.
     ProtocolError,
@@ -83,31 +84,31 @@ pub struct Remote {
     pub time_ns: u64,
 }
 
-/// One open connection at an instant: what it has moved, and its TCP_INFO.
+/// One open connection at an instant: its bytes so far and its TCP_INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The connection, by the identifier that both ends know.
     pub id: Uuid,
     /// Which of the concurrent connections it is.
     pub slot: u32,
-    /// Payload bytes that it has sent since it came to be.
+    /// Payload bytes sent since the connection was opened.
     #[serde(default)]
     pub tx_bytes: u64,
     /// Payload bytes that it has received since.
     #[serde(default)]
     pub rx_bytes: u64,
-    /// What the kernel said.
+    /// The kernel's TCP_INFO.
     pub info: TcpInfo,
 }
 
-/// How often connections failed for one reason.
+/// Number of connections that failed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CauseCount {
     /// Class.
     pub class: Ending,
-    /// What went wrong, without particulars.
+    /// The reason, without particulars.
     pub text: String,
-    /// How often.
+    /// The number.
     pub count: u64,
     /// The first such failure in full.
     pub first: String,
@@ -121,8 +122,9 @@ const MAX_SAMPLES: usize = 64;
 /// Remote addresses kept apart in one tally; further ones are counted in the totals only.
 const MAX_REMOTES: usize = 4096;
 
-/// Sums over a group. A worker counts into one; at an interval it hands it up and goes on with a clean one. What crosses from one
-/// process to another are tallies of TCP connections: they have no datagrams and no playout.
+/// Sums over a group. A worker counts into one; at an interval it hands the tally up and goes on
+/// with a clean one. Tallies that cross from one process to another are of TCP connections: they
+/// have no datagrams and no playout.
 ///
 /// Wide: a counter or a distribution for each thing that a worker counts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -145,9 +147,9 @@ pub struct Tally {
     /// When frames of media streams were complete; `None` until one is counted.
     #[serde(skip)]
     pub playout: Option<Box<Playout>>,
-    /// Segments retransmitted, as far as sampled.
+    /// Segments retransmitted, by the samples of TCP_INFO.
     pub retransmits: u64,
-    /// What a legacy protocol sends beside payload, where its original counts that, too, bytes.
+    /// Bytes of a legacy protocol beside its payload, where its original counts them, too.
     pub framing: Framing,
     /// Time to connect, ns.
     pub connect_ns: Dist,
@@ -155,15 +157,15 @@ pub struct Tally {
     pub transfer_ns: Dist,
     /// Rate of each ended connection over its life, bytes/s, both directions together.
     pub rate: Dist,
-    /// What the ended connections of each slot moved together, for the fairness index.
+    /// Bytes of the ended connections by slot, for the fairness index.
     pub slots: SlotRates,
-    /// How late paced sends left, ns.
+    /// Lateness of paced sends, ns.
     pub late_ns: Dist,
     /// By remote address.
     pub remotes: BTreeMap<IpAddr, Remote>,
     /// Failures by what went wrong.
     pub causes: BTreeMap<String, CauseCount>,
-    /// What the kernel told about connections, summed.
+    /// The kernel's TCP_INFO of connections, summed.
     pub tcp: TcpTotals,
     /// Some open connections when the tally was taken.
     pub samples: Vec<Sample>,
@@ -179,16 +181,19 @@ pub struct Tally {
     /// Until when rates are taken, where that is not to the end of the interval.
     #[serde(default)]
     pub moved: Option<Mono>,
-    /// Until when schedules count, where the last interval is not cut by the clock: to their end, or to a stop before.
+    /// Until when schedules count, where the last interval is not cut by the clock: to their end,
+    /// or to a stop before.
     #[serde(default)]
     pub over: Option<Mono>,
-    /// When links of a server were open, of those whose start has come, where that was not all of the interval.
+    /// Time with open links at a server, of links whose start has arrived; `None` if that was all
+    /// of the interval.
     #[serde(default)]
     pub busy: Option<Window>,
     /// When a schedule has payload leave, as links say once, or whenever that grows.
     #[serde(default)]
     pub tx_window: Option<Window>,
-    /// When payload that follows a schedule arrives: the sender's window, as much later as the path takes; likewise.
+    /// When payload that follows a schedule arrives: the sender's window, as much later as the path
+    /// takes; likewise.
     #[serde(default)]
     pub rx_window: Option<Window>,
     /// The parts of these two that lie in the interval, ns, in a tally that is handed to a session.
@@ -203,8 +208,8 @@ impl Tally {
         Tally { packets, late_ns: Dist::with_room(USUAL), ..Tally::default() }
     }
 
-    /// What was counted is forgotten, the memory for distributions of datagrams, or of many connections, is kept; `None` where there is
-    /// none.
+    /// The tally without its counts, but with the memory for distributions of datagrams, or of many
+    /// connections; `None` where it has none.
     pub fn recycled(self) -> Option<Self> {
         let has_many = self.has_many();
         let Tally { packets, mut late_ns, mut connect_ns, mut transfer_ns, mut rate, .. } = self;
@@ -217,7 +222,8 @@ impl Tally {
         Some(Tally { packets, late_ns, connect_ns, transfer_ns, rate, ..Tally::default() })
     }
 
-    /// Whether so many connections have ended that their distributions have the memory for all usual values.
+    /// True once enough connections have ended for their distributions to hold the memory for all
+    /// usual values.
     fn has_many(&self) -> bool {
         self.ended.iter().sum::<u64>() >= MANY
     }
@@ -335,7 +341,8 @@ pub struct Recorder {
     spare: Vec<Tally>,
 }
 
-/// Connections of a group that have ended, and its distributions get the memory for all usual values.
+/// Connections of a group that have ended, and its distributions get the memory for all usual
+/// values.
 const MANY: u64 = 1_000;
 /// Spare tallies kept.
 const MOST_SPARE: usize = 4;
@@ -376,8 +383,9 @@ impl Recorder {
         self.both(group, |tally| tally.rx_bytes += n);
     }
 
-    /// Datagrams were sent or received: once per batch, not per datagram. Their payload is counted by [`Recorder::sent`] and
-    /// [`Recorder::received`]; their delays go into [`Recorder::packet_tally`].
+    /// Datagrams were sent or received: once per batch, not per datagram. Their payload is counted
+    /// by [`Recorder::sent`] and [`Recorder::received`]; their delays go into
+    /// [`Recorder::packet_tally`].
     pub fn packets(&mut self, row: Row, more: &Packets) {
         self.packet(row, |packets| packets.add(more));
     }
@@ -393,7 +401,7 @@ impl Recorder {
         self.both(group, |tally| count(&mut tally.packets.get_or_insert_default().counts));
     }
 
-    /// What became of a link's datagrams so far; zeros when it has none.
+    /// Outcomes of a link's datagrams so far; zeros when it has none.
     pub fn packets_of(&self, row: Row) -> Packets {
         self.packets.get(usize::clamped(row.0)).copied().unwrap_or_default()
     }
@@ -403,16 +411,16 @@ impl Recorder {
         self.tally(group).packets.get_or_insert_default()
     }
 
-    /// Readies a group that has got a link which counts datagrams: the distributions of this interval and of the next have
-    /// their memory before the first datagram, and those of later intervals come back by [`Recorder::spare`]. Half a megabyte,
-    /// so not before there is a link.
+    /// Readies a group that has got a link which counts datagrams: the distributions of this
+    /// interval and of the next get their memory before the first datagram, and later intervals
+    /// reuse it by [`Recorder::spare`]. Half a megabyte, so not before there is a link.
     pub fn warm(&mut self, group: Group) {
         let tally = self.tally(group);
         if tally.packets.as_ref().is_some_and(|packets| packets.delay_ns.has_room()) {
             return;
         }
         let mut packets = Box::new(PacketTally::warm());
-        // What the first datagrams have been counted in already stays.
+        // Counts of the first datagrams stay.
         if let Some(counted) = tally.packets.take() {
             packets.merge(&counted);
         }
@@ -423,7 +431,7 @@ impl Recorder {
         self.spare(Tally::warm());
     }
 
-    /// Takes a warm tally for an interval to come.
+    /// Takes a warm tally for a later interval.
     pub fn spare(&mut self, tally: Tally) {
         if self.spare.len() < MOST_SPARE {
             self.spare.push(tally);
@@ -438,7 +446,8 @@ impl Recorder {
         self.both(group, |tally| tally.frames.add(more));
     }
 
-    /// `n` bytes beside payload were accepted by the kernel: they count in the sums, not in the connection.
+    /// `n` bytes beside payload were accepted by the kernel: they count in the sums, not in the
+    /// connection.
     pub fn framing_sent(&mut self, row: Row, n: u64) {
         self.both(self.group(row), |tally| tally.framing.tx_bytes += n);
     }
@@ -456,8 +465,8 @@ impl Recorder {
         }
     }
 
-    /// A connection's payload follows a schedule: its life is that of the schedule, and its end is at `ended`, whenever its socket was
-    /// opened and closed.
+    /// A connection's payload follows a schedule: its life is that of the schedule, and its end is
+    /// at `ended`, whenever its socket was opened and closed.
     pub fn lives(&mut self, row: Row, schedule: Window, ended: Mono) {
         let entry = &mut self.rows[usize::clamped(row.0)];
         (entry.since, entry.until) = (schedule.from, Some(schedule.from.plus(schedule.ns)));
@@ -469,7 +478,8 @@ impl Recorder {
         self.rows[usize::clamped(row.0)].ended
     }
 
-    /// A connection's payload is complete: its goodbye does not count in its duration. Told twice, the first holds.
+    /// A connection's payload is complete: its goodbye does not count in its duration. Of two calls
+    /// the first holds.
     pub fn complete(&mut self, row: Row, now: Mono) {
         self.rows[usize::clamped(row.0)].until.get_or_insert(now);
     }
@@ -479,7 +489,7 @@ impl Recorder {
         self.rows[usize::clamped(row.0)].until
     }
 
-    /// What a connection has counted so far, and since when.
+    /// The connection's counts so far, and since when.
     pub fn life(&self, row: Row) -> (Counts, Mono) {
         let entry = &self.rows[usize::clamped(row.0)];
         (entry.counts, entry.since)
@@ -499,8 +509,9 @@ impl Recorder {
         &mut self.tallies[at]
     }
 
-    /// Hands the running tally of a group up and starts a clean one: a spare one where distributions of datagrams, or of many
-    /// connections, are filled, so that none has to wait for their memory.
+    /// Hands the running tally of a group up and starts a clean one: a spare one where
+    /// distributions of datagrams, or of many connections, are filled, so that none has to wait for
+    /// their memory.
     pub fn take_tally(&mut self, group: Group) -> Tally {
         let tally = self.tally(group);
         let datagrams = tally.packets.as_ref().is_some_and(|packets| packets.delay_ns.has_room());

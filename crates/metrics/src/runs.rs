@@ -1,38 +1,41 @@
-//! Numbered packets of a sender that may begin again at 0 without a word, and may have begun before anybody listened.
+//! Numbered packets of a sender that may begin again at 0 without a word, and may have begun before
+//! anybody listened.
 
 use crate::{Arrivals, Seen, Sequence};
 
-/// Packets in a row, each one number above the last and none of them believable, that mean a new beginning after all: a host
-/// that was started anew counts its time from 0 again, too.
+/// Packets in a row, each one number above the last and none of them believable, that mean a new
+/// beginning after all: a host that was started anew counts its time from 0 again, too.
 const ANEW: u32 = 16;
-/// Numbers that may be missing at once, an hour of a million a second; more is not believed at first either.
+/// Numbers that may be missing at once, an hour of a million a second; more is not believed at
+/// first either.
 const LEAP: u64 = 1 << 32;
 
 /// Follows the numbers of one sender over all its runs.
 ///
-/// A packet that was overtaken or repeated on its way bears a stamp older than the newest that came. A low number with a newer
-/// stamp can only be that of a sender that has begun again. Numbers below the first that ever came are not lost: the receiver may not
-/// have been listening when they were sent.
+/// A packet that was overtaken or repeated on its way bears a stamp older than the newest that
+/// arrived. A low number with a newer stamp can only be that of a sender that has begun again.
+/// Numbers below the first arrival are not lost: the receiver may not have been listening when they
+/// were sent.
 #[derive(Clone, Debug)]
 pub struct Runs {
     window: usize,
     sequence: Sequence,
-    /// The first number of this run that came.
+    /// The first number of this run that arrived.
     base: Option<u64>,
     /// The newest stamp of this run.
     newest: u64,
-    /// The last number that was too old, and how many in a row came with it.
+    /// The last number that was too old, and how many old ones arrived in a row.
     old: (u64, u32),
     /// Counts of the runs before.
     past: Arrivals,
 }
 
-/// What a packet turned out to be.
+/// Classification of an arrived packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
     /// The sender has begun again with this one.
     pub anew: bool,
-    /// What it is among the packets of its run.
+    /// Its place among the packets of its run.
     pub seen: Seen,
 }
 
@@ -54,7 +57,8 @@ impl Runs {
         self.base.unwrap_or(0).saturating_add(self.sequence.next())
     }
 
-    /// Packet `number`, stamped `stamp` by its sender's clock (of any unit and origin), was received.
+    /// Packet `number`, stamped `stamp` by its sender's clock (of any unit and origin), was
+    /// received.
     pub fn see(&mut self, number: u64, stamp: u64) -> Came {
         if number >> 62 != 0 {
             // No sender gets there.
@@ -78,7 +82,7 @@ impl Runs {
         Came { anew, seen }
     }
 
-    /// Whether a number that cannot be believed is one of many in a row.
+    /// True if an implausible number is one of many in a row.
     fn insists(&mut self, number: u64) -> bool {
         let (last, count) = self.old;
         self.old = (number, if number == last.wrapping_add(1) { count + 1 } else { 0 });
@@ -91,7 +95,7 @@ impl Runs {
         (self.sequence, self.base, self.newest, self.old) = (Sequence::new(self.window), None, 0, (0, 0));
     }
 
-    /// Nothing more is waited for: what has not come is lost. Counts of all runs.
+    /// Ends the wait: every missing packet is lost. Counts of all runs.
     pub fn finish(&mut self) -> Arrivals {
         self.settle();
         self.past

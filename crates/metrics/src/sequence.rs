@@ -1,9 +1,9 @@
-//! What became of numbered packets: lost, repeated, reordered, or too late to tell.
+//! Outcomes of numbered packets: lost, repeated, reordered, or too late for either.
 //!
-//! A packet is *reordered* when one with a higher number came before it (RFC 4737 §3.3); its *extent* is how many packets
-//! back, counted without repeats, the earliest such one is (§4.2). It is *lost* when it never comes (RFC 7680, RFC
-//! 2680): only numbers that are long past, or the end of the run, settle that. A *loss burst* is a run of consecutive
-//! lost numbers (RFC 3357).
+//! A packet is *reordered* when one with a higher number arrived before it (RFC 4737 §3.3); its
+//! *extent* is how many packets back, counted without repeats, the earliest such one is (§4.2). A
+//! packet is *lost* when it never arrives (RFC 7680, RFC 2680): only numbers that are long past, or
+//! the end of the run, settle that. A *loss burst* is a run of consecutive lost numbers (RFC 3357).
 
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -11,36 +11,39 @@ use std::collections::VecDeque;
 /// Gaps that are remembered for extents.
 const JUMPS: usize = 1024;
 
-/// What a packet turned out to be when it came.
+/// Classification of a packet at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// The highest number so far; so many numbers before it have not come (yet).
+    /// The highest number so far; `gap` numbers before it have not arrived (yet).
     New {
         /// Numbers skipped.
         gap: u64,
     },
     /// One that a higher number has overtaken.
     Reordered {
-        /// Packets between it and the earliest that overtook it, plus one; a lower bound after very many gaps.
+        /// Packets between it and the earliest that overtook it, plus one; a lower bound after very
+        /// many gaps.
         extent: u64,
     },
-    /// One that had come before.
+    /// A number that arrived before.
     Duplicate,
-    /// One so old that its number has been settled as lost; whether it is a repeat can no longer be told.
+    /// A number so old that it has been settled as lost; the window no longer knows whether it is a
+    /// repeat.
     Ancient,
 }
 
-/// Counts of what became of numbered packets. They add up: numbers below the next expected one are `unique` or `missing`.
+/// Outcomes of numbered packets. The counts add up: numbers below the next expected one are
+/// `unique` or `missing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Arrivals {
-    /// Different packets that came.
+    /// Different packets that arrived.
     pub unique: u64,
-    /// Repeats of packets that had come.
+    /// Repeats of packets that had arrived.
     pub duplicates: u64,
     /// Packets (of `unique`) that a higher number had overtaken.
     pub reordered: u64,
-    /// Packets that came after their number had been settled as lost.
+    /// Packets that arrived after their number had been settled as lost.
     pub ancient: u64,
     /// Numbers settled as lost.
     pub lost: u64,
@@ -66,7 +69,7 @@ impl Arrivals {
     }
 }
 
-/// Follows the numbers 0, 1, 2 … of one flow as they come, in a window of fixed size.
+/// Follows the numbers 0, 1, 2 … of one flow as they arrive, in a window of fixed size.
 #[derive(Clone, Debug)]
 pub struct Sequence {
     /// One bit per number in `floor..floor + 64 * words.len()`, in a ring.
@@ -77,13 +80,13 @@ pub struct Sequence {
     counts: Arrivals,
     /// Lost numbers just below `floor`.
     run: u64,
-    /// The packets that came right after a gap: number, and how many different ones had come before.
+    /// Packets that arrived right after a gap: number, and the count of different packets before.
     jumps: VecDeque<(u64, u64)>,
 }
 
 impl Sequence {
-    /// A sequence that tells repeats from late packets as far back as `window` numbers (rounded up to a power of two, at
-    /// least 128, at most 2^24); it takes an eighth of a byte per number.
+    /// A sequence that separates repeats from late packets as far back as `window` numbers (rounded
+    /// up to a power of two, at least 128, at most 2^24); it takes an eighth of a byte per number.
     pub fn new(window: usize) -> Self {
         let words = (window.clamp(128, 1 << 24).next_power_of_two()) / 64;
         Sequence {
@@ -101,7 +104,7 @@ impl Sequence {
         self.next
     }
 
-    /// Numbers below the next expected one that have not come, settled or not.
+    /// Numbers below the next expected one that have not arrived, settled or not.
     pub fn missing(&self) -> u64 {
         self.next - self.counts.unique
     }
@@ -111,7 +114,7 @@ impl Sequence {
         self.counts
     }
 
-    /// Number `seq` has come. Numbers above 2^63 are taken for ancient: no flow gets there.
+    /// Number `seq` arrived. Numbers above 2^63 are taken for ancient: no flow gets there.
     pub fn see(&mut self, seq: u64) -> Seen {
         if seq >= self.next {
             if seq >> 63 != 0 {
@@ -146,8 +149,8 @@ impl Sequence {
         Seen::Reordered { extent }
     }
 
-    /// Numbers `first..first + n` have come, one after the other. True, and quick, when they are just what was expected;
-    /// else nothing is done, and each is to be told by itself.
+    /// Numbers `first..first + n` arrived in order. True, and quick, when they are the expected
+    /// ones; else nothing is changed, and the caller passes each to [`Sequence::see`].
     pub fn see_run(&mut self, first: u64, n: u64) -> bool {
         let end = first.saturating_add(n);
         if first != self.next || end >> 63 != 0 || n > 64 * self.words.len() as u64 / 2 || n == 0 {
@@ -166,7 +169,7 @@ impl Sequence {
         true
     }
 
-    /// The run is over and `total` packets were sent: what has not come by now is lost.
+    /// The run is over and `total` packets were sent: those still missing are lost.
     pub fn finish(&mut self, total: u64) -> Arrivals {
         let end = total.max(self.next);
         while self.floor + 64 <= end {
@@ -255,10 +258,10 @@ impl Sequence {
         self.run = 0;
     }
 
-    /// How many arrivals ago the earliest packet with a higher number than `seq` came.
+    /// Number of arrivals since the earliest packet with a higher number than `seq`.
     ///
-    /// It was the highest number when it came, and the smallest of those above `seq`: one that came right after a gap, or
-    /// `seq` would have come before.
+    /// That packet was the highest number at its arrival, and the smallest of those above `seq`: it
+    /// followed a gap, or `seq` would have arrived before.
     fn extent(&self, seq: u64) -> u64 {
         let after = self.jumps.partition_point(|&(number, _)| number < seq);
         self.jumps.get(after).map_or(1, |&(_, index)| self.counts.unique - index)

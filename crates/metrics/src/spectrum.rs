@@ -1,12 +1,14 @@
-//! A whole distribution as files keep it: every bucket with what it holds, so that any percentile can be asked for later,
-//! and distributions of several runs can be added.
+//! A whole distribution as files keep it: every bucket with its count, so that any percentile can
+//! be asked for later, and distributions of several runs can be added.
 
 use crate::number::{Clamped, real};
 use serde::{Deserialize, Serialize};
 
-/// A distribution with all its buckets, three significant digits wide. The unit is that of the recorded values.
+/// A distribution with all its buckets, three significant digits wide. The unit is that of the
+/// recorded values.
 ///
-/// Percentiles of several such distributions are those of their sum ([`Spectrum::merge`]); they are never averaged.
+/// Percentiles of several such distributions are those of their sum ([`Spectrum::merge`]); they are
+/// never averaged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spectrum {
@@ -20,10 +22,12 @@ pub struct Spectrum {
     pub mean: f64,
     /// Standard deviation of the population.
     pub sd: f64,
-    /// `(highest value of the bucket, how many it holds)` in rising order; buckets that hold none are left out.
+    /// `(highest value of the bucket, how many it holds)` in rising order; buckets that hold none
+    /// are left out.
     pub counts: Vec<(u64, u64)>,
-    /// Values of which only that they are larger than all that count is known: messages that never came back. They take their
-    /// ranks above all others (RFC 7679 §4.1 counts a loss as an infinite delay), and are in no other figure.
+    /// Values of which only that they are larger than all that count is known: messages without an
+    /// answer. They take their ranks above all others (RFC 7679 §4.1 counts a loss as an infinite
+    /// delay), and are in no other figure.
     #[serde(skip_serializing_if = "crate::is_zero")]
     pub missing: u64,
 }
@@ -39,8 +43,9 @@ impl Spectrum {
         (u64::clamped((q.clamp(0.0, 1.0) * real(self.total())).ceil())).max(1)
     }
 
-    /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at least that share is
-    /// covered. `None` where its rank falls among the missing values, or when there are no values.
+    /// The value that a share `q` (0..=1) of the values does not exceed: the smallest for which at
+    /// least that share is covered. `None` where its rank falls among the missing values, or when
+    /// there are no values.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let rank = self.rank(q);
         let mut covered = 0u64;
@@ -51,13 +56,15 @@ impl Spectrum {
         at.map(|&(value, _)| value.min(self.max).max(self.min))
     }
 
-    /// How many values lie above the quantile `q`: with few of them the quantile is not statistically reliable.
+    /// Number of values above the quantile `q`: with few of them the quantile is not statistically
+    /// reliable.
     pub fn beyond(&self, q: f64) -> f64 {
         let all = real(self.total());
         all - q * all
     }
 
-    /// Adds another distribution: counts add up, extremes compare, mean and deviation are those of all values.
+    /// Adds another distribution: counts add up, extremes compare, mean and deviation are those of
+    /// all values.
     pub fn merge(&mut self, other: &Spectrum) {
         let missing = self.missing.saturating_add(other.missing);
         if self.count == 0 {
@@ -89,10 +96,12 @@ impl Spectrum {
         }
     }
 
-    /// The values in steps of `width` (at least 1): `(lower bound, how many lie from there to the next)` from the step of
-    /// the smallest value to that of the largest, empty steps included, at most `most` of them; what is beyond is in the last.
+    /// The values in steps of `width` (at least 1): `(lower bound, number of values from there to
+    /// the next)` from the step of the smallest value to that of the largest, empty steps included,
+    /// at most `most` of them; the last holds all beyond.
     ///
-    /// A bucket that lies across a bound counts below it; buckets are a thousandth of their value wide.
+    /// A bucket that lies across a bound counts below it; buckets are a thousandth of their value
+    /// wide.
     pub fn linear(&self, width: u64, most: usize) -> Vec<(u64, u64)> {
         let (width, most) = (width.max(1), most.max(1));
         let mut steps: Vec<(u64, u64)> = Vec::new();

@@ -4,7 +4,8 @@ use crate::number::{Clamped, real};
 use crate::student::quantile;
 use serde::{Deserialize, Serialize};
 
-/// Fewest readings whose interval is shown: of fewer, Student's t is 3 and more, and their extremes say as much.
+/// Fewest readings whose interval is shown: of fewer, Student's t is 3 and more, and their extremes
+/// say as much.
 const FEWEST: u64 = 5;
 
 /// Mean, spread and 95 % confidence interval of a handful of independent readings.
@@ -20,18 +21,20 @@ pub struct Spread {
     pub min: f64,
     /// Largest.
     pub max: f64,
-    /// Half-width of the 95 % confidence interval of the mean (Student's t); 0 with fewer than two readings.
+    /// Half-width of the 95 % confidence interval of the mean (Student's t); 0 with fewer than two
+    /// readings.
     pub ci95: f64,
 }
 
-/// Two-sided 95 % quantiles of Student's t for 1..=30 degrees of freedom (scipy.stats.t.ppf(0.975, df)).
+/// Two-sided 95 % quantiles of Student's t for 1..=30 degrees of freedom (scipy.stats.t.ppf(0.975,
+/// df)).
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The same for `df` degrees of freedom. Beyond the table: the normal quantile with two correction terms (Abramowitz and Stegun,
-/// 26.7.5; error under 0.001 from 31 degrees on).
+/// The same for `df` degrees of freedom. Beyond the table: the normal quantile with two correction
+/// terms (Abramowitz and Stegun, 26.7.5; error under 0.001 from 31 degrees on).
 fn t95(df: u64) -> f64 {
     match usize::try_from(df) {
         Ok(df @ 1..=30) => T95[df - 1],
@@ -57,14 +60,15 @@ impl Spread {
         Some(spread)
     }
 
-    /// Half-width of the 95 % confidence interval as every printout shows it after ±: of five readings and more, and of at most
-    /// half of the mean, so that no interval reaches below 0. A wider one says that the mean is not known.
+    /// Half-width of the 95 % confidence interval as every printout shows it after ±: of five
+    /// readings and more, and of at most half of the mean, so that no interval reaches below 0. A
+    /// wider one says that the mean is not known.
     pub fn margin(&self) -> Option<f64> {
         (self.n >= FEWEST && self.ci95 <= self.mean.abs() / 2.0).then_some(self.ci95)
     }
 
-    /// Half the width of the interval that misses the true mean with probability `error` (Student's t); 0 with fewer than two
-    /// readings.
+    /// Half the width of the interval that misses the true mean with probability `error` (Student's
+    /// t); 0 with fewer than two readings.
     pub fn half_width(&self, error: f64) -> f64 {
         if self.n < 2 { 0.0 } else { self.half(quantile(error, Some(real(self.n - 1)))) }
     }

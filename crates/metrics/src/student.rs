@@ -1,7 +1,7 @@
 //! Probabilities and quantiles of Student's t and of the normal distribution.
 
-/// The probability that a variable of Student's t distribution with `df` degrees of freedom (`None`: of the normal one) is
-/// further from 0 than `t` >= 0.
+/// The probability that a variable of Student's t distribution with `df` degrees of freedom
+/// (`None`: of the normal one) is further from 0 than `t` >= 0.
 #[must_use]
 pub fn two_sided(t: f64, df: Option<f64>) -> f64 {
     match df {
@@ -23,8 +23,9 @@ pub(crate) fn quantile(level: f64, df: Option<f64>) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function of `x`, for `a` and one half, which is what Student's t needs: by its continued
-/// fraction (Abramowitz and Stegun, 26.5.8), from the side on which that converges fast.
+/// The regularised incomplete beta function of `x`, for `a` and one half, which is what Student's t
+/// needs: by its continued fraction (Abramowitz and Stegun, 26.5.8), from the side on which that
+/// converges fast.
 fn beta(x: f64, a: f64) -> f64 {
     const B: f64 = 0.5;
     if x <= 0.0 || x >= 1.0 {
@@ -60,8 +61,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// The logarithm of the beta function of `a` and one half: the ratio of gamma functions for large arguments (Abramowitz and
-/// Stegun, 6.1.47), reached from small ones by the recurrence.
+/// The logarithm of the beta function of `a` and one half: the ratio of gamma functions for large
+/// arguments (Abramowitz and Stegun, 6.1.47), reached from small ones by the recurrence.
 fn ln_beta_half(a: f64) -> f64 {
     let (mut a, mut factor) = (a, 1.0);
     while a < 30.0 {

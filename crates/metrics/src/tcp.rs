@@ -1,10 +1,10 @@
-//! What the kernel tells about a TCP connection, and the figures RFC 6349 makes of it.
+//! The kernel's figures of a TCP connection, and those that RFC 6349 derives from them.
 
 use crate::number::real;
 use serde::{Deserialize, Serialize};
 
-/// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older kernels, other systems)
-/// are `None`; times are in microseconds as the kernel gives them.
+/// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older
+/// kernels, other systems) are `None`; times are in microseconds as the kernel gives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TcpInfo {
@@ -24,7 +24,7 @@ pub struct TcpInfo {
     pub ssthresh: Option<u32>,
     /// Most recent goodput as the kernel estimates it, bytes/s.
     pub delivery_rate: Option<u64>,
-    /// Whether that estimate was limited by the application.
+    /// True if the application limited that estimate.
     pub app_limited: bool,
     /// Time spent with data outstanding, µs.
     pub busy_us: Option<u64>,
@@ -44,7 +44,8 @@ pub struct TcpInfo {
     pub snd_wnd: Option<u32>,
 }
 
-/// State of a connection's socket at an instant, cheap enough to read at every message. Fields are as the kernel gives them.
+/// State of a connection's socket at an instant, cheap enough to read at every message. Fields are
+/// as the kernel gives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketState {
@@ -68,10 +69,11 @@ pub struct SocketState {
     pub rcv_ssthresh: u32,
     /// As a receiver: its estimate of the round-trip time, µs; 0 without one.
     pub rcv_rtt_us: u32,
-    /// As a receiver: what the application read in the last round trip, bytes; the receive buffer follows it.
+    /// As a receiver: bytes that the application read in the last round trip; the receive buffer
+    /// follows it.
     pub rcv_space: u32,
-    /// As a sender: bytes that the application has handed over and the peer has not acknowledged; those under way are counted in
-    /// whole segments.
+    /// As a sender: bytes that the application has handed over and the peer has not acknowledged;
+    /// those under way are counted in whole segments.
     #[serde(skip)]
     pub queued: u64,
     /// As a sender: payload of its longest segment, bytes.
@@ -152,14 +154,14 @@ impl TcpTotals {
     }
 }
 
-/// TCP efficiency (RFC 6349 §4.2): bytes that were not retransmissions, in percent of all bytes sent.
-/// `None` when nothing was sent.
+/// TCP efficiency (RFC 6349 §4.2): bytes that were not retransmissions, in percent of all bytes
+/// sent. `None` when nothing was sent.
 pub fn tcp_efficiency_percent(sent: u64, retransmitted: u64) -> Option<f64> {
     (sent > 0).then(|| real(sent.saturating_sub(retransmitted)) / real(sent) * 100.0)
 }
 
-/// Buffer delay (RFC 6349 §4.3): growth of the mean round-trip time under load over the baseline, in percent.
-/// `None` without a baseline.
+/// Buffer delay (RFC 6349 §4.3): growth of the mean round-trip time under load over the baseline,
+/// in percent. `None` without a baseline.
 pub fn buffer_delay_percent(mean_rtt_us: f64, base_rtt_us: f64) -> Option<f64> {
     (base_rtt_us > 0.0 && mean_rtt_us > 0.0).then(|| (mean_rtt_us - base_rtt_us) / base_rtt_us * 100.0)
 }

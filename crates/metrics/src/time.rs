@@ -33,7 +33,7 @@ pub struct Window {
     pub from: Mono,
     /// Its length, ns.
     pub ns: u64,
-    /// Whether it grows: this is its length so far, to one gap after the last bytes.
+    /// True while the window grows: `ns` is its length so far, to one gap after the last bytes.
     pub open: bool,
 }
 
@@ -43,8 +43,9 @@ impl Window {
         self.from.plus(self.ns)
     }
 
-    /// That of schedules side by side, from the first begin on. Schedules of known length last as long as the longest: the end of the
-    /// last one would add its distance from the first to the time that each of them takes.
+    /// The window of concurrent schedules, from the first begin on. Schedules of known length last
+    /// as long as the longest: the end of the last one would add its distance from the first to the
+    /// time that each of them takes.
     #[must_use]
     pub fn beside(self, other: Window) -> Window {
         let (from, open) = (self.from.min(other.from), self.open || other.open);
@@ -63,7 +64,7 @@ impl Window {
     }
 }
 
-/// Where a time stamp was taken; it decides how far the stamp can be believed.
+/// Where a time stamp was taken; the place decides its accuracy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StampKind {
@@ -86,17 +87,17 @@ pub struct Stamp {
     pub kind: StampKind,
 }
 
-/// How the monotonic clock relates to the wall clock, as last sampled, and how far that can be trusted.
+/// Relation of the monotonic clock to the wall clock at the last sample, with its error bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
     /// Wall time, in ns since the epoch, at `Mono(0)`.
     pub wall_at_zero: i64,
     /// The kernel's bound on the error of the wall clock, in ns (`adjtimex` maxerror).
     pub error_ns: u64,
-    /// Whether the kernel believes the wall clock to be disciplined.
+    /// True if the kernel takes the wall clock for disciplined.
     pub synced: bool,
-    /// What the host's monotonic clock says at `Mono(0)`, ns: the processes of one host share it. 0 where there is none that
-    /// they share.
+    /// The host's monotonic clock at `Mono(0)`, ns: the processes of one host share it. 0 where
+    /// they share none.
     pub host_at_zero: u64,
 }
 

@@ -1,7 +1,8 @@
-//! Packet trains: what their dispersion, their delays and their losses tell of a path.
+//! Packet trains: a path's dispersion, delays and losses.
 //!
-//! Sender and receiver each keep a log; [`join`] puts the two together, one [`TrainPacket`] per place in the schedule, and
-//! [`TrainReport::of`] makes the figures. `docs/methods/train.md` has the formulas, and what they are and are not.
+//! Sender and receiver each keep a log; [`join`] puts the two together, one [`TrainPacket`] per
+//! place in the schedule, and [`TrainReport::of`] makes the figures. `docs/methods/train.md` has
+//! the formulas and their limits.
 
 mod echo;
 mod report;
@@ -36,7 +37,8 @@ pub struct Place {
     pub intended_ns: u64,
 }
 
-/// One packet of a train: what was intended, and what became of it. Times are ns after the start, by the sender's clock.
+/// One packet of a train: its schedule and its outcome. Times are ns after the start, by the
+/// sender's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrainPacket {
     /// The train, from 0.
@@ -51,18 +53,19 @@ pub struct TrainPacket {
     pub intended_ns: u64,
     /// When it left; `None` when it was not sent, which is no loss.
     pub sent_ns: Option<i64>,
-    /// When it came for the first time; `None` when it did not.
+    /// First arrival; `None` without one.
     pub received_ns: Option<i64>,
     /// Source of the arrival time; `None` when the packet did not arrive.
     pub stamp: Option<StampKind>,
-    /// How often it came once more.
+    /// Number of further arrivals.
     pub repeats: u32,
-    /// Packets of its train with higher numbers that came before it (RFC 4737: reordered when not 0).
+    /// Packets of its train with higher numbers that arrived before it (RFC 4737: reordered when
+    /// not 0).
     pub overtaken_by: u32,
     /// When it was back for the first time, where packets are returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back_ns: Option<i64>,
-    /// How long the remote end had it, from its coming to its leaving, ns of that host's clock.
+    /// Time at the remote end, from arrival to departure, ns of that host's clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_ns: Option<i64>,
 }
@@ -85,11 +88,11 @@ impl TrainPacket {
     }
 }
 
-/// Puts both logs together: a packet for every place of `schedule`, and how many arrivals belong to none. `start_ns` is the
-/// start by the sender's host clock.
+/// Puts both logs together: a packet for every place of `schedule`, and how many arrivals belong to
+/// none. `start_ns` is the start by the sender's host clock.
 ///
-/// A train is judged by one offset between the clocks, that of its first arrival: what becomes known of the clocks while
-/// it comes does not change the times between its packets.
+/// A train is judged by one offset between the clocks, that of its first arrival: later knowledge
+/// of the clocks does not change the times between its packets.
 pub fn join(
     schedule: impl Iterator<Item = Place>,
     start_ns: i64,
@@ -103,7 +106,7 @@ pub fn join(
         }
     }
     let mut strays = 0;
-    // Numbers that have come, in order, of each train.
+    // Numbers that arrived, in order, of each train.
     let trains = packets.last().map_or(0, |last| usize::clamped(last.train) + 1);
     let mut come: Vec<Vec<u32>> = vec![Vec::new(); trains];
     let mut offsets: Vec<Option<i64>> = vec![None; trains];

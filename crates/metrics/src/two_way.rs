@@ -1,15 +1,16 @@
-//! Round trips taken apart into their two ways, where the remote end tells when messages came and when answers left.
+//! Round trips taken apart into their two ways, where the remote end reports when messages arrived
+//! and when answers left.
 
 use crate::{Dist, IpFields, add_known};
 use serde::{Deserialize, Serialize};
 
-/// What became of messages, or of answers, on one way.
+/// Outcomes of messages, or of answers, on one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WayCounts {
     /// Known to have been lost on this way.
     pub lost: u64,
-    /// Came twice at the end of this way.
+    /// Arrived twice at the end of this way.
     pub duplicated: u64,
     /// Overtaken on this way.
     pub reordered: u64,
@@ -31,27 +32,28 @@ pub struct WayFacts {
     pub there: WayCounts,
     /// On the way back.
     pub back: WayCounts,
-    /// Lost, but it cannot be told on which way: the last ones of a flow, and all where the remote end does not number its
-    /// answers itself.
+    /// Lost on an unknown way: the last ones of a flow, and all where the remote end does not
+    /// number its answers itself.
     pub lost_somewhere: u64,
     /// Flows whose remote end was seen to number its answers itself.
     pub numbered: u64,
-    /// Flows whose answers all had our numbers: the remote end copies them, or nothing was lost on the way there.
+    /// Flows whose answers all had our numbers: the remote end copies them, or nothing was lost on
+    /// the way there.
     pub copied: u64,
-    /// IP fields of the messages as the remote end received them, as far as it tells.
+    /// IP fields of the messages as the remote end received them, where it reports them.
     pub there_marks: IpFields,
     /// IP fields of the answers as they were received.
     pub back_marks: IpFields,
-    /// How far the delays of one way may be wrong because two clocks were compared, ns; the worst.
+    /// Error bound of the delays of one way because two clocks were compared, ns; the worst.
     pub clock_bound_ns: Option<u64>,
     /// The remote end's wall clock minus ours as it was found last, ns.
     pub clock_offset_ns: Option<i64>,
-    /// Delays found by wall clocks that both ends say are disciplined, because that was the better bound; the others were
-    /// found by exchanges of stamps, which no clock has to be right for.
+    /// Delays found by wall clocks that both ends say are disciplined, because that was the better
+    /// bound; the others were found by exchanges of stamps, which no clock has to be right for.
     pub by_wall: u64,
-    /// What the remote end says its clock may be wrong, ns; the worst.
+    /// Error bound that the remote end reports for its clock, ns; the worst.
     pub remote_error_ns: Option<u64>,
-    /// Whether the remote end says that its clock is disciplined; false if it ever did not.
+    /// True while the remote end reports its clock as disciplined; false if it ever did not.
     pub remote_synced: Option<bool>,
     /// Answers that did not prove to know the key; they count as not received.
     pub rejected: u64,
@@ -63,10 +65,11 @@ pub struct WayFacts {
     pub tampered: u64,
     /// Answers without the session's identifier, from a remote end that does not know such.
     pub unnamed: u64,
-    /// Where the remote end's clock takes its time from, and how it takes stamps (STAMP's Timestamp Information), if it tells:
-    /// source and method when receiving, source and method when sending.
+    /// Time source of the remote end's clock, and method of its stamps (STAMP's Timestamp
+    /// Information), if reported: source and method when receiving, source and method when sending.
     pub remote_clock: Option<[u8; 4]>,
-    /// Messages that the remote end has received, and answers that it has sent, by its own count (STAMP's Direct Measurement).
+    /// Messages that the remote end has received, and answers that it has sent, by its own count
+    /// (STAMP's Direct Measurement).
     pub remote_counts: Option<(u64, u64)>,
 }
 
@@ -112,7 +115,8 @@ pub struct TwoWay {
     pub there_ns: Dist,
     /// From the remote end's send until we received, ns.
     pub back_ns: Dist,
-    /// How much later than their stamps say answers left the remote end, by its kernel's stamps (STAMP's Follow-Up Telemetry), ns.
+    /// Delay of answers after their own stamps until they left the remote end, by its kernel's
+    /// stamps (STAMP's Follow-Up Telemetry), ns.
     pub left_late_ns: Dist,
     /// Everything else.
     pub facts: WayFacts,

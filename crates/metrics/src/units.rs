@@ -1,7 +1,8 @@
 //! Quantities as people write them: `25M`, `64Ki`, `250ms`.
 //!
-//! Rates are in bits per second with SI prefixes (k = 1000); sizes are in bytes, where `K`, `M`, `G` alone mean 1024
-//! as in iperf3 and `Ki`, `Mi`, `Gi` say so; durations carry a unit, a bare number is seconds.
+//! Rates are in bits per second with SI prefixes (k = 1000); sizes are in bytes, where `K`, `M`,
+//! `G` alone mean 1024 as in iperf3 and `Ki`, `Mi`, `Gi` say so; durations carry a unit, a bare
+//! number is seconds.
 
 use crate::number::{Clamped, Real};
 
@@ -10,7 +11,7 @@ const SIZE: &str = "a size in bytes such as 1400, 64Ki, 1Mi or 2G";
 const DSCP: &str = "a DSCP (0 to 63, or a name such as cs1, af41, ef)";
 const TIME: &str = "a duration such as 10s, 250ms, 5m, 1h or 7d";
 
-/// A quantity that could not be understood: what was given, and what would have been.
+/// The error for a malformed quantity: the given text and the expected form.
 fn wrong(given: &str, wanted: &str) -> String {
     format!("'{given}' is not {wanted}")
 }
@@ -33,7 +34,8 @@ fn scaled(text: &str, wanted: &str, factor: impl Fn(&str) -> Option<f64>) -> Res
     Ok(u64::clamped(value.round()))
 }
 
-/// The factor of a prefix: `k`, `m`, `g` and `t` in either case are the first to fourth power of `base`, nothing is 1.
+/// The factor of a prefix: `k`, `m`, `g` and `t` in either case are the first to fourth power of
+/// `base`, nothing is 1.
 fn prefix(text: &str, base: f64) -> Option<f64> {
     match text.as_bytes() {
         [] => Some(1.0),
@@ -45,7 +47,7 @@ fn prefix(text: &str, base: f64) -> Option<f64> {
     }
 }
 
-/// How a rate may say that it is one.
+/// Units that a rate may name.
 const PER_SECOND: [&str; 5] = ["bits/s", "bit/s", "bps", "bits", "bit"];
 
 /// Bits per second: `500k`, `25M`, `1.5G`, with or without a trailing `bit/s`, `bps` or `bit`.
@@ -109,8 +111,9 @@ fn time_unit(unit: &str) -> Option<f64> {
     })
 }
 
-/// The differentiated services code point of a name: class selectors (RFC 2474), assured forwarding of four classes and three
-/// drop precedences (RFC 2597), expedited forwarding (RFC 3246) and lower effort (RFC 8622).
+/// The differentiated services code point of a name: class selectors (RFC 2474), assured forwarding
+/// of four classes and three drop precedences (RFC 2597), expedited forwarding (RFC 3246) and lower
+/// effort (RFC 8622).
 fn code_point(name: &str) -> Option<u8> {
     match *name.to_ascii_lowercase().as_bytes() {
         [b'c', b's', class @ b'0'..=b'7'] => Some(8 * (class - b'0')),
@@ -132,7 +135,7 @@ pub fn parse_dscp(text: &str) -> Result<u8, String> {
 /// `value` by its prefix, in three significant digits; whole numbers without a prefix as they are.
 fn prefixed(value: f64, base: f64, prefixes: &[&str]) -> String {
     let (mut value, mut scale) = (value, 0);
-    // What would be rounded to the base has the next prefix.
+    // A value that would be rounded to the base has the next prefix.
     while scale + 1 < prefixes.len() && value >= base - 0.5 {
         value /= base;
         scale += 1;

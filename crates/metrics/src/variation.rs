@@ -1,10 +1,12 @@
-//! How delay varies: RTP jitter, IP packet delay variation, and distributions of values that may be negative.
+//! Variation of delay: RTP jitter, IP packet delay variation, and distributions of values that may
+//! be negative.
 
 use crate::{Clamped, Dist, real};
 use serde::{Deserialize, Serialize};
 
-/// Interarrival jitter of RFC 3550 (§6.4.1, A.8): `J += (|D| - J) / 16`, where `D` is the difference of the transit
-/// times of two packets that arrived one after the other. It starts at 0, and depends on the order of arrival.
+/// Interarrival jitter of RFC 3550 (§6.4.1, A.8): `J += (|D| - J) / 16`, where `D` is the
+/// difference of the transit times of two packets that arrived one after the other. The estimate
+/// starts at 0, and depends on the order of arrival.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitter {
     last: Option<i64>,
@@ -13,7 +15,8 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// A packet came after `transit` ns; a constant error of the clocks does not matter. The estimate, ns, from the second packet on.
+    /// A packet arrived after `transit` ns; a constant error of the clocks does not matter. The
+    /// estimate, ns, from the second packet on.
     pub fn see(&mut self, transit: i64) -> Option<f64> {
         let last = self.last.replace(transit)?;
         self.ns += (real(transit.saturating_sub(last).unsigned_abs()) - self.ns) / 16.0;
@@ -21,8 +24,8 @@ impl Jitter {
     }
 }
 
-/// The jitter of flows over a stretch of time: the estimate is made anew with each packet, and what it last was tells of the last few
-/// packets only.
+/// The jitter of flows over a stretch of time: the estimate changes with each packet, and its last
+/// value reflects the last few packets only.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Jitters {
     /// Packets, and the sum of the estimates after each of them, ns.
@@ -80,12 +83,12 @@ impl Signed {
         self.above.merge(&other.above);
     }
 
-    /// How many values were recorded.
+    /// Number of recorded values.
     pub fn count(&self) -> u64 {
         self.below.count() + self.above.count()
     }
 
-    /// How many values lie above `limit`, as far as three digits tell.
+    /// Number of values above `limit`, to three digits.
     pub fn count_above(&self, limit: u64) -> u64 {
         self.above.count_above(limit)
     }
@@ -127,7 +130,7 @@ impl Signed {
     }
 }
 
-/// What a report says about a distribution of values that may be negative.
+/// Figures of a distribution of values that may be negative in a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SignedSummary {
     /// Number of values.
@@ -151,17 +154,19 @@ pub struct SignedSummary {
 /// Delays remembered to find a packet's neighbour after reordering.
 const REMEMBERED: usize = 1024;
 
-/// IP packet delay variation (RFC 3393; RFC 5481 §4.1) between packets sent one after the other: `D(i) - D(i-1)`. It is not defined
-/// across a loss; a packet that a thousand others have overtaken still finds its neighbours.
+/// IP packet delay variation (RFC 3393; RFC 5481 §4.1) between packets sent one after the other:
+/// `D(i) - D(i-1)`. The variation is not defined across a loss; a packet that a thousand others
+/// have overtaken still finds its neighbours.
 #[derive(Clone, Debug, Default)]
 pub struct Variation {
-    /// Numbers and delays, a number's at its remainder; made when the first packet comes.
+    /// Numbers and delays, a number's at its remainder; made when the first packet arrives.
     delays: Vec<(u64, i64)>,
 }
 
 impl Variation {
-    /// Packet `seq` came for the first time, with this delay, ns; a constant error of the clocks does not matter. By how much it
-    /// differs from those of its two neighbours, ns, without sign, as far as they have come.
+    /// Packet `seq` arrived for the first time, with this delay, ns; a constant error of the clocks
+    /// does not matter. Returns by how much the delay differs from those of its two neighbours that
+    /// have arrived, ns, without sign.
     pub fn see(&mut self, seq: u64, delay: i64) -> impl Iterator<Item = u64> + use<> {
         if self.delays.is_empty() {
             self.delays = vec![(u64::MAX, 0); REMEMBERED];

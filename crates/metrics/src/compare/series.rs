@@ -1,21 +1,25 @@
-//! Intervals of two runs compared by their means, with an error that allows for intervals that follow each other.
+//! Intervals of two runs compared by their means, with an error that allows for intervals that
+//! follow each other.
 
 use super::{Contrast, median, superiority};
 use crate::number::{Clamped, real};
 use crate::student::{quantile, two_sided};
 
-/// Largest autocorrelation that is assumed: readings that are more alike are worth a hundredth of their number.
+/// Largest autocorrelation that is assumed: readings that are more alike are worth a hundredth of
+/// their number.
 const MOST_ALIKE: f64 = 0.98;
-/// An estimate of the autocorrelation from `n` readings is uncertain, and too small by `(1 + 3 r) / n` (Marriott and Pope,
-/// 1954); readings taken for independent raise false alarms. `(n r + PRIOR.1) / (n + PRIOR.0)` corrects for that and draws it
-/// towards dependence, and [`MARGIN`] standard errors are added. So autoregressive series of up to 0.7 raise at most 5 % of
-/// false alarms, simulated from 4 readings on (docs/compare.md).
+/// An estimate of the autocorrelation from `n` readings is uncertain, and too small by `(1 + 3 r) /
+/// n` (Marriott and Pope, 1954); readings taken for independent raise false alarms. `(n r +
+/// PRIOR.1) / (n + PRIOR.0)` corrects for that and draws it towards dependence, and [`MARGIN`]
+/// standard errors are added. So autoregressive series of up to 0.7 raise at most 5 % of false
+/// alarms, simulated from 4 readings on (docs/compare.md).
 const PRIOR: (f64, f64) = (4.0, 5.5);
 const MARGIN: f64 = 0.7;
-/// Standard errors by which the dispersion of counts exceeds that of chance before they are taken to follow each other.
+/// Standard errors by which the dispersion of counts exceeds that of chance before they are taken
+/// to follow each other.
 const BEYOND_CHANCE: f64 = 1.75;
-/// One in so many readings, rounded, is left out at either end: the start of a connection or a single stall hides no
-/// difference between the others.
+/// A tenth of the readings, rounded, is left out at either end: the start of a connection or a
+/// single stall hides no difference between the others.
 const TRIM: usize = 10;
 
 /// A figure in the intervals of a run.
@@ -23,7 +27,8 @@ const TRIM: usize = 10;
 pub struct Series<'a> {
     /// Its readings, in order.
     pub values: &'a [f64],
-    /// Of how many events (datagrams, messages, frames) each is a percentage; empty for a figure that counts none.
+    /// Of how many events (datagrams, messages, frames) each is a percentage; empty for a figure
+    /// that counts none.
     pub events: &'a [u64],
 }
 
@@ -37,10 +42,11 @@ struct Side {
     kept: f64,
     /// Events in all; 0 for a figure that counts none.
     events: f64,
-    /// Square of the error of the mean, if readings were independent: of a trimmed one that of Yuen (1974).
+    /// Square of the error of the mean, if readings were independent: of a trimmed one that of Yuen
+    /// (1974).
     scatter: f64,
-    /// Sum of the squares of the deviations of the readings, those left out moved to the nearest that is not; 0 where all are
-    /// the same.
+    /// Sum of the squares of the deviations of the readings, those left out moved to the nearest
+    /// that is not; 0 where all are the same.
     squares: f64,
     /// Half of the sum of the squares of the differences between successive ones.
     steps: f64,
@@ -94,9 +100,10 @@ impl Side {
     }
 }
 
-/// `(1 + r) / (1 - r)` of the lag-1 autocorrelation `r` within the sides that vary, at least 1: the variance of a mean of
-/// readings that are alike, over that of independent ones (of an autoregressive series; Bartlett, 1935). `r` is 1 less the
-/// ratio of von Neumann (1941), drawn towards [`PRIOR`].
+/// `(1 + r) / (1 - r)` of the lag-1 autocorrelation `r` within the sides that vary, at least 1: the
+/// variance of a mean of readings that are alike, over that of independent ones (of an
+/// autoregressive series; Bartlett, 1935). `r` is 1 less the ratio of von Neumann (1941), drawn
+/// towards [`PRIOR`].
 fn inflation(sides: [&Side; 2]) -> f64 {
     let varying = || sides.iter().filter(|side| side.squares > 0.0);
     let squares: f64 = varying().map(|side| side.squares).sum();
@@ -110,11 +117,12 @@ fn inflation(sides: [&Side; 2]) -> f64 {
     (1.0 + r) / (1.0 - r)
 }
 
-/// The difference of two means, trimmed or not: Student's t with the degrees of freedom of Welch (1947), its variance that of
-/// readings that follow each other. Counts vary by chance at least (the binomial variance of both sides taken together), and
-/// by the dispersion of their intervals where that is larger (quasi-likelihood: McCullagh and Nelder, *Generalized Linear
-/// Models*, 4.5); `k` counts with a dispersion of `d` are worth `k / d` events, and half an event is the correction for
-/// continuity.
+/// The difference of two means, trimmed or not: Student's t with the degrees of freedom of Welch
+/// (1947), its variance that of readings that follow each other. Counts vary by chance at least
+/// (the binomial variance of both sides taken together), and by the dispersion of their intervals
+/// where that is larger (quasi-likelihood: McCullagh and Nelder, *Generalized Linear Models*, 4.5);
+/// `k` counts with a dispersion of `d` are worth `k / d` events, and half an event is the
+/// correction for continuity.
 pub(super) fn contrast(a: Series<'_>, b: Series<'_>, trim: bool, level: f64) -> Option<Contrast> {
     let (a, b) = (Side::of(a, trim)?, Side::of(b, trim)?);
     let (n, m) = (a.n(), b.n());

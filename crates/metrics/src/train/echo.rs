@@ -5,19 +5,19 @@ use super::{Departure, TrainPacket};
 use crate::{Clamped, Dist, DistSummary, Spread, real};
 use serde::{Deserialize, Serialize};
 
-/// A packet that was returned, in the order of coming back.
+/// A packet that was returned, in the order of return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
     /// Its sequence number.
     pub sequence: u64,
     /// When it was back, ns of the sender's host clock.
     pub back_ns: i64,
-    /// How long the remote end had it, ns of that host's clock.
+    /// Time at the remote end, ns of that host's clock.
     pub held_ns: i64,
 }
 
-/// What was returned of one setting's trains, over its repetitions. Both ways together: nothing here says which of them was
-/// slow.
+/// Returned packets of one setting's trains, over its repetitions. Both ways together: nothing here
+/// says which of them was slow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Echoes {
@@ -25,24 +25,26 @@ pub struct Echoes {
     pub returned: u64,
     /// Packets that did not get there.
     pub lost_there: u64,
-    /// Packets that got there and did not come back.
+    /// Packets that arrived there and did not return.
     pub lost_back: u64,
-    /// UDP payload moved both ways, over the time from the first send to the last return, of its trains, bits/s.
+    /// UDP payload moved both ways, over the time from the first send to the last return, of its
+    /// trains, bits/s.
     pub two_way_bps: Option<Spread>,
-    /// Rate at which its trains came back, bits/s of UDP payload: what followed the first packet, over the time since it.
+    /// Rate of its trains on their return, bits/s of UDP payload: bytes after the first packet,
+    /// over the time since it.
     pub back_bps: Option<Spread>,
     /// Time from the first send to the last return, for each packet that was returned, ns.
     pub frame_ns: Option<Spread>,
     /// Time there and back, ns.
     pub round_trip_ns: Option<DistSummary>,
-    /// How long the remote end had the packets, ns.
+    /// Time of the packets at the remote end, ns.
     pub held_ns: Option<DistSummary>,
     /// Time there and back without that, ns.
     pub path_ns: Option<DistSummary>,
 }
 
-/// Enters what was returned into `packets`, which were made from the same departures: [`super::join`]. Further returns of
-/// one packet, and what belongs to none, are left out.
+/// Enters returned packets into `packets`, which were made from the same departures:
+/// [`super::join`]. Further returns of one packet, and those of unknown packets, are left out.
 pub fn join_echoes(packets: &mut [TrainPacket], start_ns: i64, sent: &[Departure], back: &[Echo]) {
     for echo in back {
         let at = usize::try_from(echo.sequence).ok().and_then(|at| sent.get(at));
@@ -55,7 +57,7 @@ pub fn join_echoes(packets: &mut [TrainPacket], start_ns: i64, sent: &[Departure
 }
 
 impl Echoes {
-    /// What was returned of `trains` of packets of `size` bytes of UDP payload.
+    /// Figures of the returned packets of `trains`, with `size` bytes of UDP payload each.
     pub(super) fn of(trains: &[&[TrainPacket]], size: u32) -> Self {
         let (mut two_way, mut back, mut frame) = (Vec::new(), Vec::new(), Vec::new());
         let (mut rtt, mut held, mut path) = (Dist::default(), Dist::default(), Dist::default());

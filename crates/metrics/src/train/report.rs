@@ -6,17 +6,18 @@ use serde::{Deserialize, Serialize};
 
 /// Most detail records.
 const MOST_TROUBLES: usize = 1_000;
-/// Packet numbers whose delay is told one by one.
+/// Most packet numbers whose delay is reported one by one.
 const MOST_NUMBERS: usize = 1_000;
-/// A trough lies further below the median than this many standard deviations (estimated from the median absolute
-/// deviation, for which 1.4826 is the factor of a normal distribution) …
+/// A trough lies further below the median than this many standard deviations (estimated from the
+/// median absolute deviation, for which 1.4826 is the factor of a normal distribution) …
 const DEVIATIONS: f64 = 3.0 * 1.4826;
 /// … and below this share of it.
 const SHARE: f64 = 0.9;
 /// Fewer repetitions have no usual rate to fall below.
 const LEAST_ROUNDS: usize = 5;
 
-/// Median and quartiles, linearly interpolated between order statistics (type 7 of Hyndman and Fan, 1996).
+/// Median and quartiles, linearly interpolated between order statistics (type 7 of Hyndman and Fan,
+/// 1996).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Quartiles {
     /// Values.
@@ -61,11 +62,11 @@ pub struct TrainRow {
     pub unsent: u32,
     /// Packets received, each counted once.
     pub received: u32,
-    /// Packets sent that did not come.
+    /// Packets sent that did not arrive.
     pub lost: u32,
     /// Packets that others of higher number had overtaken.
     pub overtaken: u32,
-    /// Packets that came once more.
+    /// Packets that arrived again.
     pub repeated: u32,
     /// From the first send to the last.
     pub send_ns: u64,
@@ -90,7 +91,7 @@ pub struct TrainRow {
 pub struct DelayAt {
     /// Number in the train, from 0.
     pub number: u32,
-    /// How many came.
+    /// Number of arrivals.
     pub received: u32,
     /// Their mean delay, ns.
     pub mean_ns: f64,
@@ -118,7 +119,7 @@ pub struct TrainSetting {
     pub lost: u64,
     /// Packets overtaken.
     pub overtaken: u64,
-    /// Packets that came once more.
+    /// Packets that arrived again.
     pub repeated: u64,
     /// Sending rates of its trains, bits/s of UDP payload.
     pub send_bps: Option<Spread>,
@@ -126,12 +127,13 @@ pub struct TrainSetting {
     pub receive_bps: Option<Spread>,
     /// Dispersion rates of its trains, bits/s of IP packets.
     pub train_bps: Option<Quartiles>,
-    /// Dispersion rates of its pairs, packets sent one after the other that came so, bits/s of IP packets.
+    /// Dispersion rates of its pairs, packets sent one after the other that arrived so, bits/s of
+    /// IP packets.
     pub pair_bps: Option<Quartiles>,
     /// Pairs whose arrivals had the same stamp: they have no rate.
     pub merged_pairs: u64,
-    /// Whether the path stretched the trains: half of them came slower than 95 % of the rate they were sent at. One that was
-    /// not stretched tells that the path carries its rate, not what else it could.
+    /// True if the path stretched the trains: half of them arrived slower than 95 % of the rate
+    /// they were sent at. An unstretched train shows that the path carries its rate, and no more.
     pub stretched: Option<bool>,
     /// Time between arrivals, ns, in order of arrival.
     pub gap_ns: Option<DistSummary>,
@@ -139,27 +141,27 @@ pub struct TrainSetting {
     pub send_gap_ns: Option<DistSummary>,
     /// One-way delay, ns; below 0 counts as 0.
     pub delay_ns: Option<DistSummary>,
-    /// Packets that seem to have come before they were sent.
+    /// Packets that seem to have arrived before they were sent.
     pub before_sent: u64,
     /// Delay by number in the train, the first 1000.
     pub by_number: Vec<DelayAt>,
-    /// What was returned, where packets are.
+    /// Returned packets, where the remote end returns any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo: Option<Box<Echoes>>,
 }
 
-/// What befell a packet.
+/// Fate of a troubled packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TroubleKind {
-    /// It did not come.
+    /// Did not arrive.
     #[default]
     Lost,
     /// Others overtook it.
     Overtaken,
-    /// It came more than once.
+    /// Arrived more than once.
     Repeated,
-    /// It was not sent.
+    /// Was not sent.
     Unsent,
 }
 
@@ -167,7 +169,7 @@ pub enum TroubleKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trouble {
-    /// What.
+    /// The kind.
     pub kind: TroubleKind,
     /// Its train.
     pub train: u32,
@@ -175,11 +177,11 @@ pub struct Trouble {
     pub number: u32,
     /// When it was to be sent, ns after the start.
     pub intended_ns: u64,
-    /// How many overtook it, or how often it came once more; 1 otherwise.
+    /// Number of packets that overtook it, or of its further arrivals; 1 otherwise.
     pub by: u32,
 }
 
-/// A repetition in which trains came much slower than usual.
+/// A repetition in which trains arrived much slower than usual.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trough {
@@ -189,7 +191,8 @@ pub struct Trough {
     pub at_ns: u64,
     /// Settings that were slow.
     pub settings: Vec<u32>,
-    /// Whether all were, of several: what befell them is the path's (or a host's) at that time, not the setting's.
+    /// True if all of several settings were slow: the cause is then the path's (or a host's) at
+    /// that time, not the setting's.
     pub common: bool,
 }
 
@@ -203,20 +206,21 @@ pub struct TrainReport {
     pub trains: Vec<TrainRow>,
     /// Slow repetitions.
     pub troughs: Vec<Trough>,
-    /// What befell packets, the first 1000.
+    /// Troubled packets, the first 1000.
     pub troubles: Vec<Trouble>,
     /// Further ones.
     pub more_troubles: u64,
-    /// Packets whose coming was stamped by the kernel.
+    /// Packets whose arrival was stamped by the kernel.
     pub kernel_stamped: u64,
-    /// Packets whose coming was stamped by the network card; none of the former.
+    /// Packets whose arrival was stamped by the network card; none of the former.
     #[serde(skip_serializing_if = "crate::is_zero")]
     pub card_stamped: u64,
 }
 
 impl TrainReport {
-    /// The report on `packets`, which are in the order of their schedule, and with `echo` on their return. `waits_ns` are the
-    /// settings, `size` the UDP payload of a packet and `headers` what IP and UDP add to it, bytes.
+    /// The report on `packets`, which are in the order of their schedule, and with `echo` on their
+    /// return. `waits_ns` are the settings, `size` the UDP payload of a packet and `headers` what
+    /// IP and UDP add to it, bytes.
     pub fn of(packets: &[TrainPacket], waits_ns: &[u64], size: u32, headers: u32, echo: bool) -> Self {
         let mut report = TrainReport::default();
         let trains: Vec<&[TrainPacket]> = packets.chunk_by(|a, b| a.train == b.train).collect();
@@ -371,7 +375,8 @@ fn befell(packet: &TrainPacket) -> impl Iterator<Item = Trouble> {
     missing.into_iter().chain(overtaken).chain(repeated)
 }
 
-/// Below which rate the trains of `rows`, all of one setting, are slow; `None` when too few have been sent to know.
+/// Below which rate the trains of `rows`, all of one setting, are slow; `None` when too few have
+/// been sent to know.
 fn usual(rows: &[&TrainRow]) -> Option<f64> {
     let rates: Vec<f64> = rows.iter().map(|row| row.receive_bps.unwrap_or(0.0)).collect();
     if rates.len() < LEAST_ROUNDS {
@@ -383,7 +388,8 @@ fn usual(rows: &[&TrainRow]) -> Option<f64> {
     Some((median * SHARE).min(median - DEVIATIONS * deviation))
 }
 
-/// Repetitions in which trains came slower than usual; one of which (almost) nothing came is as slow as can be.
+/// Repetitions in which trains arrived slower than usual; one of which (almost) nothing arrived is
+/// as slow as can be.
 fn troughs(rows: &[TrainRow], settings: usize) -> Vec<Trough> {
     let mut all: Vec<Trough> = Vec::new();
     for setting in 0..u32::clamped(settings) {
