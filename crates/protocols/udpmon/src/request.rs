@@ -1,9 +1,9 @@
 //! The requester: `udpmon_bw_mon`, `udpmon_send` without its conversation, and our own trains.
 //!
 //! ```text
-//! Lock: ZEROSTATS ─▶ Sync: 200 exchanges, if records are wanted ─▶ Start: START ─▶ Near: this host is read
+//! Lock: ZEROSTATS ─▶ Sync: at most 200 exchanges, if records are wanted ─▶ Start: START ─▶ Near: this host is read
 //!   ─▶ Train ─▶ Tail: the wait behind the last packet ─▶ Settle ─▶ Stats ─▶ Fetch, piece by piece
-//!   ─▶ Resync: 20 exchanges ─▶ Release: TESTEND ─▶ the next test, or Over
+//!   ─▶ Resync: at most 20 exchanges ─▶ Release: TESTEND ─▶ the next test, or Over
 //! ```
 //!
 //! And `udpmon_req`: Lock ─▶ Request, Response, again and again ─▶ Release ─▶ Over.
@@ -102,6 +102,8 @@ pub struct Requester {
     wanted: Vec<Wanted>,
     block: Vec<u8>,
     offset: Offset,
+    /// When the exchanges of clocks began that go on.
+    exchanging: Mono,
     points: Vec<(f64, f64)>,
     readings: [Option<Reading>; 3],
     /// The next step waits for one of them.
@@ -150,8 +152,7 @@ impl Requester {
         if self.params.asked.records == PacketTestRecords::None {
             return self.local(now);
         }
-        self.step = Step::Sync(0);
-        self.exchange(1);
+        self.begin_exchanges(now, false);
     }
 
     /// This host is read, then the train may begin.
@@ -269,7 +270,7 @@ impl Requester {
                 self.talk.answered(now);
                 self.test.counts = codec::decode_counts(bytes);
                 self.list();
-                self.fetch(0, 0);
+                self.fetch(now, 0, 0);
             }
             (Step::Fetch(at, have), _) => self.piece(now, at, have, bytes),
             (Step::Release, Some(Message::Ok { .. })) => {

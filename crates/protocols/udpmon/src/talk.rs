@@ -3,11 +3,13 @@
 use metrics::{Mono, SECOND};
 use transport::{Context, Transmit, When};
 
-/// How long an answer is waited for, ns, and how often a request is repeated: the original's figures.
+/// How long an answer is waited for at least, ns, and how often a request is repeated: the original's figures.
 const PATIENCE: u64 = 3 * SECOND;
 const TRIES: u32 = 10;
-/// How long nothing is listened to behind an answer to a repeated request, ns: pieces have no head, and the second answer
-/// would be taken for that to the next request.
+/// Longest wait for an answer over a long path, ns.
+const LONGEST_PATIENCE: u64 = 24 * SECOND;
+/// How long nothing is listened to once all answers to a repeated request must have arrived, ns: pieces have no head, and a second
+/// answer would be taken for that to the next request.
 const QUIET: u64 = SECOND / 10;
 
 /// A request that is repeated until its answer arrives.
@@ -21,8 +23,14 @@ pub(super) struct Talk {
     /// Nothing is heard or said before.
     quiet: Option<Mono>,
     patience: u64,
-    /// When the request left for the last time.
+    /// When the request left for the first time, and for the last.
+    first: Option<Mono>,
     pub(super) sent: Mono,
+    /// Last round trip of a request that was not repeated, ns.
+    trip: Option<u64>,
+    /// Least wait for an answer, ns: twice that round trip. Behind a repeated request, which any of its copies may have had answered,
+    /// twice the last wait.
+    least: u64,
 }
 
 impl Talk {
@@ -30,13 +38,22 @@ impl Talk {
         self.ask_for(request, PATIENCE);
     }
 
-    /// Asks, and repeats sooner or later than usual.
+    /// Asks, and repeats sooner or later than usual, but not before an answer can be there.
     pub(super) fn ask_for(&mut self, request: Vec<u8>, patience: u64) {
-        *self = Talk { request, unsent: true, patience, quiet: self.quiet, ..Talk::default() };
+        let Talk { quiet, trip, least, .. } = *self;
+        let patience = patience.max(least);
+        *self = Talk { request, unsent: true, patience, quiet, trip, least, ..Talk::default() };
     }
 
     pub(super) fn answered(&mut self, now: Mono) {
-        self.quiet = (self.tries > 0).then(|| now.plus(QUIET));
+        if self.tries == 0 {
+            self.trip = Some(now.since(self.sent));
+        }
+        // Where no round trip is known, the answer may be that to the first copy: the last is answered as long after it left.
+        let trip = self.trip.unwrap_or_else(|| now.since(self.first.unwrap_or(self.sent)));
+        self.quiet = (self.tries > 0).then(|| self.sent.plus(trip).max(now).plus(QUIET));
+        let wait = if self.tries > 0 { self.patience } else { trip };
+        self.least = wait.saturating_mul(2).min(LONGEST_PATIENCE);
         (self.again, self.unsent) = (None, false);
     }
 
@@ -59,6 +76,7 @@ impl Talk {
 
     pub(super) fn prepare_send(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         self.sent = cx.now;
+        self.first.get_or_insert(cx.now);
         out.copy(&self.request);
     }
 
@@ -79,5 +97,65 @@ impl Talk {
         self.tries += 1;
         (self.again, self.unsent) = (None, true);
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asks at `at` over a path of this round trip, on which nothing is lost; when the answer is there, and how often the request left.
+    fn ask(talk: &mut Talk, at: u64, trip: u64) -> (u64, u32) {
+        talk.ask(vec![0]);
+        let begin = match talk.send() {
+            When::At(quiet) => quiet.0.max(at),
+            _ => at,
+        };
+        let (mut now, mut left) = (begin, 0);
+        loop {
+            talk.sent = Mono(now);
+            talk.first.get_or_insert(Mono(now));
+            talk.wrote(Mono(now));
+            left += 1;
+            match talk.again {
+                Some(again) if again.0 < begin + trip => now = again.0,
+                _ => break,
+            }
+            assert_eq!(talk.late(Mono(now)), Ok(true));
+        }
+        talk.answered(Mono(begin + trip));
+        (begin + trip, left)
+    }
+
+    #[test]
+    fn over_a_long_path_no_answer_is_taken_for_that_to_the_next_request() {
+        let (mut talk, trip) = (Talk::default(), 4 * SECOND);
+        let (at, left) = ask(&mut talk, 0, trip);
+        assert_eq!((at, left), (trip, 2));
+        // The second request left after 3 s, and is answered at 7 s.
+        assert!(!talk.listens(Mono(7 * SECOND)));
+        talk.ask(vec![0]);
+        assert_eq!(talk.send(), When::At(Mono(7 * SECOND + QUIET)));
+        for _ in 0..3 {
+            assert_eq!(ask(&mut talk, 8 * SECOND, trip).1, 1, "the path is known");
+        }
+    }
+
+    #[test]
+    fn a_lost_answer_is_asked_for_as_soon_as_by_the_original() {
+        let mut talk = Talk::default();
+        assert_eq!(ask(&mut talk, 0, SECOND / 100).1, 1);
+        talk.ask(vec![0]);
+        talk.wrote(Mono(SECOND));
+        let again = Mono(SECOND + PATIENCE);
+        assert_eq!(talk.again, Some(again));
+        assert_eq!(talk.late(again), Ok(true));
+        talk.sent = again;
+        talk.wrote(again);
+        let answered = again.plus(SECOND / 100);
+        talk.answered(answered);
+        assert!(!talk.listens(answered), "a copy of the answer");
+        talk.ask(vec![0]);
+        assert_eq!(talk.send(), When::At(answered.plus(QUIET)));
     }
 }

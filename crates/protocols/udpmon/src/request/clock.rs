@@ -5,13 +5,22 @@ use crate::PacketTestClock;
 use crate::codec::{self, Message, Setup};
 use metrics::{Exchange, Mono, SECOND};
 
-/// Exchanges before a test, as in the original, and behind it.
+/// Most exchanges before a test, as in the original, and behind it.
 pub(super) const EXCHANGES: u32 = 200;
 const EXCHANGES_BEHIND: u32 = 20;
+/// How long after the first one no new one begins, ns: over a round trip of 600 ms all of them would take minutes.
+const EXCHANGING: u64 = 2 * SECOND;
 /// How long one is waited for, ns.
 pub(super) const EXCHANGE: u64 = SECOND;
 
 impl Requester {
+    /// The exchanges of this host's clock and the responder's begin: those before a test, or those behind it.
+    pub(super) fn begin_exchanges(&mut self, now: Mono, behind: bool) {
+        self.exchanging = now;
+        self.step = if behind { Step::Resync(0) } else { Step::Sync(0) };
+        self.exchange(if behind { EXCHANGES + 1 } else { 1 });
+    }
+
     pub(super) fn exchange(&mut self, number: u32) {
         let ask = Message::Ask { frame: number.into(), length: codec::SYNC as i32 };
         self.talk.ask_for(codec::encode(&ask, codec::SYNC), EXCHANGE);
@@ -39,7 +48,7 @@ impl Requester {
         }
         self.talk.answered(now);
         let next = count + 1;
-        if next < most {
+        if next < most && now.since(self.exchanging) < EXCHANGING {
             self.step = if first == 1 { Step::Sync(next) } else { Step::Resync(next) };
             return self.exchange(first + next);
         }

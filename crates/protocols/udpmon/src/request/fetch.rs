@@ -1,6 +1,5 @@
 //! Blocks that a requester fetches, piece by piece.
 
-use super::clock::EXCHANGES;
 use super::{Requester, Step};
 use crate::PacketTestRecords;
 use crate::blocks;
@@ -50,13 +49,12 @@ impl Requester {
     }
 
     /// Asks for the next piece, or goes on behind the last.
-    pub(super) fn fetch(&mut self, at: usize, have: usize) {
+    pub(super) fn fetch(&mut self, now: Mono, at: usize, have: usize) {
         let Some(wanted) = self.wanted.get(at) else {
             if self.params.asked.records == PacketTestRecords::None {
                 return self.release();
             }
-            self.step = Step::Resync(0);
-            return self.exchange(EXCHANGES + 1);
+            return self.begin_exchanges(now, true);
         };
         let index = if wanted.block == Block::Records { have / 8 } else { have };
         let length = wanted.piece.min(wanted.length - have);
@@ -74,11 +72,11 @@ impl Requester {
         self.talk.answered(now);
         self.block.extend_from_slice(bytes);
         if have + expected < wanted.length {
-            return self.fetch(at, have + expected);
+            return self.fetch(now, at, have + expected);
         }
         let block = std::mem::take(&mut self.block);
         self.keep(wanted.block, &block);
-        self.fetch(at + 1, 0);
+        self.fetch(now, at + 1, 0);
     }
 
     pub(super) fn keep(&mut self, block: Block, bytes: &[u8]) {

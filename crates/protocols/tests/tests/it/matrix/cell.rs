@@ -172,7 +172,9 @@ impl Cell {
                 let settings = Phase { duration_ns: None, iterations: None, ..self.phase.clone() };
                 // Media streams end by themselves, and trains are the client's.
                 let phase = match usual {
-                    Some(usual) if usual.kind == settings.kind && settings.extra.is_some() => usual,
+                    Some(usual) if usual.kind == settings.kind && settings.extra.is_some() => {
+                        Phase { duration_ns: None, iterations: None, ..usual }
+                    }
                     _ => settings,
                 };
                 ServerConfig::legacy(self.protocol, phase)
