@@ -29,6 +29,8 @@ pub struct Counted {
     pub receive: &'static str,
     /// Payload bytes.
     pub bytes: u64,
+    /// Time that they took to arrive, ns; 0 where that is not known.
+    pub ns: u64,
     /// Datagrams, where it counts them: received, lost, reordered.
     pub packets: Option<Packets>,
 }

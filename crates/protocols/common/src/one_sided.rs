@@ -314,11 +314,14 @@ impl OneSided {
     fn finish(&mut self) {
         self.stage = Stage::Over;
         if let Some(local) = self.local.take() {
-            let ns = local.traffic.ns;
+            let (ns, scheduled_ns) = (local.traffic.ns, local.traffic.tx_ns);
             self.driver.ask(Event::Local(local));
             if let Some((mut remote, told)) = self.received.take() {
                 // The last of them came after the time that was to be measured was over.
                 remote.traffic.ns = ns.max(told.since(self.start));
+                // Payload that follows a schedule arrives in as much time as it leaves, or in more where the path is too slow for it.
+                let arrived_ns = remote.traffic.rx_ns.unwrap_or(0);
+                remote.traffic.rx_ns = scheduled_ns.map(|ns| ns.max(arrived_ns).min(remote.traffic.ns));
                 let (_, unknown) =
                     self.counts.unknown(Role::Client, self.phase.pattern, self.phase.kind.probes());
                 remote.unknown = unknown;
@@ -342,6 +345,7 @@ impl OneSided {
         *at = now;
         told.receive.clone_into(&mut remote.receive);
         remote.traffic.rx_bytes = remote.traffic.rx_bytes.saturating_add(told.bytes);
+        remote.traffic.rx_ns = remote.traffic.rx_ns.max(Some(told.ns));
         if let Some(packets) = told.packets {
             // More than anybody can send is nothing that sums could be made of.
             let [received, reordered] = [packets.received, packets.reordered].map(|n| n.min(MOST_TOLD));

@@ -226,6 +226,8 @@ impl Connection {
         if self.step == Step::Id {
             self.core.id = decode_id(&self.word);
             self.step = Step::Payload;
+            // A pace that began with the connection would owe the round trip of the identifier, and pay it with a burst.
+            self.tx.pacing = pacing(&self.params, cx.rng, cx.now);
             self.plan_send(cx);
             self.check_complete(cx);
         } else if self.rude {
@@ -395,7 +397,6 @@ impl Flow for Connection {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
-                self.tx.pacing = pacing(&self.params, cx.rng, cx.now);
                 self.rx.size = draw(self.params.buffer, cx);
                 if self.role == Role::Server {
                     self.core.id = cx.rng.uuid();

@@ -92,6 +92,8 @@ pub struct Client {
     step: Step,
     since: Mono,
     link: Option<Link>,
+    /// How long the control connection took to be established, ns.
+    round_trip_ns: u64,
     cookie: Cookie,
     inbox: Inbox,
     test_state: Option<Arc<TestState>>,
@@ -119,6 +121,7 @@ impl Client {
             step: Step::Connecting,
             since: now,
             link: None,
+            round_trip_ns: 0,
             cookie: [0; super::codec::COOKIE],
             inbox: Inbox::default(),
             test_state: None,
@@ -176,6 +179,7 @@ impl Client {
 
     fn up(&mut self, cx: &mut Context<'_>, link: Link, path: Path) {
         self.link = Some(link);
+        self.round_trip_ns = cx.now.since(self.since);
         self.cookie = cookie(cx.rng);
         self.say(self.cookie.to_vec());
         self.enter(Step::Greeting, cx.now);

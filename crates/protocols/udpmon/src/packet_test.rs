@@ -3,7 +3,7 @@
 use crate::NAME;
 use crate::packet_stats::TENTH;
 use common::message::{Counted, Told};
-use metrics::{Binned, Packets, SocketState, Wall};
+use metrics::{Binned, Clamped, Packets, SocketState, Wall};
 use model::{Event, Extra, Outcome, Phase, Point};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -271,7 +271,12 @@ impl PacketTest {
             reordered: counts.bad_order,
             ..Packets::default()
         };
-        Some(Told::Counted(Box::new(Counted { receive, bytes, packets: datagrams.then(packets) })))
+        // From the first packet to the last there are as many gaps as packets but one.
+        let gaps = u64::clamped(counts.span.max(0))
+            .saturating_mul(TENTH)
+            .checked_div(counts.received.saturating_sub(1));
+        let ns = gaps.unwrap_or(0).saturating_mul(counts.received);
+        Some(Told::Counted(Box::new(Counted { receive, bytes, ns, packets: datagrams.then(packets) })))
     }
 
     /// The tests of a phase.

@@ -47,12 +47,14 @@ impl Client {
     }
 
     pub(super) fn tell_totals(&mut self, local: Option<Box<Totals>>) {
+        let ours = local.as_ref().map(|local| local.traffic);
         if let Some(mut local) = local {
             local.receive = self.plan.phase.verify.receive().to_owned();
             local.pings = None;
             self.driver.ask(Event::Local(local));
         }
-        if let Some(remote) = self.remote_totals() {
+        if let Some(mut remote) = self.remote_totals() {
+            remote.traffic.rx_ns = ours.and_then(|ours| self.arrival_ns(&ours, &remote.traffic));
             self.driver.ask(Event::Remote(Box::new(remote)));
         }
         let kind = self.plan.phase.kind;
@@ -63,6 +65,18 @@ impl Client {
             }
             self.driver.notice(Level::Info, "the payload was not compared: iperf3's is random");
         }
+    }
+
+    /// The time in which payload arrived at the server, ns. The server's own time begins with its word to begin and ends with ours to
+    /// end, and so is a round trip longer.
+    fn arrival_ns(&self, ours: &Traffic, server: &Traffic) -> Option<u64> {
+        let ns = match self.test_state.as_ref()?.is_limited() {
+            // What our kernel has taken may be long on its way.
+            true => server.ns.saturating_sub(self.round_trip_ns),
+            // Payload arrives in as much time as it leaves.
+            false => ours.sending_ns().min(server.ns),
+        };
+        (ns > 0 && server.rx_bytes > 0).then_some(ns)
     }
 
     fn remote_totals(&self) -> Option<Totals> {

@@ -12,7 +12,7 @@ use crate::payload::Source;
 use crate::proc::between;
 use crate::readings::{Pending, READING, is_there, texts};
 use crate::{PacketTest, PacketTestPut};
-use common::kernel::Core;
+use common::kernel::{Core, PacedWay};
 use common::message::tell;
 use metrics::{Binned, Clamped, Ending, Mono, SocketState};
 use model::{Pace, Phase};
@@ -349,6 +349,7 @@ impl Flow for Requester {
         self.core.sent(cx, n.bytes);
         if let Some(pace) = &mut self.pace {
             pace.sent(u64::clamped(n.bytes), cx.now);
+            self.core.keeps_pace(cx, PacedWay::Sent, pace.due());
         }
         self.put.1 += 1;
         if self.at < self.plan.message() {

@@ -334,14 +334,6 @@ const fn out(
 const UNNUMBERED: &str = "a server of ntttcp counts the datagrams of tests with a conversation only";
 const UNHEARD: &str = "without a conversation nothing is heard of a server: a connection that moved nothing until the end was stopped";
 const OVER: &str = "the run is over before the server is killed";
-const SERVERS_TIME: &str =
-    "a server of iperf3 reports its bytes with the time from its own start to its end, conversation included";
-const IDENTIFIER: &str = "the payload waits a round trip for the server's identifier, and up to 100 ms of what the pace had sent \
-                          meanwhile follow at once";
-const CONVERSATION: &str = "messages are counted over the whole run, conversation included";
-const ASKED_AGAIN: &str = "an answer that takes 600 ms is asked for again and again, until the client gives up: UDPmon's \
-                           conversation does not get over such a path";
-
 /// What is left out, with the reason.
 pub(super) static LEFT_OUT: &[LeftOut] = &[
     out(("ntttcp", "delay", ""), None, "agree", UNNUMBERED),
@@ -352,12 +344,6 @@ pub(super) static LEFT_OUT: &[LeftOut] = &[
     out(("ntttcp", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
     out(("bwdelaytester", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
     out(("discard", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
-    out(("udpmon", "train", ""), Some(Trouble::Far), "ending", ASKED_AGAIN),
-    out(("iperf3", "tcp --rate", ""), None, "rate", SERVERS_TIME),
-    out(("iperf3", "delay", ""), None, "rate", SERVERS_TIME),
-    out(("ctstraffic", "tcp --rate", ""), None, "rate", IDENTIFIER),
-    out(("tcpmon", "tcp --rate", ""), None, "rate", CONVERSATION),
-    out(("tcpmon", "tcp --rate", ""), Some(Trouble::Far), "caveats", CONVERSATION),
 ];
 
 /// Why a protocol does not carry a question in a direction, in its own words; `Ok` where it does.
