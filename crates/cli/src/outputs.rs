@@ -316,7 +316,7 @@ impl Outputs {
     /// Takes an event to the page alone.
     pub(crate) fn show(&mut self, of: Source, event: &Event) {
         if let Some(page) = &mut self.page {
-            page.web.tell(of, event);
+            page.web.record(of, event);
         }
     }
 

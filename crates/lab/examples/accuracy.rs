@@ -1,5 +1,6 @@
-//! How exact the lab is on this machine: datagrams at a steady rate in both directions, stamped by the applications that
-//! send and receive them, against what the lab says it applied. `docs/methods/lab.md` has the figures of one machine.
+//! Accuracy of the lab on this machine: datagrams at a steady rate in both directions, stamped by
+//! the applications that send and receive them, against the lab's own account.
+//! `docs/methods/lab.md` has the figures of one machine.
 //!
 //! ```console
 //! # cargo run --release -p lab --example accuracy
@@ -21,8 +22,8 @@ const SECONDS: u64 = 3;
 const DELAY_NS: u64 = 20_000_000;
 const SIZE: usize = 200;
 
-/// Sends at a rate through both sockets in turn, spinning towards each instant, and stamps each datagram with its number
-/// and the time.
+/// Sends at a rate through both sockets in turn, spinning towards each instant, and stamps each
+/// datagram with its number and the time.
 fn send(sockets: [&UdpSocket; 2], rate: u64) {
     let clock = Clock::new();
     let begin = clock.now();
@@ -44,7 +45,7 @@ fn send(sockets: [&UdpSocket; 2], rate: u64) {
     }
 }
 
-/// Receives until told to stop: number, and delay as the applications see it, ns.
+/// Receives until `stop` is set: number, and delay as the applications see it, ns.
 fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Vec<(u64, u64)> {
     let clock = Clock::new();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -99,7 +100,7 @@ fn run(rate: u64, wait: Wait, core: Option<usize>) {
         let show =
             |d: &metrics::DistSummary| format!("{:8.2} {:8.2} {:9.2}", us(d.p50), us(d.p99), us(d.max));
         println!(
-            "{rate:6} {wait:?}{} {name:4} came {} got {} not read {} | late {} | unseen {} | beyond {}",
+            "{rate:6} {wait:?}{} {name:4} arrived {} got {} not read {} | late {} | unseen {} | beyond {}",
             if core.is_some() { " own core" } else { "" },
             dir.counts.arrived,
             got.len(),

@@ -1,8 +1,8 @@
 //! Chance from a seed: coins, bursts, jitter.
 //!
-//! Each kind of impairment of each direction draws from a generator of its own, and draws for every packet whether it is
-//! needed or not. What happens to the n-th packet of a direction is therefore the same for the same seed, independent of
-//! timing and of other conditions.
+//! Each kind of impairment of each direction draws from a generator of its own, and draws for every
+//! packet whether it is needed or not. The fate of the n-th packet of a direction is therefore the
+//! same for the same seed, independent of timing and of other conditions.
 
 use crate::setup::{Bursts, Jitter, Shape};
 use metrics::{Clamped, real};
@@ -58,7 +58,7 @@ impl Chain {
         Chain { losses, steps, bad_now: false, odds }
     }
 
-    /// Whether this packet is lost; the chain then goes on by one step.
+    /// Decides if this packet is lost, then takes one step in the chain.
     pub(crate) fn loses(&mut self) -> bool {
         let Bursts { enter, leave, bad, good } = self.odds;
         let lost = self.losses.fraction() < if self.bad_now { bad } else { good };
@@ -68,7 +68,7 @@ impl Chain {
     }
 }
 
-/// How much more (or less, when negative) delay a packet gets, ns.
+/// Additional delay of a packet (negative: less), ns.
 pub(crate) fn jitter(rng: &mut Rng, jitter: &Jitter) -> i64 {
     let amount = real(jitter.amount_ns);
     // Never 0, whose logarithm has no end.

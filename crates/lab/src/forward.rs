@@ -1,8 +1,9 @@
-//! The forwarder: one thread that takes packets from two devices, asks the [`Impairment`] of their direction what becomes
-//! of them, and lets them go when they are due.
+//! The forwarder: one thread that takes packets from two devices, asks the [`Impairment`] of their
+//! direction what becomes of them, and lets them go when they are due.
 //!
-//! Due times are absolute, so that lateness does not add up. Waiting is for the earliest of them, and for packets: asleep
-//! in the reactor until shortly before, then looking again and again (see [`Wait`]). What a direction holds is bounded.
+//! Due times are absolute, so that lateness does not add up. The forwarder waits for the earliest
+//! of them, and for packets: asleep in the reactor until shortly before, then polling (see
+//! [`Wait`]). The queue of a direction is bounded.
 
 use crate::impair::{Emission, Impairment, Offer, PacketOutcome, Verdict};
 use crate::packet::{Anatomy, dissect};
@@ -16,9 +17,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Asleep until so long before something is due, ns: waking takes about as long.
+/// The forwarder sleeps until this long before the next due time, ns: waking takes about as long.
 const MARGIN_NS: u64 = 80_000;
-/// Awake for so long after something happened, ns: the next packet is then seen as it comes.
+/// The forwarder stays awake this long after the last event, ns: the next packet is then seen at
+/// its arrival.
 const LINGER_NS: u64 = 100_000;
 /// Packets taken or let go before the other direction's turn.
 const TURN: usize = 8;
@@ -26,10 +28,10 @@ const TURN: usize = 8;
 const MOST_BYTES: usize = 256 << 20;
 /// Packets that a direction may hold.
 const MOST_PACKETS: usize = 1 << 20;
-/// At the end, packets that the devices still have are taken, too; so many at most.
+/// Most packets that are still taken from the devices at the end.
 const LAST_PACKETS: usize = 100_000;
 
-/// What the forwarder's thread shares with the lab's owner.
+/// State that the forwarder's thread shares with the lab's owner.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     pub(crate) stop: AtomicBool,
@@ -41,7 +43,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Waits until nothing is on its way, at most `limit`; whether that came.
+    /// Waits until no packet is on its way, at most `limit`. False at the limit.
     pub(crate) fn settle(&self, wake: impl FnOnce(), limit: Duration) -> bool {
         let ask = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
         wake();
@@ -56,7 +58,7 @@ struct Slot {
     bytes: Vec<u8>,
     /// The row of its first emission, but for its end.
     row: Row,
-    /// Emissions still to come, copies included.
+    /// Emissions still due, copies included.
     left: u8,
     passed: bool,
 }
@@ -72,7 +74,7 @@ impl Slot {
 pub(crate) struct Lane {
     way: Way,
     only: Option<Only>,
-    /// Whether senders are told what is too big.
+    /// The path MTU that ICMP messages report to senders; `None` if the lab drops silently.
     tells: Option<u32>,
     wire: bool,
     impairment: Impairment,
@@ -140,7 +142,7 @@ impl Lane {
         }
     }
 
-    /// A packet came: what becomes of it. `bytes` leave as they are then.
+    /// Takes an arrived packet and decides its fate. `bytes` are then as they will leave.
     fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (PacketOutcome, Row) {
         let Place { index, flow, flow_index } = self.stats.place(anatomy);
         let (token, length) = (self.token(), u32::clamped(bytes.len()));
@@ -220,7 +222,7 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Forwards until it is told to stop; what it then leaves behind.
+    /// Forwards until `stop` is set; returns itself for the final account.
     pub(crate) fn run(mut self) -> Self {
         let mut scratch = vec![0; 1 << 16];
         let (mut busy_at, mut begun, mut settled) = (self.clock.now(), false, 0);
@@ -246,7 +248,7 @@ impl Forwarder {
         self
     }
 
-    /// Whether the timetables have begun; then the lanes know.
+    /// Starts the lanes' timetables at their begin. True once they run.
     fn begin(&mut self) -> bool {
         let begin = self.shared.begin.load(Ordering::Acquire);
         if begin > 0 {
@@ -269,7 +271,7 @@ impl Forwarder {
         TURN
     }
 
-    /// Takes packets that have come, so many at most; how many.
+    /// Takes up to `most` packets from the device; returns their number.
     fn take(&mut self, lane: usize, scratch: &mut [u8], most: usize) -> usize {
         let device = &self.devices[lane];
         let lane = &mut self.lanes[lane];
@@ -293,7 +295,8 @@ impl Forwarder {
             if outcome.verdict == Verdict::TooBig
                 && let Some(reply) = lane.tells.and_then(|mtu| anatomy.too_big(bytes, mtu))
             {
-                // A reply that cannot be given is as good as lost on the way; its want shows in the count.
+                // A reply that cannot be given is as good as lost on the way; its want shows in the
+                // count.
                 lane.stats.told_too_big += u64::from(device.write(&reply).is_ok());
             }
         }
@@ -317,11 +320,12 @@ impl Forwarder {
         };
         self.worker.sleeps += 1;
         let mut ready = Vec::new();
-        // A reactor that cannot wait makes this a loop that looks: nothing is lost but processor time.
+        // A reactor that cannot wait makes this a loop that looks: nothing is lost but processor
+        // time.
         let _ = self.reactor.wait(until, &self.clock, &mut ready);
     }
 
-    /// Takes what the devices still have, and gives an account of what will not leave any more.
+    /// Takes the devices' last packets, and records those that will not leave any more.
     fn close(&mut self, scratch: &mut [u8]) {
         for lane in 0..2 {
             self.take(lane, scratch, LAST_PACKETS);

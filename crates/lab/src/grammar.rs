@@ -1,7 +1,7 @@
 //! Conditions as people write them: `delay=20ms,jitter=2ms:normal,loss=0.5%`.
 //!
-//! A value's parts are separated by colons, conditions by commas. Each condition has the name of the option that sets it
-//! for both directions.
+//! A value's parts are separated by colons, conditions by commas. Each condition has the name of
+//! the option that sets it for both directions.
 
 use crate::setup::{
     Behind, Bottleneck, Bursts, Corrupt, Duplicate, Jitter, Limit, Only, Path, PathMtu, Reorder, Shape,
@@ -9,18 +9,20 @@ use crate::setup::{
 };
 use metrics::{Clamped, parse_bytes, parse_duration, parse_rate};
 
-/// A condition: its name, its values, and what it does. The command line's options and help are made from these.
+/// A condition: its name, its values, and its effect. The command line's options and help are made
+/// from these.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     pub name: &'static str,
     pub value: &'static str,
     pub help: &'static str,
-    /// Whether it may be given several times.
+    /// True if it may be given several times.
     pub repeats: bool,
     set: fn(&mut Path, &str) -> Result<(), String>,
 }
 
-/// Of each condition its name, its value, whether it may be given several times, how it is set, its help.
+/// Of each condition its name, its value, whether it may be given several times, how it is set, its
+/// help.
 macro_rules! keys {
     ($($name:literal $value:literal $repeats:literal $set:expr, $help:literal;)*) => {
         &[$(Key { name: $name, value: $value, help: $help, repeats: $repeats, set: $set },)*]
@@ -35,7 +37,7 @@ pub const KEYS: &[Key] = keys! {
     "rate" "RATE" false |path, text| parse_rate(text).map(|bps| bottleneck(path).rate_bps = bps),
         "Bottleneck, in bits per second of IP packets.";
     "queue" "TIME|BYTES|Np" false |path, text| limit(text).map(|limit| bottleneck(path).limit = limit),
-        "What may wait for the bottleneck: 100ms (the default), 64Ki, or 50p (packets); what comes beyond is dropped.";
+        "Size of the queue at the bottleneck: 100ms (the default), 64Ki, or 50p (packets); further packets are dropped.";
     "overhead" "BYTES" false |path, text| number(text, 10_000).map(|bytes| bottleneck(path).overhead = bytes),
         "Bytes that each packet takes at the bottleneck beside its own: 38 for Ethernet.";
     "loss" "P" false |path, text| set(&mut path.loss, chance(text)),
@@ -49,13 +51,13 @@ pub const KEYS: &[Key] = keys! {
     "corrupt" "P[:BITS][:wire]" false |path, text| set(&mut path.corrupt, corrupt(text).map(Some)),
         "Packets with BITS [1] flipped bits of payload. Checksums are made to fit, so that the application gets them; with `wire` they are not, and the receiver's kernel drops them.";
     "outage" "START+LENGTH[/PERIOD]" true |path, text| window(text).map(|window| path.outages.push(window)),
-        "While it lasts, packets that come are lost. Times count from the start of the command. Repeatable.";
+        "Packets that arrive during an outage are lost. Times count from the start of the command. Repeatable.";
     "stall" "START+LENGTH[/PERIOD]" true |path, text| window(text).map(|window| path.stalls.push(window)),
         "While it lasts, nothing leaves; all that waited leaves at its end. Repeatable.";
     "mtu" "BYTES" false |path, text| set(&mut path.mtu.0, number(text, 65_535)),
         "MTU of the sending device [1500]: the sender's kernel knows it.";
     "path-mtu" "BYTES[:silent]" false |path, text| set(&mut path.path_mtu, path_mtu(text).map(Some)),
-        "Larger packets are dropped on the way, and the sender is told (ICMP), or not (silent).";
+        "Larger packets are dropped on the way; an ICMP message reports each to its sender, unless silent.";
     "dscp" "DSCP" false |path, text| set(&mut path.dscp, metrics::parse_dscp(text).map(Some)),
         "Gives all packets this code point: 0 to 63 or a name such as ef, af41, cs1.";
     "ecn-ce" "P" false |path, text| set(&mut path.ecn_ce, chance(text)),
@@ -72,7 +74,7 @@ impl Path {
     /// Sets the condition `name`, as written on a command line.
     ///
     /// # Errors
-    /// What is wrong with the name or the value, in one sentence.
+    /// Sets one condition. The error names the fault of the name or the value in one sentence.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             let all: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
@@ -84,7 +86,7 @@ impl Path {
     /// Sets conditions written as `delay=5ms,loss=1%`.
     ///
     /// # Errors
-    /// What is wrong with the first that is, in one sentence.
+    /// Sets several conditions. The error names the fault of the first bad one in one sentence.
     pub fn set_all(&mut self, text: &str) -> Result<(), String> {
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) = part
@@ -101,7 +103,8 @@ fn set<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// The bottleneck, made when it is first spoken of. A rate of 0 stands for none given yet and is refused by the check.
+/// The bottleneck, made when it is first spoken of. A rate of 0 stands for none given yet and is
+/// refused by the check.
 fn bottleneck(path: &mut Path) -> &mut Bottleneck {
     path.bottleneck.get_or_insert(Bottleneck { rate_bps: 0, limit: Limit::Time(100_000_000), overhead: 0 })
 }

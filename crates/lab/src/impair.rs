@@ -1,8 +1,9 @@
-//! What happens to the n-th packet of a direction: a state machine from a seed and arrival times to emissions.
+//! The fate of the n-th packet of a direction: a state machine from a seed and arrival times to
+//! emissions.
 //!
-//! It is told the time and does nothing by itself, so that hours can be tested in a moment: [`Impairment::offer`] says
-//! what becomes of a packet and puts its emissions on the schedule; [`Impairment::due`] and [`Impairment::pop`] yield
-//! them when it is time.
+//! Time is an argument, and nothing runs by itself, so that hours can be tested in a moment:
+//! [`Impairment::offer`] decides the fate of a packet and puts its emissions on the schedule;
+//! [`Impairment::due`] and [`Impairment::pop`] yield them when they are due.
 
 use crate::chance::{Chain, Coin, Purpose, generator, jitter};
 use crate::queue::Queue;
@@ -13,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use transport::Rng;
 
-/// What was decided about a packet when it came.
+/// Decision about a packet at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -41,10 +42,10 @@ impl Verdict {
     }
 }
 
-/// What the state machine has to know about a packet.
+/// The state machine's view of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Offer {
-    /// When it came; never earlier than the one before.
+    /// Arrival; never earlier than that of the packet before.
     pub(crate) at: Mono,
     /// The caller's name for it, handed back with its emissions.
     pub(crate) token: u32,
@@ -54,7 +55,7 @@ pub(crate) struct Offer {
     pub(crate) bits: u32,
     /// DSCP and ECN.
     pub(crate) tos: u8,
-    /// Whether the conditions are for it.
+    /// True if the conditions apply to it.
     pub(crate) matched: bool,
 }
 
@@ -116,7 +117,7 @@ struct Held {
     token: u32,
     due: Mono,
     copies: u8,
-    /// How many have still to leave before it.
+    /// Number of packets that must leave before it.
     before: u16,
     until: Mono,
 }
@@ -124,7 +125,7 @@ struct Held {
 #[derive(Debug)]
 pub(crate) struct Impairment {
     path: Path,
-    /// What timetables count from.
+    /// Origin of the timetables.
     pub(crate) begin: Mono,
     loss: Coin,
     bursts: Option<Chain>,
@@ -298,7 +299,7 @@ impl Impairment {
         }
         for held in &mut self.held {
             held.before = held.before.saturating_sub(1);
-            // Not before the last packet that overtakes it; its turn comes after theirs.
+            // The delayed packet leaves after the last packet that overtakes it.
             held.due = held.due.max(due);
         }
         self.release(|held| held.before == 0);
@@ -362,7 +363,7 @@ impl Impairment {
         self.schedule.drain().map(|rest| rest.0).collect()
     }
 
-    /// Whether all that came has left.
+    /// True if all packets have left.
     pub(crate) fn is_empty(&self) -> bool {
         self.schedule.is_empty() && self.held.is_empty()
     }

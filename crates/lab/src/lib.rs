@@ -1,9 +1,10 @@
 //! An impaired path with known truth, for measurements to be compared with.
 //!
-//! Two network namespaces are joined through TUN devices and a forwarder that applies, per direction and from a seed:
-//! delay, jitter, a limited rate with a finite queue, loss, duplication, reordering, corruption, outages, stalls, MTU,
-//! DSCP and ECN ([`Path`]). What it did to each packet is counted as it happens ([`Truth`], [`Row`]), so that the truth is
-//! what was applied and not what was asked for; what the kernel dropped at the devices is in it, too.
+//! Two network namespaces are joined through TUN devices and a forwarder that applies, per
+//! direction and from a seed: delay, jitter, a limited rate with a finite queue, loss, duplication,
+//! reordering, corruption, outages, stalls, MTU, DSCP and ECN ([`Path`]). The forwarder counts each
+//! effect as it applies it ([`Truth`], [`Row`]), so that the truth is the applied path and not the
+//! requested one; packets that the kernel dropped at the devices are in it, too.
 //!
 //! ```no_run
 //! use lab::{Lab, Path, Setup, Side};
@@ -21,9 +22,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What happens to packet n is arithmetic (`impair`), told the time and tested without a clock. The clock, the devices and
-//! the namespaces are `io`'s. Any number of labs can stand at once: their namespaces have no names and their addresses
-//! never leave these.
+//! The fate of packet n is arithmetic (`impair`) with the time as an argument, tested without a
+//! clock. The clock, the devices and the namespaces are `io`'s. Any number of labs can stand at
+//! once: their namespaces have no names and their addresses never leave these.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(target_os = "linux"),
@@ -65,7 +66,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// The two ends of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
-    /// Where commands run.
+    /// The side of the command.
     Client,
     Server,
 }
@@ -130,15 +131,15 @@ pub enum LabError {
     /// The system said no.
     #[error("{what}: {error}")]
     System {
-        /// What was being done.
+        /// The action that failed.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
 }
 
 impl LabError {
-    /// The system's error, for what was being done.
+    /// Adds the action to the system's error.
     fn system(what: &'static str) -> impl Fn(std::io::Error) -> LabError {
         move |error| LabError::System { what, error }
     }

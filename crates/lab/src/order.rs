@@ -1,7 +1,7 @@
 //! Reordering of what left, as RFC 4737 defines it.
 //!
-//! This is the truth that measurements are compared with. It shares no code with them on purpose: an error in common
-//! would not show.
+//! Measurements are compared with this truth. The module shares no code with them on purpose: an
+//! error in common would not show.
 
 use metrics::real;
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ pub struct Reordering {
     pub reordered: u64,
     /// Their share (§4.1).
     pub ratio: f64,
-    /// Extents (§4.2) and how often they occurred: the distance, in packets, to the earliest later one that left before.
-    /// 256 stands for all that are as large or larger.
+    /// Extents (§4.2) and how often they occurred: the distance, in packets, to the earliest later
+    /// one that left before. 256 stands for all that are as large or larger.
     pub extents: Vec<(u64, u64)>,
     /// The largest extent.
     pub largest_extent: u64,

@@ -25,7 +25,7 @@ pub(crate) const CE: u8 = 3;
 /// Extension headers looked through to find the transport; more are not believed.
 const MOST_EXTENSIONS: usize = 8;
 
-/// Where the parts of a packet are.
+/// Places of a packet's parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Anatomy {
     pub(crate) source: IpAddr,
@@ -37,9 +37,9 @@ pub(crate) struct Anatomy {
     pub(crate) tos: u8,
     /// The transport's header and all behind it.
     transport: Range<usize>,
-    /// What belongs to the application; empty in fragments, whose checksum lies elsewhere.
+    /// The application's part; empty in fragments, whose checksum lies elsewhere.
     pub(crate) payload: Range<usize>,
-    /// Whether routers must not cut it.
+    /// True if routers must not fragment it.
     dont_fragment: bool,
 }
 
@@ -89,7 +89,8 @@ fn dissect6(bytes: &[u8]) -> Option<Anatomy> {
     let (mut at, mut protocol, mut first, mut fragment) = (40, bytes[6], true, false);
     for _ in 0..MOST_EXTENSIONS {
         let size = match protocol {
-            // Hop-by-hop, routing, destination options: length in units of 8 bytes, the first not counted.
+            // Hop-by-hop, routing, destination options: length in units of 8 bytes, the first not
+            // counted.
             0 | 43 | 60 => 8 + usize::from(*bytes.get(at + 1)?) * 8,
             44 => {
                 let offset = u16_at(bytes, at + 2)?;
@@ -119,7 +120,8 @@ fn dissect6(bytes: &[u8]) -> Option<Anatomy> {
 }
 
 impl Anatomy {
-    /// Finds ports and payload. `first`: the transport's header is in it; `fragment`: not all of its payload is.
+    /// Finds ports and payload. `first`: the transport's header is in it; `fragment`: not all of
+    /// its payload is.
     fn look_into(&mut self, bytes: &[u8], first: bool, fragment: bool) {
         let body = &bytes[self.transport.clone()];
         if !first {
@@ -142,8 +144,8 @@ impl Anatomy {
         }
     }
 
-    /// Whether the packet is one that kernels send on their own account to learn about the network (IGMP, neighbour and
-    /// multicast listener discovery), and that says nothing about the path.
+    /// True for packets that kernels send on their own account to learn about the network (IGMP,
+    /// neighbour and multicast listener discovery): they say nothing about the path.
     pub(crate) fn is_housekeeping(&self, bytes: &[u8]) -> bool {
         let kind = bytes.get(self.transport.start).copied().unwrap_or(0);
         match self.protocol {
@@ -154,7 +156,7 @@ impl Anatomy {
         }
     }
 
-    /// Where the transport's checksum is, if it has one that is in use.
+    /// Offset of the transport's checksum, if it has one that is in use.
     fn checksum_at(&self, bytes: &[u8]) -> Option<usize> {
         let at = self.transport.start
             + match self.protocol {
@@ -186,7 +188,8 @@ impl Anatomy {
         bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// Flips these bits of the payload (numbered from its first). With `repaired` checksums fit afterwards.
+    /// Flips these bits of the payload (numbered from its first). With `repaired` checksums fit
+    /// afterwards.
     pub(crate) fn flip(&self, bytes: &mut [u8], bits: &[u32], repaired: bool) {
         for &bit in bits {
             let at = self.payload.start + bit as usize / 8;
@@ -214,8 +217,9 @@ impl Anatomy {
         }
     }
 
-    /// ICMP message of a router whose next link has a smaller `mtu` (RFC 1191, RFC 8201); `None` for packets that it must
-    /// not answer: ICMP errors, and IPv4 packets without DF, which it could fragment.
+    /// ICMP message of a router whose next link has a smaller `mtu` (RFC 1191, RFC 8201); `None`
+    /// for packets that it must not answer: ICMP errors, and IPv4 packets without DF, which it
+    /// could fragment.
     pub(crate) fn too_big(&self, bytes: &[u8], mtu: u32) -> Option<Vec<u8>> {
         let error = |limit| bytes.get(self.transport.start).is_some_and(|kind| *kind < limit);
         match (self.source, self.destination) {
@@ -272,7 +276,8 @@ fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// The Internet checksum (RFC 1071), summed 32 bits at a time: one's complement sums come out the same in any width.
+/// The Internet checksum (RFC 1071), summed 32 bits at a time: one's complement sums are the same
+/// in any width.
 #[derive(Default)]
 struct Sum(u64);
 

@@ -20,7 +20,7 @@ pub(crate) struct Queue {
 /// A packet's way through the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Through {
-    /// How long it waits for its turn, ns.
+    /// Time in the queue, ns.
     pub(crate) waited: u64,
     /// When its last bit has left.
     pub(crate) out: Mono,
@@ -31,7 +31,8 @@ impl Queue {
         Queue { how, free: Mono(0), rest: 0, waiting: VecDeque::new(), bytes: 0 }
     }
 
-    /// Offers a packet of `length` bytes at `at` (never earlier than the one before); `None` when it is dropped.
+    /// Offers a packet of `length` bytes at `at` (never earlier than the one before); `None` when
+    /// it is dropped.
     pub(crate) fn offer(&mut self, at: Mono, length: u64) -> Option<Through> {
         while let Some((_, bytes)) = self.waiting.pop_front_if(|(out, _)| *out <= at) {
             self.bytes -= bytes;

@@ -20,14 +20,15 @@ use transport::{Reactor as _, Trigger, Wake as _};
 
 /// The devices' name, in both namespaces.
 const NAME: &str = "lab0";
-/// Packets that a device keeps until the lab reads them. The kernel drops what comes beyond, and counts it.
+/// Packets that a device keeps until the lab reads them. The kernel drops further ones, and counts
+/// them.
 const QUEUE: u32 = 20_000;
-/// How long processes get to be gone after they were killed.
+/// Time that killed processes get to exit.
 const KILLING: Duration = Duration::from_secs(5);
 
-/// An impaired path between two network namespaces. When it is dropped, what still runs in them is killed, and they are
-/// gone. After a `kill -9` or an abort of this process the kernel takes the path down and kills the commands that were
-/// started in it, but not what they have started themselves.
+/// An impaired path between two network namespaces. Dropping it kills the processes in them and
+/// removes them. After a `kill -9` or an abort of this process the kernel takes the path down and
+/// kills the commands that were started in it, but not what they have started themselves.
 #[derive(Debug)]
 pub struct Lab {
     spaces: [Namespace; 2],
@@ -43,7 +44,8 @@ impl Lab {
     /// Builds it and starts forwarding; timetables wait for [`Lab::begin`].
     ///
     /// # Errors
-    /// When the paths cannot be, or the system does not let us: without privilege, without TUN devices.
+    /// When the paths cannot be, or the system does not let us: without privilege, without TUN
+    /// devices.
     pub fn new(mut setup: Setup) -> Result<Lab, LabError> {
         for (way, path) in [(Way::Up, &setup.up), (Way::Down, &setup.down)] {
             path.check().map_err(|why| LabError::Setting(format!("{}: {why}", way.name())))?;
@@ -84,16 +86,16 @@ impl Lab {
         self.waker.wake();
     }
 
-    /// Waits until nothing is on its way any more, at most `limit`; whether that came.
+    /// Waits until no packet is on its way, at most `limit`. False at the limit.
     pub fn settle(&self, limit: Duration) -> bool {
         self.shared.settle(|| self.waker.wake(), limit)
     }
 
-    /// Runs `f` on a thread of its own in the namespace of `side`. Sockets that it makes stay there, and may be used from
-    /// anywhere.
+    /// Runs `f` on a thread of its own in the namespace of `side`. Sockets that it makes stay
+    /// there, and may be used from anywhere.
     ///
     /// # Errors
-    /// What `f` says, or that the namespace could not be entered.
+    /// Runs `f` in the namespace of `side`. An error of its own if that cannot be entered.
     pub fn within<T: Send>(
         &self,
         side: Side,
@@ -102,8 +104,8 @@ impl Lab {
         self.space(side).within(f)
     }
 
-    /// Has `command` run in the namespace of `side`, with the addresses in its environment. It is killed when the thread
-    /// that starts it ends.
+    /// Makes `command` run in the namespace of `side`, with the addresses in its environment. The
+    /// kernel kills the command when the thread that starts it ends.
     ///
     /// # Errors
     /// When the process has no descriptors left.
@@ -138,7 +140,7 @@ impl Lab {
         }
     }
 
-    /// Kills what runs in both namespaces, ends the forwarding, and says what it did.
+    /// Kills the processes in both namespaces, ends the forwarding, and returns the lab's account.
     ///
     /// # Errors
     /// When the trace could not be written, or the kernel's own counts could not be read.
@@ -180,7 +182,7 @@ impl Lab {
         &self.spaces[side as usize]
     }
 
-    /// Ends the forwarder; what it leaves behind, `None` when it has ended before.
+    /// Ends the forwarder and returns it; `None` when it has ended before.
     fn stop(&mut self) -> Option<Forwarder> {
         self.shared.stop.store(true, Ordering::Release);
         self.waker.wake();

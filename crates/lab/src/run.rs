@@ -15,11 +15,12 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a server, or the command and what it started, gets to end after it was asked.
+/// Time that a server, or the command and its children, gets to end after a request.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often it is looked whether a server listens, ns.
+/// Interval of the checks if a server listens, ns.
 const LOOK_NS: u64 = 5_000_000;
-/// How often it is looked which processes at the command's side have ended, ns: these are no children of the lab.
+/// Interval of the checks if processes at the command's side have ended, ns: these are no children
+/// of the lab.
 const LOOK_AGAIN_NS: u64 = 20_000_000;
 /// As shells answer: the command was found but could not be started, and it was not found.
 const CANNOT_START: u8 = 126;
@@ -32,23 +33,25 @@ pub struct Job {
     pub setup: Setup,
     pub command: Vec<OsString>,
     pub side: Side,
-    /// A shell command to be run at the other side before, and ended afterwards. Its output goes to stderr.
+    /// A shell command to be run at the other side before, and ended afterwards. Its output goes to
+    /// stderr.
     pub server: Option<String>,
-    /// How long the command waits for the server to listen.
+    /// Longest wait of the command for the server to listen.
     pub patience: Duration,
 }
 
 #[derive(Debug)]
 pub struct Finished {
-    /// What the command ended with, as shells say it.
+    /// Exit code of the command, as shells state it.
     pub code: u8,
     pub ended: Ended,
     pub notices: Vec<String>,
 }
 
-/// Builds the lab, runs the command in it, and takes the lab down again. SIGINT, SIGTERM and SIGHUP to this
-/// process are forwarded to the command and what it started (Ctrl-C reaches them by itself), which get some seconds to end; a
-/// second request ends everything. To be called once, before the program has other threads.
+/// Builds the lab, runs the command in it, and takes the lab down again. SIGINT, SIGTERM and SIGHUP
+/// to this process are forwarded to the command and its children (Ctrl-C reaches them by itself),
+/// which get some seconds to end; a second request ends everything. To be called once, before the
+/// program has other threads.
 ///
 /// # Errors
 /// When the lab cannot be built, or its record of packets is lost.
@@ -89,7 +92,8 @@ pub fn run(job: Job) -> Result<Finished, LabError> {
     Ok(Finished { code, ended: show.lab.finish()?, notices: show.notices })
 }
 
-/// Keeps this thread, and the programs that it starts, off the forwarder's core, where there is another.
+/// Keeps this thread, and the programs that it starts, off the forwarder's core, where there is
+/// another.
 fn keep_off(core: Option<usize>) {
     let others: Vec<usize> = io::thread::available().into_iter().filter(|c| Some(*c) != core).collect();
     if core.is_some() && !others.is_empty() {
@@ -103,7 +107,7 @@ struct Show {
     lab: Lab,
     signals: Signals,
     requests: EndRequests,
-    /// How often the user has asked for the end.
+    /// Number of the user's requests to end.
     asked: u32,
     notices: Vec<String>,
 }
@@ -116,7 +120,8 @@ impl Show {
         command.spawn()
     }
 
-    /// Starts a server. It is no part of the terminal's foreground group: Ctrl-C ends the command first.
+    /// Starts a server. The server is no part of the terminal's foreground group: Ctrl-C ends the
+    /// command first.
     fn serve(&self, side: Side, line: &str) -> std::io::Result<Child> {
         let mut command = Command::new("sh");
         command.args(["-c", line]).process_group(0).stdin(Stdio::null());
@@ -146,8 +151,9 @@ impl Show {
         Ok(())
     }
 
-    /// Waits for the command's end. At a request to end, what the command started gets the signal as well, as from a terminal: a
-    /// shell waits for its children. What is left after [`GRACE`], or at a second request, is killed.
+    /// Waits for the command's end. At a request to end, the command's children get the signal as
+    /// well, as from a terminal: a shell waits for its children. Processes left after [`GRACE`], or
+    /// at a second request, are killed.
     fn attend(&mut self, side: Side, command: &mut Child) -> std::io::Result<u8> {
         let (mut ended, mut until) = (None, None);
         if self.asked > 0 {
@@ -183,7 +189,7 @@ impl Show {
     /// Sends a signal to all that runs at this side.
     fn forward(&self, side: Side, signal: i32) {
         for process in self.lab.processes(side) {
-            // It may have ended by itself just now.
+            // An error means that the process has just ended by itself.
             let _ = netns::signal(process, signal);
         }
     }
@@ -211,7 +217,8 @@ impl Show {
         Ok(())
     }
 
-    /// Waits for a signal, `ns` at most (`None`: for ever); returns one that is a new request to end.
+    /// Waits for a signal, `ns` at most (`None`: for ever); returns one that is a new request to
+    /// end.
     fn wait(&mut self, ns: Option<u64>) -> std::io::Result<Option<Signal>> {
         let request = self
             .signals

@@ -1,9 +1,9 @@
-//! What is asked for: the conditions of each direction, and the lab as a whole.
+//! The requested conditions of each direction, and of the lab as a whole.
 
 use metrics::{SECOND, format_duration, real};
 use serde::Serialize;
 
-/// How a jitter's amounts are distributed. All come from the seed.
+/// Distribution of a jitter's amounts. All are drawn from the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
@@ -13,23 +13,24 @@ pub enum Shape {
     Normal,
     /// Only later, the amount being the mean: many small, few large.
     Exponential,
-    /// Only later, the amount being the mean, with a heavy tail: a Lomax (Pareto II) distribution of this shape, above 1;
-    /// the smaller the heavier. Cut off at a thousand times the amount.
+    /// Only later, the amount being the mean, with a heavy tail: a Lomax (Pareto II) distribution
+    /// of this shape, above 1; the smaller the heavier. Cut off at a thousand times the amount.
     Pareto(f64),
 }
 
 /// Delay that differs from packet to packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Jitter {
-    /// What the shape says, ns.
+    /// The shape's parameter, ns.
     pub amount_ns: u64,
     pub shape: Shape,
-    /// Whether a packet may overtake one that was given more delay. Otherwise it waits for it, as in a queue.
+    /// True if a packet may overtake one that was given more delay. Otherwise it waits for it, as
+    /// in a queue.
     pub reorder: bool,
 }
 
-/// How much may wait for the bottleneck, the packet that is being sent included. A packet that finds it idle is always
-/// taken.
+/// Capacity of the bottleneck's queue, the packet on the wire included. A packet that finds it idle
+/// is always taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -45,11 +46,13 @@ pub struct Bottleneck {
     /// Bits per second.
     pub rate_bps: u64,
     pub limit: Limit,
-    /// Bytes that each packet takes beside its own: 38 for Ethernet's header, checksum, preamble and gap.
+    /// Bytes that each packet takes beside its own: 38 for Ethernet's header, checksum, preamble
+    /// and gap.
     pub overhead: u32,
 }
 
-/// Losses that come in bursts: a chain of two states (Gilbert-Elliott), one step per packet, beginning in the good one.
+/// Losses in bursts: a chain of two states (Gilbert-Elliott), one step per packet, beginning in the
+/// good one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bursts {
     /// Probability of going from good to bad.
@@ -67,19 +70,19 @@ pub struct Bursts {
 pub struct Duplicate {
     /// Probability, per packet.
     pub chance: f64,
-    /// How many times more it arrives.
+    /// Number of additional arrivals.
     pub copies: u8,
     /// From one to the next, ns.
     pub gap_ns: u64,
 }
 
-/// How a packet gets behind later ones.
+/// Way in which a packet gets behind later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behind {
-    /// It is held until so many later ones have left, or for [`HOLD_NS`] if they do not come.
+    /// The packet is held until this many later ones have left, or for [`HOLD_NS`] if fewer follow.
     Packets(u16),
-    /// It leaves so much later, ns; others do not wait for it.
+    /// The packet leaves this much later, ns; others do not wait for it.
     Time(u64),
 }
 
@@ -101,17 +104,17 @@ pub struct Corrupt {
     pub chance: f64,
     /// Bits flipped in each, all different; 1 to 16.
     pub bits: u8,
-    /// Whether it happens on the wire, below the checksums: the receiver's kernel then drops the packet. Otherwise the
-    /// checksums are made to fit, and the damage reaches the application.
+    /// True for corruption on the wire, below the checksums: the receiver's kernel then drops the
+    /// packet. Otherwise the checksums are made to fit, and the damage reaches the application.
     pub wire: bool,
 }
 
-/// A time that comes once, or again and again. Times count from [`crate::Lab::begin`].
+/// A single or periodic time. Times count from [`crate::Lab::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// When it begins, ns.
     pub start_ns: u64,
-    /// How long it lasts, ns.
+    /// Its length, ns.
     pub length_ns: u64,
     /// From one beginning to the next, ns; 0 when there is only one.
     pub period_ns: u64,
@@ -126,12 +129,13 @@ impl Window {
     }
 }
 
-/// What is done with packets larger than the path's MTU.
+/// Treatment of packets larger than the path's MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct PathMtu {
     /// The largest packet that passes, bytes.
     pub bytes: u32,
-    /// Whether they vanish without a word (a black hole); otherwise the sender is told (ICMP).
+    /// True for a black hole: such packets vanish; otherwise an ICMP message reports each to its
+    /// sender.
     pub silent: bool,
 }
 
@@ -144,9 +148,9 @@ pub struct Only {
     pub port: Option<u16>,
 }
 
-/// The conditions of one direction. What happens to a packet, in this order: [`Only`], path MTU, outage, loss, burst
-/// loss, corruption, marking, bottleneck, delay and jitter, reordering, stall, duplication. What is lost therefore takes
-/// no room in the queue, and copies do not either.
+/// The conditions of one direction, in the order of their effects: [`Only`], path MTU, outage,
+/// loss, burst loss, corruption, marking, bottleneck, delay and jitter, reordering, stall,
+/// duplication. A lost packet therefore takes no room in the queue, and copies do not either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Path {
     /// For which packets; `None` for all.
@@ -166,7 +170,7 @@ pub struct Path {
     pub reorder: Option<Reorder>,
     /// Packets with flipped bits.
     pub corrupt: Option<Corrupt>,
-    /// While these last, packets that come are lost.
+    /// Packets that arrive during these are lost.
     pub outages: Vec<Window>,
     /// While these last, no packet leaves; all that waited leave at their end.
     pub stalls: Vec<Window>,
@@ -176,11 +180,12 @@ pub struct Path {
     pub path_mtu: Option<PathMtu>,
     /// Code point that all packets are given.
     pub dscp: Option<u8>,
-    /// Probability that a packet whose sender understands it (ECT) is marked: congestion experienced.
+    /// Probability that a packet whose sender understands it (ECT) is marked: congestion
+    /// experienced.
     pub ecn_ce: f64,
-    /// Such packets are also marked when they had to wait for the bottleneck for longer, ns.
+    /// Such packets are also marked when they waited longer than this for the bottleneck, ns.
     pub ecn_above_ns: Option<u64>,
-    /// Whether the ECN bits are cleared.
+    /// True if the ECN bits are cleared.
     pub ecn_bleach: bool,
 }
 
@@ -195,11 +200,11 @@ impl Default for Mtu {
     }
 }
 
-/// The longest time that a condition may name, ns: what a lab holds back is held in memory.
+/// The longest time that a condition may name, ns: the lab holds delayed packets in memory.
 pub const LONGEST_NS: u64 = 60 * SECOND;
 
 impl Path {
-    /// Whether such a path can be.
+    /// Refuses an impossible path.
     ///
     /// # Errors
     /// The first thing that cannot be, in one sentence.
@@ -273,14 +278,14 @@ pub const MOST_BITS: u8 = 16;
 /// The most copies made of a packet.
 pub const MOST_COPIES: u8 = 16;
 
-/// How the forwarder waits for packets and for the time to let one go.
+/// The forwarder's way of waiting for packets and due times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
     /// Sleeps, but not through the last moments before a packet is due.
     #[default]
     Hybrid,
-    /// Never sleeps: packets are seen as they come. Takes a whole core.
+    /// Never sleeps: packets are seen at their arrival. Takes a whole core.
     Spin,
     /// Sleeps until something is due: packets leave some 50 µs late, at the least cost.
     Sleep,
@@ -292,7 +297,7 @@ pub enum Trace {
     /// None.
     #[default]
     Off,
-    /// In memory, the first so many, for [`crate::Lab::finish`].
+    /// In memory, this many at the start, for [`crate::Lab::finish`].
     Keep(usize),
     /// In a file, as CSV.
     File(std::fs::File),
@@ -304,7 +309,8 @@ pub struct Setup {
     pub down: Path,
     pub seed: u64,
     pub wait: Wait,
-    /// The forwarder's own core: commands are kept off it, where there is another. `None` leaves all to the scheduler.
+    /// The forwarder's own core: commands are kept off it, where there is another. `None` leaves
+    /// all to the scheduler.
     pub core: Option<usize>,
     pub trace: Trace,
 }

@@ -25,16 +25,16 @@ impl Way {
     }
 }
 
-/// How a packet's time in the lab ended.
+/// End of a packet's time in the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// Delivered.
     Left,
-    /// It did not, for this reason.
+    /// Not forwarded, for this reason.
     Not(Verdict),
     /// The receiving device refused it.
     Refused,
-    /// It was still on its way at the end.
+    /// Still on its way at the end.
     Unfinished,
 }
 
@@ -74,9 +74,9 @@ pub struct Row {
     pub copy: u8,
     /// Bits flipped.
     pub flipped: u8,
-    /// Whether the flipped bits were left for the kernel's checksums to find.
+    /// True if the flipped bits were left for the kernel's checksums to find.
     pub wire: bool,
-    /// DSCP and ECN, as it came.
+    /// DSCP and ECN at its arrival.
     pub tos_in: u8,
     /// DSCP and ECN, as it left.
     pub tos_out: u8,

@@ -1,4 +1,4 @@
-//! What the lab did: counted packet by packet as it happened, not derived from what was asked for.
+//! The lab's own account: counted packet by packet, not derived from the requested conditions.
 
 use crate::impair::{PacketOutcome, Verdict};
 use crate::order::{Order, Reordering};
@@ -10,7 +10,8 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-/// Flows told apart per direction; the packets of later ones are only in the direction's total.
+/// Flows with counts of their own per direction; the packets of later ones are only in the
+/// direction's total.
 const MOST_FLOWS: usize = 256;
 /// Flows with a distribution of their own, which takes up to half a MiB.
 const MOST_DISTS: usize = 16;
@@ -18,13 +19,14 @@ const MOST_DISTS: usize = 16;
 /// Name and version of the JSON form of [`Truth`]: `schema/lab.v1.json`.
 pub const SCHEMA: &str = "netcaliper.lab.v1";
 
-/// Packets of a direction or a flow. `arrived` is the sum of `delivered`, the five kinds of loss (`lost_random`,
-/// `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `overrun`, `refused` and `unfinished`.
+/// Packets of a direction or a flow. `arrived` is the sum of `delivered`, the five kinds of loss
+/// (`lost_random`, `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `overrun`, `refused`
+/// and `unfinished`.
 ///
 /// Wide: one record of the file, a number for each fate of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Packets that came to the lab.
+    /// Packets that arrived at the lab.
     pub arrived: u64,
     /// Their bytes, IP headers included.
     pub arrived_bytes: u64,
@@ -52,23 +54,23 @@ pub struct Counts {
     pub unfinished: u64,
     /// Packets of which copies left, too.
     pub duplicated: u64,
-    /// Those copies.
+    /// Copies of them.
     pub copies: u64,
     /// Delivered with flipped bits and fitting checksums: the application sees them.
     pub corrupted: u64,
     /// Delivered with flipped bits and wrong checksums: the receiver's kernel drops them.
     pub damaged: u64,
-    /// Chosen to be overtaken. What came of it is in the reordering.
+    /// Chosen to be overtaken. The result is in the reordering.
     pub held_back: u64,
     /// Had to wait for the end of a stall.
     pub stalled: u64,
-    /// Should have left before they came (jitter below zero), and left at once.
+    /// Due before their arrival (jitter below zero), and sent at once.
     pub clamped: u64,
-    /// Delivered with a mark of congestion that they came without.
+    /// Delivered with a mark of congestion that they did not arrive with.
     pub marked: u64,
-    /// Delivered, by what their ECN bits were when they came: not capable, ECT(1), ECT(0), CE.
+    /// Delivered, by their ECN bits at arrival: not capable, ECT(1), ECT(0), CE.
     pub ecn_arrived: [u64; 4],
-    /// Delivered, by what their ECN bits were when they left.
+    /// Delivered, by their ECN bits at departure.
     pub ecn_left: [u64; 4],
     /// The longest run of packets of which the receiver saw none: lost, dropped or damaged.
     pub longest_loss: u64,
@@ -100,7 +102,8 @@ pub struct Flow {
     pub reordering: Reordering,
 }
 
-/// Packets that the kernel dropped at one of the lab's devices: not the path's doing, but the lab's limit.
+/// Packets that the kernel dropped at one of the lab's devices: not the path's doing, but the lab's
+/// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// On their way into this direction: the lab did not read fast enough.
@@ -112,14 +115,14 @@ pub struct Device {
 #[derive(Clone, Debug, Serialize)]
 pub struct Direction {
     pub counts: Counts,
-    /// The delay that was applied to those delivered: from when the lab read them until it handed them to the receiving
-    /// device, ns.
+    /// The delay that was applied to those delivered: from when the lab read them until it handed
+    /// them to the receiving device, ns.
     pub delay_ns: Option<DistSummary>,
-    /// How much later than they should have packets left, ns. It is part of the delay above.
+    /// Lateness of departures, ns; part of the delay above.
     pub late_ns: Option<DistSummary>,
-    /// How long before it was read a packet may have come, at most: the time since the lab last looked, ns. It is *not*
-    /// part of the delay above. While the lab sleeps, it does not look; a packet wakes it, and the true value is then
-    /// the time of a wake-up.
+    /// Upper bound of a packet's wait before the lab read it: the time since the lab last looked,
+    /// ns; *not* part of the delay above. While the lab sleeps, it does not look; a packet wakes
+    /// it, and the true value is then the time of a wake-up.
     pub unseen_ns: Option<DistSummary>,
     /// The order in which packets left.
     pub reordering: Reordering,
@@ -127,9 +130,10 @@ pub struct Direction {
     pub first_left_ns: Option<u64>,
     /// When the last one left, ns since the origin.
     pub last_left_ns: Option<u64>,
-    /// Packets of the kernels' own (neighbour and multicast discovery), not passed on and not counted above.
+    /// Packets of the kernels' own (neighbour and multicast discovery), not passed on and not
+    /// counted above.
     pub housekeeping: u64,
-    /// ICMP messages sent back to tell that a packet was too big.
+    /// ICMP messages that reported a too big packet to its sender.
     pub told_too_big: u64,
     pub device: Device,
     /// Its flows, in order of appearance.
@@ -143,7 +147,7 @@ pub struct Worker {
     pub wait: Wait,
     /// The core it was bound to.
     pub core: Option<usize>,
-    /// Whether it had the most weight among the machine's threads (nice -20).
+    /// True if it had the most weight among the machine's threads (nice -20).
     pub hurried: bool,
     pub sleeps: u64,
 }
@@ -153,9 +157,9 @@ pub struct Truth {
     /// [`SCHEMA`].
     pub schema: &'static str,
     pub seed: u64,
-    /// What was asked for, client to server.
+    /// Requested conditions, client to server.
     pub asked_up: Path,
-    /// What was asked for, server to client.
+    /// Requested conditions, server to client.
     pub asked_down: Path,
     /// Wall time of the origin, which all times count from: when the lab was made, ns since 1970.
     pub origin_wall_ns: i64,
@@ -207,7 +211,7 @@ impl Truth {
     }
 }
 
-/// What is being counted of a direction or flow.
+/// Running counts of a direction or flow.
 #[derive(Debug, Default)]
 pub(crate) struct FlowStats {
     counts: Counts,
@@ -222,7 +226,7 @@ impl FlowStats {
         FlowStats { delay: dist.then(Dist::default), ..FlowStats::default() }
     }
 
-    /// A packet came, and this was decided.
+    /// Counts an arrived packet by its verdict.
     fn arrived(&mut self, row: &Row, outcome: &PacketOutcome) {
         let counts = &mut self.counts;
         counts.arrived += 1;
@@ -311,7 +315,7 @@ impl DirectionStats {
         DirectionStats { all: FlowStats::new(true), ..DirectionStats::default() }
     }
 
-    /// Where the next packet of this direction belongs.
+    /// The next packet's places in this direction and its flow.
     pub(crate) fn place(&mut self, anatomy: &Anatomy) -> Place {
         let index = self.all.counts.arrived;
         let key = Key {
@@ -345,7 +349,7 @@ impl DirectionStats {
         }
     }
 
-    /// A packet came, `unseen` ns after the device was last seen empty.
+    /// Counts a packet that arrived `unseen` ns after the device was last seen empty.
     pub(crate) fn arrived(&mut self, row: &Row, outcome: &PacketOutcome, unseen: u64) {
         self.unseen.record(unseen);
         self.count(row, |stats, _| stats.arrived(row, outcome));

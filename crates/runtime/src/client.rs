@@ -28,13 +28,13 @@ pub fn run_id() -> Uuid {
 /// Names that are being looked up at the moment.
 static LOOKED_UP: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether the program waits for the system to look a name up, which nothing can cut short.
+/// True while the program waits for the system to resolve a name: nothing can cut that short.
 pub fn is_resolving() -> bool {
     LOOKED_UP.load(Ordering::Relaxed) > 0
 }
 
-/// The servers `targets` (`name`, `name:port`, `[::1]:port`): one address of each is used, the name's others are its fallback.
-/// What has the address in use of another is that server.
+/// The servers `targets` (`name`, `name:port`, `[::1]:port`): one address of each is used, the
+/// name's others are its fallback. A target with the address in use of another is that server.
 ///
 /// # Errors
 /// One sentence naming the first target that cannot be resolved.
@@ -113,7 +113,7 @@ pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Ph
     }
 }
 
-/// Whether `phase` can be run from here at all: its values, cores, socket options, open files.
+/// Checks that `phase` can be run from here: its values, cores, socket options, open files.
 ///
 /// # Errors
 /// The first that cannot be, in one sentence.
@@ -132,10 +132,11 @@ pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     processes::of_client(config, phase, available().len()).map(drop)
 }
 
-/// Every target needs a local address of its family, if any are given, and this host has to have each.
+/// Every target needs a local address of its family, if any are given, and this host has to have
+/// each.
 fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
     for source in &config.sources {
-        // Other errors are those of what is connected to.
+        // Other errors concern the peer, not the source address.
         if let Err(error) = UdpSocket::bind((*source, 0))
             && error.kind() == std::io::ErrorKind::AddrNotAvailable
         {
@@ -170,7 +171,8 @@ pub fn run(
     let first_worker = match &placement {
         // So that a server on this host knows which core is ours.
         Placement::Cores(cores) => cores.first().map_or(0, |core| u32::clamped(*core)),
-        // Any number will do, as long as runs differ in it, and the parts of a run that go on beside each other.
+        // Any number will do, as long as runs differ in it, and the parts of a run that go on
+        // beside each other.
         _ => u32::clamped(config.run.as_u128().wrapping_add(phase.kind as u128) % cores.max(1)),
     };
     let phase = &Phase { first_worker, ..phase.clone() };
@@ -222,7 +224,7 @@ pub fn run(
     ran
 }
 
-/// Asks every peer over UDP whether it is there, beside the set-up of the run; answers that come later are not waited for.
+/// Probes every peer over UDP during the set-up of the run; nobody waits for late answers.
 fn probe_all(peers: &[Peer], hello: &'static Hello) -> Arc<Mutex<BTreeMap<SocketAddr, u64>>> {
     let found = Arc::new(Mutex::new(BTreeMap::new()));
     for address in peers.iter().map(|p| p.address).take(16) {
@@ -253,7 +255,7 @@ fn probe(address: SocketAddr, hello: &Hello) -> Option<u64> {
                 break;
             }
             socket.set_read_timeout(Some(Duration::from_nanos(left))).ok()?;
-            // An error is no answer yet: it tells of the time, or of what was sent before.
+            // An error is no answer yet: a timeout, or the ICMP error of an earlier datagram.
             if let Ok((n, from)) = socket.recv_from(&mut buffer)
                 && (from.ip(), from.port()) == (address.ip(), address.port())
                 && (hello.is_answer)(&buffer[..n], id)
@@ -265,7 +267,7 @@ fn probe(address: SocketAddr, hello: &Hello) -> Option<u64> {
     None
 }
 
-/// Tries the socket options before anything is opened, so that a refusal can be told by name.
+/// Tries the socket options before anything is opened, so that an error can name the refused one.
 fn check_sockets(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     let Some(peer) = config.peers.first() else {
         return Err(EngineError::Setting("no target was given".to_owned()));

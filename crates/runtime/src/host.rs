@@ -1,4 +1,4 @@
-//! This host, as sessions ask about it.
+//! This host, as sessions read it.
 
 use crate::processes::OTHER_DESCRIPTORS;
 use crate::{machine, session, texts};
@@ -64,7 +64,7 @@ impl HostInfo for ThisHost {
     }
 
     fn free_descriptors(&self) -> Option<usize> {
-        // Where the system has no list of those that are open, as many as a process needs.
+        // A system without a list of open descriptors: assumes the usual need of a process.
         let open =
             std::fs::read_dir("/proc/self/fd").map_or(usize::clamped(OTHER_DESCRIPTORS), Iterator::count);
         Some(self.descriptors()?.saturating_sub(open))
@@ -88,7 +88,7 @@ pub(crate) fn local_for(to: SocketAddr) -> Option<IpAddr> {
     socket.local_addr().ok().map(|local| local.ip())
 }
 
-/// Whether `address` is one of this host's.
+/// True if `address` is one of this host's.
 pub fn is_ours(address: IpAddr) -> bool {
     local_for(SocketAddr::new(address, 9)).is_some_and(|local| local.to_canonical() == address.to_canonical())
         || address.to_canonical().is_loopback()

@@ -1,4 +1,4 @@
-//! The engine on this system: what a client or a server needs besides its session.
+//! The engine on this system: needs of a client or a server besides its session.
 #![forbid(unsafe_code)]
 
 mod client;

@@ -1,9 +1,9 @@
-//! What this host is and does, as results tell it.
+//! This host and its load, for results.
 
 use io::host;
 use model::{CpuUse, HostCounters};
 
-/// Starts measuring what the host does, and tells it since then.
+/// Begins a measurement of this host's load; the returned function reads the load since then.
 pub(crate) fn meter() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send> {
     let before = host::Reading::now();
     Box::new(move || host::difference(&before, &host::Reading::now()))

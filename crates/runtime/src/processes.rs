@@ -14,11 +14,13 @@ pub const WORKER_PROCESS: &str = "worker-process";
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 /// Most worker processes.
 const MOST: u64 = 1_024;
-/// Most connections of a process that shares them with others. Each process has a port of its own, and Linux finds a local port for
-/// a destination at once only while every other one of its range (14,116 of 28,232) is free.
+/// Most connections of a process that shares them with others. Each process has a port of its own,
+/// and Linux finds a local port for a destination at once only while every other one of its range
+/// (14,116 of 28,232) is free.
 const SHARE: u64 = 14_000;
 
-/// So many processes have enough descriptors for so many connections. Raises the limit of this one, which they inherit.
+/// Number of processes with enough descriptors for `connections`. Raises the limit of this one,
+/// which they inherit.
 pub fn processes_for(connections: u32) -> u16 {
     let Some((soft, _)) = io::host::raise_nofile() else { return 1 };
     let (connections, most) = (u64::from(connections), soft.saturating_sub(OTHER_DESCRIPTORS).max(1));
@@ -26,11 +28,11 @@ pub fn processes_for(connections: u32) -> u16 {
     u16::clamped(connections.div_ceil(each).clamp(1, MOST))
 }
 
-/// The worker processes of a phase, and what the user is told of them. None where this process has descriptors enough and no others
-/// were asked for.
+/// The worker processes of a phase, and the notice for the user. None where this process has
+/// descriptors enough and no others were requested.
 ///
 /// # Errors
-/// When the connections of the phase are those of one process only.
+/// When the phase needs or requests worker processes and can have none.
 pub(crate) fn of_client(
     config: &ClientConfig,
     phase: &Phase,
@@ -69,7 +71,7 @@ fn too_few_descriptors(connections: u32) -> EngineError {
     ))
 }
 
-/// What a worker process is to be.
+/// Role and settings of a worker process.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerSettings {
     /// The zero of its clock.
@@ -84,7 +86,7 @@ pub struct WorkerSettings {
     pub device: Option<String>,
     /// Its workers run before all ordinary threads.
     pub realtime: bool,
-    /// Where it listens, if it does.
+    /// Addresses to listen at; empty in a client.
     pub listen: Vec<SocketAddr>,
 }
 
@@ -128,7 +130,7 @@ mod linux {
     use std::time::{Duration, Instant};
     use transport::SocketSettings;
 
-    /// How long a worker process may take to end once its connection is closed.
+    /// Time that a worker process has to end once its connection is closed.
     const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Starts the worker processes and waits until all are ready.
@@ -152,7 +154,7 @@ mod linux {
     }
 
     impl Started {
-        /// Waits for their ends, which come with those of their connections.
+        /// Waits for the processes, which end with their connections.
         pub(crate) fn finish(mut self) {
             let until = Instant::now() + PATIENCE;
             self.children.iter_mut().for_each(|child| end(child, until));
@@ -166,7 +168,7 @@ mod linux {
                 break;
             }
             if Instant::now() >= until {
-                // It may have ended by now, and then there is nothing to kill.
+                // The process may have ended by now: nothing is left to kill.
                 let _ = child.kill();
                 let _ = child.wait();
                 break;
@@ -235,7 +237,7 @@ mod elsewhere {
         pub(crate) fn finish(self) {}
     }
 
-    /// There are none here.
+    /// This system has no worker processes.
     ///
     /// # Errors
     /// Always.

@@ -14,7 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use transport::SocketSettings;
 use uuid::Uuid;
 
-/// Receive buffer of a bound UDP socket, bytes, where the system lets us have it: thousands of peers may send to it at once.
+/// Receive buffer of a bound UDP socket, bytes, where the system lets us have it: thousands of
+/// peers may send to it at once.
 const CROWD: u64 = 4 << 20;
 
 /// A server that has its ports and has not begun.
@@ -47,7 +48,7 @@ pub struct Bound {
     sockets: SocketSettings,
 }
 
-/// So many ports chosen by the system are tried.
+/// Number of ports chosen by the system that are tried.
 const TRIES: usize = 16;
 
 impl Bound {
@@ -70,22 +71,22 @@ impl Bound {
         let usable = available();
         config.placement = session::placed(&config.placement, CAN_PIN)?;
         config.placement.check(&usable).map_err(EngineError::Setting)?;
-        // As many as the system lets this process, and those that it starts, have.
+        // Raises the limit of descriptors of this process and its children.
         processes::processes_for(1);
         let workers = match config.protocol.info().workers {
             Workers::OneServing => 1,
             usual => config.workers.unwrap_or_else(|| usual.on(usable.len())).max(1),
         };
         let listening = config.protocol.listening(&config).map_err(EngineError::Setting)?;
-        // What comes to a bound UDP socket are single datagrams.
+        // A bound UDP socket receives single datagrams.
         let sockets = SocketSettings { gro: false, device: config.device.clone(), ..listening.sockets };
         let (mut listeners, mut addresses, mut datagrams) = (Vec::new(), Vec::new(), Vec::new());
         listeners.resize_with(usize::from(workers), Vec::new);
         datagrams.resize_with(usize::from(workers), Vec::new);
         for (&at, ports) in config.listen.iter().zip(&listening.ports) {
             let trouble = |fault| EngineError::Socket { at, fault };
-            // A port that others share would split connections between them and us, so it must be free before we share
-            // it among our own workers.
+            // A port that others share would split connections between them and us, so it must be
+            // free before we share it among our own workers.
             let at = if ports.connections {
                 Listener::bind(at, false, &sockets).and_then(|alone| alone.local()).map_err(trouble)?
             } else {
@@ -100,7 +101,8 @@ impl Bound {
             let cores = config.placement.cores(sharing, 0, &usable);
             for (list, core) in listeners.iter_mut().take(sharing).zip(cores) {
                 let listener = Listener::bind(at, Listener::CAN_SHARE, &sockets).map_err(trouble)?;
-                // A connection is best greeted on the core where it arrived: short ones never leave it.
+                // A connection is best greeted on the core where it arrived: short ones never leave
+                // it.
                 if let Some(core) = core {
                     listener.prefer_core(core);
                 }
@@ -123,7 +125,8 @@ impl Bound {
         Ok(Bound { config, listeners, datagrams, addresses, workers, sockets })
     }
 
-    /// The same with what else ends with it ([`ServerConfig::besides`]), where that was not known before.
+    /// The same with what else ends with it ([`ServerConfig::besides`]), where that was not known
+    /// before.
     #[must_use]
     pub fn with(mut self, besides: Vec<String>) -> Self {
         self.config.besides.extend(besides);
@@ -156,7 +159,7 @@ impl Bound {
         }
     }
 
-    /// Serves until it is told to end.
+    /// Serves until `interrupt` fires.
     ///
     /// # Errors
     /// When the system refuses something that nothing works without.
@@ -215,10 +218,11 @@ impl Bound {
     }
 }
 
-/// A port, and what keeps it at each address until the worker process that has it listens there, too.
+/// A port, and what keeps it at each address until the worker process that has it listens there,
+/// too.
 type ProcessPort = (u16, Vec<Listener>);
 
-/// A port for each of so many worker processes, the same at all addresses.
+/// A port for each of `count` worker processes, the same at all addresses.
 fn process_ports(
     count: u16,
     addresses: &[SocketAddr],

@@ -10,7 +10,7 @@ use model::Event;
 use std::sync::Arc;
 use transport::Session;
 
-/// Where workers run on this system, which may be unable to bind them to cores (`can_pin`).
+/// Placement of workers on this system, which may be unable to bind them to cores (`can_pin`).
 ///
 /// # Errors
 /// When cores were named, and it is unable to.
@@ -24,7 +24,8 @@ pub(crate) fn placed(placement: &Placement, can_pin: bool) -> Result<Placement, 
     }
 }
 
-/// Threads for a session, without listeners and with the system's socket options; the first worker is on the `first`-th core.
+/// Threads for a session, without listeners and with the system's socket options; the first worker
+/// is on the `first`-th core.
 pub(crate) fn setup(placement: &Placement, workers: u16, first: usize, buffer: usize) -> Setup<System> {
     let usable = available();
     let cores = placement.cores(usize::from(workers.max(1)), first, &usable);

@@ -4,8 +4,8 @@ use common::host::{Host, HostCard, HostReader, HostTexts, Reading};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Source of host texts, also of the interfaces `cards`. Its thread begins with the first request and ends with the last copy of
-/// the handle.
+/// Source of host texts, also of the interfaces `cards`. Its thread begins with the first request
+/// and ends with the last copy of the handle.
 pub(crate) fn host(cards: &[String]) -> Host {
     Host::new(Arc::new(Reader { cards: cards.to_vec(), asks: Mutex::default() }))
 }
@@ -22,7 +22,7 @@ fn start(cards: Vec<String>) -> Option<Sender<Reading>> {
     let answer = move || {
         for reading in asked {
             let io::host::Texts { dev, snmp, snmp6, stat } = io::host::texts();
-            // This function is the only one that answers the request.
+            // This function alone sets the reading: the request has one answer.
             let cards = cards.iter().map(card).collect();
             let _ = reading.set(HostTexts { dev, snmp, snmp6, stat, cards });
         }
@@ -43,7 +43,7 @@ impl HostReader for Reader {
         }
         let sent = asks.as_ref().is_some_and(|asks| asks.send(Arc::clone(&reading)).is_ok());
         if !sent {
-            // Without a thread there is nothing to tell.
+            // Without a thread the texts stay empty.
             let _ = reading.set(HostTexts::default());
         }
         reading

@@ -1,7 +1,8 @@
-//! Keeps it: every run's outcome in one SQLite file, with its figures as rows that any SQL tool can ask.
+//! Keeps it: every run's outcome in one SQLite file, with its figures as rows that any SQL tool can
+//! ask.
 //!
-//! A run never depends on the store: its errors are reported in one sentence and the run goes on. The file is open only during
-//! a call, so any number of processes share it.
+//! A run never depends on the store: its errors are reported in one sentence and the run goes on.
+//! The file is open only during a call, so any number of processes share it.
 #![forbid(unsafe_code)]
 
 mod retention;
@@ -20,23 +21,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long another process may hold the store before a question is given up.
+/// Longest wait for another process that holds the store.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// No outcome has as many bytes: what claims to is damaged.
 const LARGEST: u64 = 1 << 30;
 
-/// Why the store did not do what was asked: one sentence.
+/// Reason for a refused request to the store: one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no store at {0}: no run was kept yet")]
     Missing(PathBuf),
-    /// There is no such run.
+    /// The run does not exist.
     #[error("the store {path} holds no run {id}; `netcaliper history` lists its runs")]
     NoRun {
         /// The store.
         path: PathBuf,
-        /// What was asked for.
+        /// The requested run.
         id: i64,
     },
     /// Another version of this program made the file.
@@ -51,12 +52,12 @@ pub enum StoreError {
         /// Its version.
         version: i64,
     },
-    /// The file is not what it should be.
+    /// The file is no intact store.
     #[error("the store {path} is damaged ({why}): move it away, and a new one will be made")]
     Damaged {
         /// The store.
         path: PathBuf,
-        /// What was found.
+        /// The fault.
         why: String,
     },
     /// The system or SQLite refused.
@@ -66,14 +67,14 @@ pub enum StoreError {
         path: PathBuf,
         /// `read` or `written`.
         deed: &'static str,
-        /// What the system said.
+        /// The system's reason.
         why: String,
     },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// This question only.
+    /// Runs of this verb only.
     pub verb: Option<String>,
     pub target: Option<String>,
     /// Begun at that time or later.
@@ -91,8 +92,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store, and makes it (and the folders above it) when it is not there. What is made only its owner can read:
-    /// runs tell of hosts, addresses and command lines.
+    /// Opens the store, and makes it (and the folders above it) when the file is missing. Only the
+    /// owner can read the new files: runs contain hosts, addresses and command lines.
     ///
     /// # Errors
     /// When that cannot be done.
@@ -100,9 +101,9 @@ impl Store {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             private_folders().create(folder).map_err(|why| unwritten(path, why))?;
         }
-        // What cannot be made here SQLite cannot make either, and says so.
+        // An error here recurs in SQLite, which reports it.
         let _ = private_file().open(path);
-        let connection = Connection::open(path).map_err(|e| told(path, "written", &e))?;
+        let connection = Connection::open(path).map_err(|e| sqlite_error(path, "written", &e))?;
         Store { connection, path: path.to_owned() }.prepared()
     }
 
@@ -126,18 +127,18 @@ impl Store {
         }
     }
 
-    /// What SQLite read.
+    /// Adds the path to an error of a read.
     fn read<T>(&self, found: rusqlite::Result<T>) -> Result<T, StoreError> {
-        found.map_err(|e| told(&self.path, "read", &e))
+        found.map_err(|e| sqlite_error(&self.path, "read", &e))
     }
 
-    /// What SQLite wrote.
+    /// Adds the path to an error of a write.
     fn written<T>(&self, done: rusqlite::Result<T>) -> Result<T, StoreError> {
-        done.map_err(|e| told(&self.path, "written", &e))
+        done.map_err(|e| sqlite_error(&self.path, "written", &e))
     }
 
-    /// Keeps an outcome; `source` is the file that it was imported from, or empty. The number it got. Runs beyond the
-    /// retention go.
+    /// Keeps an outcome; `source` is the file that it was imported from, or empty. The number it
+    /// got. Runs beyond the retention go.
     ///
     /// # Errors
     /// When it cannot be written: then nothing has changed.
@@ -150,7 +151,7 @@ impl Store {
         Ok(id)
     }
 
-    /// Whether a run with this identifier is kept.
+    /// True if a run with this identifier is kept.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -190,7 +191,7 @@ impl Store {
         self.read(self.connection.query_row("SELECT max(id) FROM run", [], |row| row.get(0)))
     }
 
-    /// What a run found.
+    /// Outcome of a run.
     ///
     /// # Errors
     /// [`StoreError::NoRun`], or when the store cannot be read.
@@ -208,7 +209,7 @@ impl Store {
     /// [`StoreError::NoRun`], or when the store cannot be written.
     pub fn forget(&mut self, ids: &[i64]) -> Result<usize, StoreError> {
         let path = &self.path;
-        let written = |error| told(path, "written", &error);
+        let written = |error| sqlite_error(path, "written", &error);
         let transaction = self.connection.transaction().map_err(written)?;
         let ids: BTreeSet<i64> = ids.iter().copied().collect();
         for &id in &ids {
@@ -221,12 +222,12 @@ impl Store {
         Ok(ids.len())
     }
 
-    /// What is kept.
+    /// The limits of the store.
     pub fn retention(&self) -> Result<Retention, StoreError> {
         self.read(retention::read(&self.connection))
     }
 
-    /// From now on keeps so much, and lets go of what is beyond; how many runs went.
+    /// Sets the limits of the store and deletes the runs beyond them; returns their number.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -324,7 +325,8 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
             unit: of.unit.name().to_owned(),
             value: of.value,
         };
-        // A protocol's own results are settings of their own; what went over the whole of them includes their waiting.
+        // A protocol's own results are settings of their own; what went over the whole of them
+        // includes their waiting.
         let (served, tests) = (outcome.begin.verb == "serve", !point.extras.is_empty());
         let known = Figure::kept().filter(|figure| figure.of_a_life() || !(served || tests));
         let whole =
@@ -355,7 +357,8 @@ fn private_folders() -> std::fs::DirBuilder {
     folders
 }
 
-/// Makes a file that only its owner can read, unless it exists. SQLite gives its other files the same mode.
+/// Makes a file that only its owner can read, unless it exists. SQLite gives its other files the
+/// same mode.
 fn private_file() -> std::fs::OpenOptions {
     let mut file = std::fs::OpenOptions::new();
     file.write(true).create_new(true);
@@ -379,13 +382,13 @@ fn unpacked(bytes: &[u8]) -> Result<Outcome, String> {
     Outcome::read(&text).map_err(|e| e.to_string())
 }
 
-/// What kept the store from being written, apart from SQLite.
+/// A failure to write the store outside SQLite.
 fn unwritten(path: &Path, why: impl ToString) -> StoreError {
     StoreError::Refused { path: path.to_owned(), deed: "written", why: why.to_string() }
 }
 
-/// What SQLite said, as a sentence.
-fn told(path: &Path, deed: &'static str, error: &rusqlite::Error) -> StoreError {
+/// An error of SQLite as a sentence.
+fn sqlite_error(path: &Path, deed: &'static str, error: &rusqlite::Error) -> StoreError {
     let path = path.to_owned();
     let why = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {

@@ -1,17 +1,17 @@
-//! How much is kept.
+//! Limits of the store.
 
 use metrics::{SECOND, format_bytes, format_count, format_duration, parse_bytes, parse_duration};
 use rusqlite::Connection;
 use std::fmt;
 
-/// What is let go: of everything beyond these limits the oldest runs first.
+/// Limits of the store. Beyond them the oldest runs are deleted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Most runs.
     pub runs: Option<u64>,
     /// Most bytes of their documents.
     pub bytes: Option<u64>,
-    /// How much older than the latest one a run may be, ns.
+    /// Greatest age of a run before the latest one, ns.
     pub age_ns: Option<u64>,
 }
 
@@ -23,10 +23,10 @@ impl Default for Retention {
 }
 
 impl Retention {
-    /// Understands `runs=1000,size=1Gi,age=90d`; what is not named is kept without limit, `all` keeps everything.
+    /// Parses `runs=1000,size=1Gi,age=90d`; a limit without a value is none, `all` sets no limit.
     ///
     /// # Errors
-    /// One sentence: what was wrong and what was expected.
+    /// One sentence: the wrong part and the expected form.
     pub fn parse(text: &str) -> Result<Retention, String> {
         let mut retention = Retention { runs: None, bytes: None, age_ns: None };
         if text.trim() == "all" {
@@ -66,7 +66,7 @@ fn age(ns: u64) -> String {
     whole.map_or_else(|| format_duration(ns), |(unit, name)| format_count(ns / unit, name))
 }
 
-/// What the store was told; the default when it was told nothing.
+/// The store's limits, or the default ones when none were set.
 pub(crate) fn read(connection: &Connection) -> rusqlite::Result<Retention> {
     let mut asked = connection.prepare("SELECT name, value FROM keep")?;
     let rows: Vec<(String, i64)> =
@@ -91,7 +91,7 @@ pub(crate) fn write(connection: &Connection, retention: &Retention) -> rusqlite:
     Ok(())
 }
 
-/// Lets go of what is beyond; how many runs went. The latest run always stays.
+/// Deletes the runs beyond the limits; returns their number. The latest run always stays.
 pub(crate) fn prune(connection: &mut Connection, retention: &Retention) -> rusqlite::Result<usize> {
     let limit = |value: Option<u64>| value.map_or(i64::MAX, |value| i64::try_from(value).unwrap_or(i64::MAX));
     let all = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 
 /// The version that this program writes.
 pub(crate) const VERSION: i64 = 2;
-/// `netc`: `file` and others tell whose database it is.
+/// SQLite application id `netc`, recognised by `file(1)`.
 const APPLICATION: i64 = 0x6e65_7463;
 
 const TABLES: &str = "
@@ -46,10 +46,11 @@ const TABLES: &str = "
     CREATE TABLE keep (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 ";
 
-/// Makes the tables where there are none. The version of a store that a build with other tables or documents made.
+/// Makes the tables where there are none. The version of a store that a build with other tables or
+/// documents made.
 pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<Option<i64>> {
-    // No write-ahead log: its two further files and shared memory buy nothing where a run writes once, and they fail on network
-    // file systems.
+    // No write-ahead log: its two further files and shared memory buy nothing where a run writes
+    // once, and they fail on network file systems.
     connection.execute_batch("PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL;")?;
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version == VERSION {
@@ -58,7 +59,7 @@ pub(crate) fn prepare(connection: &mut Connection) -> rusqlite::Result<Option<i6
     if version != 0 {
         return Ok(Some(version));
     }
-    // It has effect before the first table only.
+    // `auto_vacuum` has effect before the first table only.
     connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL")?;
     let all = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let version: i64 = all.query_row("PRAGMA user_version", [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! What stands for pages in a build without the feature `http`.
+//! Stand-in for pages in a build without the feature `http`.
 
 use crate::{Metrics, Setup, Source};
 use model::{Event, Outcome};
@@ -26,7 +26,7 @@ impl Web {
     }
 
     /// Takes an event to the page.
-    pub fn tell(&mut self, _: Source, _: &Event) {
+    pub fn record(&mut self, _: Source, _: &Event) {
         match *self {}
     }
 

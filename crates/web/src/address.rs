@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 /// The default port.
 const PORT: u16 = 7480;
 
-/// An address to be seen at: a port of the loopback address, `ADDR:PORT`, `[V6]:PORT`, `localhost:PORT`, or nothing at all for the
-/// usual port.
+/// An address to be seen at: a port of the loopback address, `ADDR:PORT`, `[V6]:PORT`,
+/// `localhost:PORT`, or nothing at all for the usual port.
 ///
 /// # Errors
 /// One sentence when it is none of them.
@@ -25,13 +25,13 @@ pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Whether only this host can reach it.
+/// True if only this host can reach it.
 #[cfg(feature = "http")]
 pub(crate) fn is_here(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-/// What to open in a browser. An address that stands for all of this host's is told as the host's `name`.
+/// The URL for a browser. An unspecified address is shown as the host's `name`.
 #[cfg(any(test, feature = "http"))]
 pub(crate) fn url(address: SocketAddr, name: &str, token: Option<&str>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-.".contains(c);

@@ -1,4 +1,4 @@
-//! An answer of HTTP: a body that is there, or one that comes in pieces.
+//! An answer of HTTP: a complete body, or one in pieces.
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::Receiver;
 
-/// What a request is answered with.
+/// The answer to a request.
 pub(crate) type Answer = Response<Pieces>;
 
 pub(crate) enum Pieces {

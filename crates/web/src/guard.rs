@@ -1,5 +1,6 @@
-//! Access control. A page at a loopback address is for this host's browsers: no other site may read it through them, whether by a
-//! request across sites or by a name that is made to mean this host (DNS rebinding). A page at any other address wants its token.
+//! Access control. A page at a loopback address is for this host's browsers: no other site may read
+//! it through them, whether by a request across sites or by a name that is made to mean this host
+//! (DNS rebinding). A page at any other address wants its token.
 
 use crate::address::is_here;
 use hyper::header::{AUTHORIZATION, COOKIE};
@@ -22,12 +23,13 @@ pub(crate) enum Guard {
     Token(String, String),
 }
 
-/// What a request that is let in wants besides.
+/// Condition of an admitted request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pass {
     /// Request is admitted.
     In,
-    /// The token came in the address: it is to be kept as a cookie, and to go from the address.
+    /// The token was in the address: the browser gets it as a cookie and is redirected to the
+    /// address without it.
     Welcome(String),
 }
 
@@ -44,7 +46,7 @@ impl Guard {
         Ok(Guard::Token(token, format!("netcaliper-{}", address.port())))
     }
 
-    /// The token that has to be told to the reader.
+    /// The token that the reader needs.
     pub(crate) fn token(&self) -> Option<&str> {
         match self {
             Guard::Token(token, _) => Some(token),
@@ -61,9 +63,9 @@ impl Guard {
             return Ok(Pass::In);
         }
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        // A followed link may come from any site; subresource requests of other sites' pages are refused.
+        // A link on any site may lead here; subresource requests of other sites' pages are refused.
         if header("sec-fetch-site") == Some("cross-site") && header("sec-fetch-mode") != Some("navigate") {
-            return forbidden("another site asks for this page: it is not told");
+            return forbidden("a page of another site requested this: refused");
         }
         match self {
             Guard::Token(token, cookie) => Self::known(token, cookie, headers, query),
@@ -101,8 +103,8 @@ fn forbidden(sentence: &'static str) -> Result<Pass, Refusal> {
     Err((StatusCode::FORBIDDEN, sentence))
 }
 
-/// Whether a `Host` header means this host, at any port: a tunnel may have another. Another party's name server could resolve a
-/// name to this host (DNS rebinding), so no name but `localhost` does.
+/// True if a `Host` header means this host, at any port: a tunnel may have another. Another party's
+/// name server could resolve a name to this host (DNS rebinding), so no name but `localhost` does.
 fn means_here(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, _)) => name,
@@ -111,7 +113,7 @@ fn means_here(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(is_here)
 }
 
-/// Whether two texts are the same, in a time that tells nothing of where they differ.
+/// Compares two texts in a time that does not depend on where they differ.
 fn same(told: &str, token: &str) -> bool {
     let differ = told.bytes().zip(token.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
     told.len() == token.len() && std::hint::black_box(differ) == 0

@@ -1,4 +1,5 @@
-//! Runs that were kept, as pages: the list, each with its report, two compared, and the trend of one target.
+//! Runs that were kept, as pages: the list, each with its report, two compared, and the trend of
+//! one target.
 
 use hyper::StatusCode;
 use model::{KeptRun, Outcome};
@@ -16,10 +17,10 @@ const MOST: u32 = 500;
 pub(crate) type Refusal = (StatusCode, String);
 
 /// The values that a request asks with, by name.
-pub(crate) type Asked = BTreeMap<String, String>;
+pub(crate) type QueryFields = BTreeMap<String, String>;
 
 /// The values of a query, decoded as forms encode them.
-pub(crate) fn asked(query: &str) -> Asked {
+pub(crate) fn query_fields(query: &str) -> QueryFields {
     let decoded = |text: &str| {
         let mut bytes = Vec::new();
         let mut rest = text.as_bytes().iter();
@@ -43,7 +44,7 @@ pub(crate) fn asked(query: &str) -> Asked {
         .collect()
 }
 
-pub(crate) fn list(store: Option<&Path>, mut asked: Asked) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn list(store: Option<&Path>, mut asked: QueryFields) -> Result<Vec<u8>, Refusal> {
     let mut take = |name: &str| asked.remove(name).unwrap_or_default();
     let query = HistoryQuery {
         verb: take("verb"),
@@ -66,7 +67,7 @@ pub(crate) fn list(store: Option<&Path>, mut asked: Asked) -> Result<Vec<u8>, Re
     page("Saved runs", |out| report::write_history_page(&runs, &query, &verbs, out))
 }
 
-pub(crate) fn trend(store: Option<&Path>, asked: &Asked) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn trend(store: Option<&Path>, asked: &QueryFields) -> Result<Vec<u8>, Refusal> {
     let (Some(verb), Some(target)) = (asked.get("verb"), asked.get("target")) else {
         return Err((StatusCode::BAD_REQUEST, "a trend is that of a verb and a target".to_owned()));
     };
@@ -76,7 +77,7 @@ pub(crate) fn trend(store: Option<&Path>, asked: &Asked) -> Result<Vec<u8>, Refu
     page(&format!("{verb} {target}"), |out| report::write_trend(&runs, out))
 }
 
-pub(crate) fn compare(store: Option<&Path>, asked: &Asked) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn compare(store: Option<&Path>, asked: &QueryFields) -> Result<Vec<u8>, Refusal> {
     let (Some(before), Some(after)) = (asked.get("before"), asked.get("after")) else {
         let sentence = "two runs are compared: mark one as before and one as after";
         return Err((StatusCode::BAD_REQUEST, sentence.to_owned()));
@@ -161,9 +162,9 @@ mod tests {
 
     #[test]
     fn queries_are_decoded_as_forms_encode_them() {
-        let told = asked("verb=tcp&target=a%20b%2Bc+d&odd=%&worse=%zz&&empty=&none");
+        let told = query_fields("verb=tcp&target=a%20b%2Bc+d&odd=%&worse=%zz&&empty=&none");
         let want = [("verb", "tcp"), ("target", "a b+c d"), ("odd", "%"), ("worse", "%zz"), ("empty", "")];
         assert_eq!(told, want.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-        assert_eq!(asked("a=%ff")["a"], "\u{fffd}");
+        assert_eq!(query_fields("a=%ff")["a"], "\u{fffd}");
     }
 }

@@ -1,11 +1,13 @@
 //! Web pages of a running measurement or server, of saved runs, and metrics for scrapers.
 //!
-//! One thread of its own answers (`server.rs`); it is the only user of tokio. A run tells its events to a [`Web`], which never
-//! waits: what pages show is made from a copy, at most once a second and only while a page is open (`shown.rs`), of a run that is
-//! kept small however long it is. Pages are told all at first and then what has changed (`update.rs`). All of it can only be
+//! One thread of its own answers (`server.rs`); the server is the only user of tokio. A run passes
+//! its events to a [`Web`], which never waits: pages are made from a copy, at most once a second
+//! and only while a page is open (`shown.rs`), of a run that is kept small however long it is. A
+//! page gets all parts at first and then the changed ones (`update.rs`). All of it can only be
 //! read; access is decided in one place (`guard.rs`).
 //!
-//! Without the feature `http` nothing of this is there: opening a page is an error that says so (`absent.rs`).
+//! Without the feature `http` nothing of this is there: opening a page is an error that says so
+//! (`absent.rs`).
 #![forbid(unsafe_code)]
 
 mod address;
@@ -51,15 +53,14 @@ pub enum Source {
     Run,
     /// A protocol that a server speaks beside its own.
     Beside(&'static str),
-    /// One of several measurements that run beside each other, by its place among them, while they do: when
-    /// they are over, they are told again one after the other, in the order of their places.
+    /// A concurrent measurement, by index. Its events are replayed in index order at the end.
     Part(u32),
 }
 
-/// What a page has besides the run.
+/// A page's settings besides the run.
 #[derive(Default)]
 pub struct Setup {
-    /// Where runs are kept, if they are.
+    /// The store, if runs are kept.
     pub store: Option<PathBuf>,
     /// Metrics for scrapers, at `/metrics`.
     pub metrics: Option<Metrics>,

@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether a page that stays after the run is to go.
+/// Interval of the checks if a page that stays after the run is to close.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A page that is open to browsers. It closes when this is dropped.
+/// A page that is open to browsers, until it is dropped.
 pub struct Web {
     server: Server,
     view: View,
@@ -34,19 +34,19 @@ impl Web {
         Ok(Web { server, view: View::new(shown), token })
     }
 
-    /// What to open in a browser, with the token where one is wanted; `host` is this host's name, for a page at all of its
-    /// addresses.
+    /// The URL for a browser, with the token where the page has one; `host` is this host's name,
+    /// for a page at all of its addresses.
     pub fn url(&self, host: &str) -> String {
         address::url(self.server.address, host, self.token.as_deref())
     }
 
     /// Takes an event to the page, and waits for nothing.
-    pub fn tell(&mut self, of: Source, event: &Event) {
-        self.view.tell(of, event);
+    pub fn record(&mut self, of: Source, event: &Event) {
+        self.view.record(of, event);
     }
 
-    /// The run is over, and this is its result: pages that are open are told. It stays `linger` longer, unless `stop` says
-    /// otherwise; a browser that comes in that time sees the end, too.
+    /// Shows the final result on all open pages. The page stays open for `linger`, unless `stop`
+    /// returns true; a browser that connects in that time sees the result, too.
     pub fn end(mut self, outcome: &Outcome, linger: Duration, stop: impl Fn() -> bool) {
         self.view.end(outcome);
         let began = Instant::now();

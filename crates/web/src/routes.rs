@@ -1,4 +1,4 @@
-//! What is asked for, and what is answered.
+//! Requests and their answers.
 
 use crate::answer::{Answer, feed, text, whole};
 use crate::guard::{Guard, Pass};
@@ -21,16 +21,16 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-/// Pages that are kept up to date at once; more are told to come later.
+/// Most pages with a feed at once; further ones are refused.
 const MOST_FOLLOWERS: usize = 32;
-/// How often an idle page hears that the connection stands.
+/// Interval of comments on the feed of an idle page, which keep its connection open.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
 const PAGE: &str = include_str!("page/live.html");
 const SCRIPT: &str = include_str!("page/live.js");
 const STYLE: &str = include_str!("page/live.css");
 const ICON: &str = include_str!("page/icon.svg");
-/// What our own pages may do: what this server gives them.
+/// Rights of our own pages: the resources of this server.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
@@ -54,7 +54,8 @@ pub(crate) async fn respond<B>(site: &Site, request: &Request<B>) -> Answer {
     let mut answer = match site.guard.admit(request.method(), request.headers(), query) {
         Ok(Pass::In) => page(site, uri.path(), query).await,
         Ok(Pass::Welcome(cookie)) => {
-            // A page goes on without the token in its address; every other request is answered at once.
+            // A page goes on without the token in its address; every other request is answered at
+            // once.
             let mut answer = if uri.path() == "/" { onward() } else { page(site, uri.path(), query).await };
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 answer.headers_mut().insert(SET_COOKIE, cookie);
@@ -96,7 +97,7 @@ async fn page(site: &Site, path: &str, query: &str) -> Answer {
         return refused((StatusCode::NOT_FOUND, "metrics are at /metrics".to_owned()));
     };
     let shown = Arc::clone(shown);
-    let asked = history::asked(query);
+    let asked = history::query_fields(query);
     match path {
         "/" => text(HTML, PAGE),
         "/live.js" => text(JAVASCRIPT, SCRIPT),
@@ -125,7 +126,8 @@ async fn page(site: &Site, path: &str, query: &str) -> Answer {
     }
 }
 
-/// The page's feed, as server-sent events: all at first, then what has changed, at most once a second.
+/// The page's feed, as server-sent events: all parts at first, then the changed ones, at most once
+/// a second.
 fn events(shown: Arc<Shown>) -> Answer {
     if shown.followers() >= MOST_FOLLOWERS {
         let sentence = format!("{MOST_FOLLOWERS} pages are open already: close one");
@@ -168,7 +170,7 @@ async fn follow(
     }
 }
 
-/// What `changed` becomes; `None` when the browser has `left` before.
+/// The output of `changed`; `None` when the browser has `left` before.
 async fn either<T>(
     mut changed: Pin<&mut impl Future<Output = T>>,
     mut left: Pin<&mut impl Future<Output = ()>>,

@@ -18,15 +18,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-/// Connections at once; more are closed as they come.
+/// Connections at once; further ones are closed at once.
 const MOST: usize = 96;
-/// How long a request's head may take to come.
+/// Longest time for a request's head.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Largest head of a request, bytes.
 const LARGEST: usize = 16 * 1024;
-/// How often followers are told what is new.
+/// Interval of updates to followers.
 const EVERY: Duration = Duration::from_secs(1);
-/// How long followers may take to hear the end.
+/// Longest time for the final update to reach followers.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 pub(crate) struct Server {
@@ -57,11 +57,11 @@ impl Server {
         Ok((Server { address, over: Some(over), thread: Some(thread) }, guard))
     }
 
-    /// Tells followers the end, and ends.
+    /// Sends followers the final update, and ends the thread.
     pub(crate) fn end(&mut self) {
         drop(self.over.take());
         if let Some(thread) = self.thread.take() {
-            // What befell the thread does not befall the run.
+            // A panic of the thread does not end the run.
             let _ = thread.join();
         }
     }
@@ -74,7 +74,7 @@ async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Rece
     // Number of connections with a request under way.
     let busy = Arc::new(AtomicUsize::new(0));
     let accepting = tokio::spawn(accept(listener, site, Arc::clone(&busy)));
-    let telling = shown.clone().map(|shown| tokio::spawn(tell(shown)));
+    let telling = shown.clone().map(|shown| tokio::spawn(refresh_followers(shown)));
     // Dropped or sent, it is over.
     let _ = over.await;
     telling.inspect(tokio::task::JoinHandle::abort);
@@ -88,8 +88,8 @@ async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Rece
     }
 }
 
-/// Tells followers what is new, as long as there are any.
-async fn tell(shown: Arc<Shown>) {
+/// Refreshes the update while pages follow.
+async fn refresh_followers(shown: Arc<Shown>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -104,7 +104,7 @@ async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<AtomicUsize>) 
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of files, mostly: they come back.
+            // Out of descriptors, mostly: some are free again soon.
             sleep(Duration::from_millis(100)).await;
             continue;
         };
@@ -120,7 +120,8 @@ async fn accept(listener: TcpListener, site: Arc<Site>, busy: Arc<AtomicUsize>) 
     }
 }
 
-/// Answers one request. Connections are closed after the answer: requests are rare, and an idle connection would hold a place.
+/// Answers one request. Connections are closed after the answer: requests are rare, and an idle
+/// connection would hold a place.
 async fn one(stream: TcpStream, site: &Site, busy: &AtomicUsize) {
     let asked = AtomicBool::new(false);
     let service = service_fn(async |request| {

@@ -1,4 +1,4 @@
-//! What there is to see: filled by the run, read by the pages. The run waits for neither.
+//! The shown state: filled by the run, read by the pages. The run waits for neither.
 
 use crate::Source;
 use crate::update::Update;
@@ -14,7 +14,7 @@ pub(crate) struct Shown {
     /// The run's own result, once it is over.
     result: Mutex<Option<Arc<Outcome>>>,
     latest: watch::Sender<Arc<Update>>,
-    /// What the latest update was made of: how much had been heard, and what was seen.
+    /// The source of the latest update: number of events, and the view.
     made: Turn<(Option<u64>, LiveView)>,
     pub(crate) store: Option<PathBuf>,
 }
@@ -24,7 +24,8 @@ impl Shown {
         Shown { store, ..Shown::default() }
     }
 
-    /// Makes the latest update, unless nothing has changed. It is made of a copy: the run goes on meanwhile.
+    /// Makes the latest update, unless nothing has changed. The update is made from a copy: the run
+    /// goes on meanwhile.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         let mut made = self.made.lock().await;
         let copy = {
@@ -54,7 +55,7 @@ impl Shown {
         self.latest.receiver_count()
     }
 
-    /// What was found: so far, or in the end.
+    /// The outcome: so far, or in the end.
     pub(crate) fn outcome(&self) -> Arc<Outcome> {
         let result = self.result.lock().unwrap_or_else(PoisonError::into_inner).clone();
         result.unwrap_or_else(|| {
@@ -65,20 +66,20 @@ impl Shown {
 }
 
 /// Takes what waits, and then `latest`, to the page.
-fn hear(page: &mut LivePage, waiting: &mut Vec<(Source, Event)>, latest: Option<(Source, &Event)>) {
-    let mut hear = |of, event: &Event| match of {
+fn apply(page: &mut LivePage, waiting: &mut Vec<(Source, Event)>, latest: Option<(Source, &Event)>) {
+    let mut enter = |of, event: &Event| match of {
         Source::Run => page.hear(event),
         Source::Beside(protocol) => page.hear_beside(protocol, event),
         Source::Part(place) => page.hear_part(place, event),
     };
-    waiting.drain(..).for_each(|(of, event)| hear(of, &event));
-    latest.into_iter().for_each(|(of, event)| hear(of, event));
+    waiting.drain(..).for_each(|(of, event)| enter(of, &event));
+    latest.into_iter().for_each(|(of, event)| enter(of, event));
 }
 
 /// The run's side.
 pub(crate) struct View {
     shown: Arc<Shown>,
-    /// What was told while the page was being copied.
+    /// Events that arrived while the page was being copied.
     pending: Vec<(Source, Event)>,
 }
 
@@ -87,21 +88,21 @@ impl View {
         View { shown, pending: Vec::new() }
     }
 
-    /// Takes an event to the page. It waits for nothing: what comes while the page is being copied is taken in with the next
-    /// event.
-    pub(crate) fn tell(&mut self, of: Source, event: &Event) {
+    /// Takes an event to the page, without a wait: events during a copy of the page are taken in
+    /// with the next one.
+    pub(crate) fn record(&mut self, of: Source, event: &Event) {
         let mut page = match self.shown.page.try_lock() {
             Ok(page) => page,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return self.pending.push((of, event.clone())),
         };
-        hear(&mut page, &mut self.pending, Some((of, event)));
+        apply(&mut page, &mut self.pending, Some((of, event)));
     }
 
     /// The run is over, and this is its result.
     pub(crate) fn end(&mut self, outcome: &Outcome) {
         let mut page = self.shown.page.lock().unwrap_or_else(PoisonError::into_inner);
-        hear(&mut page, &mut self.pending, None);
+        apply(&mut page, &mut self.pending, None);
         drop(page);
         *self.shown.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(outcome.clone()));
     }

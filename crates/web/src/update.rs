@@ -1,4 +1,4 @@
-//! What a page is told: all of it at first, then what has changed.
+//! A page's updates: all parts at first, then the changed ones.
 
 use report::{LivePlot, LiveView, live_units};
 use serde_json::{Map, Value, json};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 pub(crate) struct Update {
     /// Its number; each change has one more.
     pub(crate) version: u64,
-    /// Whether nothing comes after it.
+    /// True for the last update.
     pub(crate) last: bool,
     full: Arc<str>,
-    /// What has changed since the version before.
+    /// Changes since the version before.
     delta: Arc<str>,
 }
 
@@ -26,14 +26,14 @@ impl Update {
         Update { version, last: view.ended, full: full.to_string().into(), delta: delta.to_string().into() }
     }
 
-    /// What a page needs that knows the version `known`.
+    /// The update for a page that has the version `known`.
     pub(crate) fn since(&self, known: Option<u64>) -> Arc<str> {
         let next = known.is_some_and(|known| known + 1 == self.version);
         Arc::clone(if next { &self.delta } else { &self.full })
     }
 }
 
-/// What differs from `before`; where things stand is always told.
+/// The parts that differ from `before`; the state of the run is always included.
 fn message(version: u64, before: &LiveView, view: &LiveView) -> Value {
     let changed =
         |(name, html): &&(&'static str, String)| !before.parts.iter().any(|(n, h)| n == name && h == html);
@@ -62,7 +62,8 @@ fn message(version: u64, before: &LiveView, view: &LiveView) -> Value {
     })
 }
 
-/// The plot with those points of its series left out that are known: `keep` says how many there are.
+/// The plot with those points of its series left out that are known: `keep` says how many there
+/// are.
 fn grown(old: &Value, new: &Value) -> Value {
     let mut grown = new.clone();
     let (Some(series), Some(known)) = (grown["series"].as_array_mut(), old["series"].as_array()) else {
@@ -84,7 +85,7 @@ fn grown(old: &Value, new: &Value) -> Value {
     grown
 }
 
-/// How many values two lists begin with that are the same.
+/// Length of the common beginning of two lists.
 fn same(a: &Value, b: &Value) -> usize {
     match (a.as_array(), b.as_array()) {
         (Some(a), Some(b)) => a.iter().zip(b).take_while(|(a, b)| a == b).count(),

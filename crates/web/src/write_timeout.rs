@@ -1,4 +1,5 @@
-//! A TCP stream with a write timeout, so that a client that does not read cannot hold one of the limited connections for ever.
+//! A TCP stream with a write timeout, so that a client that does not read cannot hold one of the
+//! limited connections for ever.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long nothing may go out that is to go out.
+/// Longest time without progress of a pending write.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct WriteTimeout {
@@ -23,8 +24,8 @@ impl WriteTimeout {
         WriteTimeout { stream, stuck: None }
     }
 
-    /// What came of writing, unless it has taken too long.
-    fn came<T>(&mut self, cx: &mut Context<'_>, came: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    /// Result of a write, or an error after [`PATIENCE`] without progress.
+    fn with_timeout<T>(&mut self, cx: &mut Context<'_>, came: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if came.is_ready() {
             self.stuck = None;
             return came;
@@ -50,7 +51,7 @@ impl AsyncRead for WriteTimeout {
 impl AsyncWrite for WriteTimeout {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let came = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.came(cx, came)
+        self.with_timeout(cx, came)
     }
 
     fn poll_write_vectored(
@@ -59,7 +60,7 @@ impl AsyncWrite for WriteTimeout {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let came = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
-        self.came(cx, came)
+        self.with_timeout(cx, came)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -68,11 +69,11 @@ impl AsyncWrite for WriteTimeout {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let came = Pin::new(&mut self.stream).poll_flush(cx);
-        self.came(cx, came)
+        self.with_timeout(cx, came)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let came = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.came(cx, came)
+        self.with_timeout(cx, came)
     }
 }
