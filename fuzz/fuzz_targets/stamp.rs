@@ -21,7 +21,7 @@ fuzz_target!(|bytes: &[u8]| {
         }
         let _ = Reply::decode(mode, bytes);
         if let Some((number, units)) = bytes.split_first_chunk() {
-            let _ = tlv::hear(mode, rules.key.as_ref(), number, units);
+            let _ = tlv::decode(mode, rules.key.as_ref(), number, units);
         }
     }
 });

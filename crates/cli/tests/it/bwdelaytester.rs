@@ -74,7 +74,7 @@ fn what_a_sender_did_is_what_a_server_prints() {
     assert!(lines.iter().all(|l| 0 <= l[4] && l[4] <= l[6] && l[6] <= l[5]), "{}", done.tell());
     let done = done.complains(&[
         "First packet seen from 127.0.0.1:",
-        "# 596 packets came, 4 did not; 3 came more than once, 2 had",
+        "# 596 packets arrived, 4 did not; 3 arrived more than once, 2 had",
     ]);
     let histogram = table(&done.err, "## Printing latency histogram:");
     assert_eq!((histogram.len(), histogram[99][0], histogram[99][2]), (100, "19800", "100"));

@@ -578,7 +578,7 @@ fn an_unequal_frame_rate_is_told() {
     let pair = Pair::serve(&format!("-listen:* {stream} -framerate:25 -serverexitlimit:1"));
     let done = pair.call(&format!("-target:localhost {stream} -framerate:30 -iterations:1")).exits(0);
     // 8,000,000 / 8 / 30 bytes expected, 8,000,000 / 8 / 25 came.
-    let done = done.complains(&["frames of 33333 bytes were expected and come with 40000", "frame rate"]);
+    let done = done.complains(&["frames of 33333 bytes were expected and arrive with 40000", "frame rate"]);
     assert_eq!(told(&done.out, "Total Successful Frames"), "0 (0.000000)");
     pair.over().0.exits(0);
 }

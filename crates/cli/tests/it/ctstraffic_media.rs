@@ -85,7 +85,7 @@ fn our_client_ends_a_stream_that_is_wrong() {
     let words = [
         "wrong data at offset 14",
         "a datagram of 1400 bytes is none of ctsTraffic's",
-        "nothing came before the first frame was to be shown",
+        "nothing arrived before the first frame was to be shown",
     ];
     let Some(streams) = watch(test, &cases) else { return };
     for (((fault, _), words), (outcome, _)) in cases.into_iter().zip(words).zip(streams) {

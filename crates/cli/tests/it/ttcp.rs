@@ -93,11 +93,11 @@ fn never_faster(sent: u64, seconds: f64) {
 fn what_hangs_the_original_ends() {
     // No transmitter connects.
     let done = netcaliper("ttcp").args("rx port 0 timeout 300").run().exits(1);
-    done.prints(&["ttcp done."]).complains(&["no transmitter came within 300 ms"]);
+    done.prints(&["ttcp done."]).complains(&["no transmitter arrived within 300 ms"]);
     // A client connects and sends nothing.
     let (ours, port) = receiver("rx port 0 timeout 300");
     let silent = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    ours.wait().exits(1).complains(&["nothing came any more after 0 bytes"]);
+    ours.wait().exits(1).complains(&["nothing arrived any more after 0 bytes"]);
     drop(silent);
     // No receiver.
     netcaliper("ttcp").args("tx 127.0.0.1 port 1").run().exits(1).complains(&["Connection refused"]);
@@ -145,7 +145,7 @@ fn datagrams_of_either_kind_are_received() {
     for ((how, bytes, calls), (ours, _)) in cases.into_iter().zip(ours) {
         let done = ours.wait().exits(0).prints(&[&format!("ttcp-rx: {calls} I/O calls, ")]);
         assert_eq!(result(&done).1, bytes, "{how}: {}", done.tell());
-        assert_eq!(done.err.contains("no end came from"), how.contains("mute"), "{how}: {}", done.tell());
+        assert_eq!(done.err.contains("no end arrived from"), how.contains("mute"), "{how}: {}", done.tell());
         if how.contains("epi") {
             // 2 of 50.
             let lost = "ttcp-rx: 4.000% (2/50) packet loss\n";

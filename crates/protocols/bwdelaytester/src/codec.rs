@@ -8,9 +8,10 @@
 //! ```
 //!
 //! - number: u64, from 0, one more for each datagram that was prepared, sent or not;
-//! - stamp: u64, when it was prepared, µs: of the wall clock since 1970, or, with clocks that are not
-//!   synchronised (`-a`), of its monotonic clock since it was started;
-//! - filler: uninitialised memory of the original (ignored); ours is the pattern of all our payload.
+//! - stamp: u64, when it was prepared, µs: of the wall clock since 1970, or, with clocks that are
+//!   not synchronised (`-a`), of its monotonic clock since it was started;
+//! - filler: uninitialised memory of the original (ignored); ours is the pattern of all our
+//!   payload.
 //!
 //! The original writes both in its host's byte order; this is that of little-endian hosts.
 
@@ -18,7 +19,8 @@
 pub const HEADER: usize = 16;
 /// Largest datagram that the original sends, and all it reads of one.
 pub const LARGEST: usize = 2_000;
-/// A stamp from here on can only be the wall clock's, µs: 2001 in one, a host that has run for 31 years in the other.
+/// A stamp from here on can only be the wall clock's, µs: 2001 in one, a host that has run for 31
+/// years in the other.
 const WALL: u64 = 1_000_000_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Header {
     }
 }
 
-/// Whether a stamp is the wall clock's.
+/// True if a stamp is the wall clock's.
 pub fn is_wall(stamp_us: u64) -> bool {
     stamp_us >= WALL
 }

@@ -1,7 +1,7 @@
 //! bwdelaytester: its command line, its lines on stdout, and its two tables on stderr.
 //!
-//! [`Printer`] prints what is right: what the original means. With `--as-original` it prints what the original would have
-//! printed of the same datagrams.
+//! [`Printer`] prints the correct figures. With `--as-original` it prints those that the original
+//! would have printed of the same datagrams.
 
 mod args;
 mod help;
@@ -19,7 +19,7 @@ use args::{Spec, read};
 use common::Original;
 use help::USAGE;
 use print::{Printer, print};
-pub(crate) use run::came;
+pub(crate) use run::summary;
 
 /// bwdelaytester.
 pub(crate) const ORIGINALS: &[Original] = &[Original {

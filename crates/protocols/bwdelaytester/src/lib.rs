@@ -1,7 +1,8 @@
-//! bwdelaytester (arnoutdekimo, commit of 2022-11): numbered and stamped datagrams in one direction, either end.
+//! bwdelaytester (arnoutdekimo, commit of 2022-11): numbered and stamped datagrams in one
+//! direction, either end.
 //!
-//! Nothing is agreed on, nothing is answered, nothing says that a run is over. `docs/protocols/bwdelaytester.md` has the
-//! packet, what the original makes of it, and what is made of it here.
+//! The ends agree on nothing, answer nothing, and do not mark the end of a run.
+//! `docs/protocols/bwdelaytester.md` has the packet, the original's reading of it, and ours.
 //!
 //! - [`codec`]: a datagram.
 //! - [`Sender`]: a client's flow.
@@ -33,8 +34,8 @@ pub const PORT: u16 = 8888;
 
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        // No sender gets a socket of its own, and of several bound to one port the kernel prefers that of the core on which a
-        // datagram came: one stream would be counted in two places.
+        // No sender gets a socket of its own, and of several bound to one port the kernel prefers
+        // that of the core on which a datagram arrived: one stream would be counted in two places.
         workers: Workers::OneServing,
         legacy: Some(Legacy {
             over: "UDP",
@@ -47,7 +48,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 ..Phase::default()
             },
             notice: |event| {
-                if let Event::Local(totals) = event { Some(compat::came(totals)) } else { carried(event) }
+                if let Event::Local(totals) = event { Some(compat::summary(totals)) } else { carried(event) }
             },
             ..Legacy::PLAIN
         }),

@@ -1,7 +1,7 @@
-//! What listens at a server's bound socket: every sender's datagrams, in the order in which they come.
+//! A server's listener at its bound socket: every sender's datagrams, in the order of arrival.
 //!
-//! No sender gets a socket of its own. Nothing is ever answered, so there is nothing that a flow would do; and only one socket
-//! keeps the order between what came before a flow could have been there and what came after.
+//! No sender gets a socket of its own. Nothing is ever answered, so a flow would have no task; and
+//! only one socket keeps the order of the datagrams that arrive before and after a flow is made.
 
 use super::codec::{Header, is_wall};
 use crate::NAME;
@@ -15,18 +15,18 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use transport::{Acceptor, Context, Flow, Path, Received, Transmit};
 
-/// Senders that are told apart; another one takes the place of one that has long been silent.
+/// Senders with state of their own; a new one takes the place of one that has long been silent.
 pub(super) const MOST_SENDERS: usize = 1_000;
 pub(super) const SILENT: u64 = 10 * SECOND;
 /// Numbers that are remembered one by one for each sender, 8 KiB.
 const WINDOW: usize = 1 << 16;
-/// Datagrams that are told at once, and how long one waits to be told, ns.
+/// Most rows of one report, and longest wait of a row for it, ns.
 const ROWS: usize = 512;
 const TELL: u64 = SECOND / 50;
-/// How far a delay between two clocks of one host may be wrong, ns: the sender's stamp has whole microseconds.
+/// Error bound of a delay on one clock, ns: the sender's stamp has whole microseconds.
 const SAME_HOST: u64 = 1_000;
 
-/// A numbered and stamped datagram as it came, before anything is made of it.
+/// A numbered and stamped datagram at its arrival, without interpretation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DatagramRow {
     /// The sender's address.
@@ -37,17 +37,17 @@ pub struct DatagramRow {
     pub stamp_us: u64,
     /// UDP payload, bytes.
     pub bytes: u32,
-    /// When it came, ns of this host's monotonic clock.
+    /// Arrival, ns of this host's monotonic clock.
     pub at_ns: u64,
     /// When it was read, which is later, ns of the same clock.
     pub read_ns: u64,
-    /// When it came, by this host's wall clock.
+    /// Arrival by this host's wall clock.
     pub wall: Wall,
 }
 
 impl DatagramRow {
-    /// The datagrams that `event` tells, in the order in which they came; none where it tells something else.
-    pub fn told(event: &Event) -> Vec<DatagramRow> {
+    /// The rows of `event`, in the order of arrival; none of other events.
+    pub fn rows(event: &Event) -> Vec<DatagramRow> {
         event.extra_of(NAME).unwrap_or_default()
     }
 }
@@ -57,7 +57,8 @@ struct Stream {
     runs: Runs,
     jitter: Jitter,
     variation: Variation,
-    /// The smallest difference between a time of ours and a stamp that cannot be compared with it, ns.
+    /// The smallest difference between a time of ours and a stamp that cannot be compared with it,
+    /// ns.
     fastest: Option<i64>,
     heard: Mono,
 }
@@ -68,11 +69,11 @@ pub struct Receiver {
     late_ns: u64,
     senders: HashMap<SocketAddr, Stream>,
     account: Unconnected,
-    /// Whether it was said that there are too many.
+    /// True once the surplus of senders was reported.
     crowded: bool,
     rows: Vec<DatagramRow>,
-    /// When they are to be told, if there are any.
-    tell_at: Option<Mono>,
+    /// Time of the next report, if rows are pending.
+    report_at: Option<Mono>,
     stopped: bool,
 }
 
@@ -85,12 +86,13 @@ impl Receiver {
             account: Unconnected::new(GROUP),
             crowded: false,
             rows: Vec::new(),
-            tell_at: None,
+            report_at: None,
             stopped: false,
         }
     }
 
-    /// Makes room for `peer` among the senders, and says what is known of its clock; false when there is none.
+    /// Makes room for `peer` among the senders, and reports the state of its clock; false when
+    /// there is no room.
     fn admit(&mut self, cx: &mut Context<'_>, path: &Path, header: &Header) -> bool {
         let peer = path.peer;
         if self.senders.contains_key(&peer) {
@@ -125,8 +127,8 @@ impl Receiver {
         true
     }
 
-    fn tell(&mut self, cx: &mut Context<'_>) {
-        self.tell_at = None;
+    fn report(&mut self, cx: &mut Context<'_>) {
+        self.report_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
             tell_result(cx, move || Event::extra(NAME, &rows));
@@ -134,7 +136,7 @@ impl Receiver {
     }
 }
 
-/// Whether both addresses are this host's: one clock stamps and receives.
+/// True if both addresses are this host's: one clock stamps and receives.
 fn same_host(path: &Path) -> bool {
     let (peer, local) = (path.peer.ip().to_canonical(), path.local.ip().to_canonical());
     peer == local || peer.is_loopback()
@@ -152,8 +154,8 @@ impl Stream {
         cx.rec.packet_tally(GROUP).arrivals.merge(&arrivals);
     }
 
-    /// Counts one datagram: what became of its number, and how long it took. `at` is our time, ns, by the clock that its
-    /// stamp is compared with.
+    /// Counts one datagram: what became of its number, and how long it took. `at` is our time, ns,
+    /// by the clock that its stamp is compared with.
     fn take(&mut self, header: &Header, at: i64, late_ns: u64, tally: &mut PacketTally) -> Packets {
         let mut counts = Packets::default();
         let came = self.runs.see(header.number, header.stamp_us);
@@ -231,13 +233,13 @@ impl Acceptor for Receiver {
     }
 
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
-        if self.stopped || self.tell_at.is_some_and(|at| at <= cx.now) {
-            self.tell(cx);
+        if self.stopped || self.report_at.is_some_and(|at| at <= cx.now) {
+            self.report(cx);
         }
         if self.stopped {
             self.senders.drain().for_each(|(_, stream)| stream.settle(cx));
         }
-        self.tell_at
+        self.report_at
     }
 
     fn stop(&mut self) {
@@ -264,9 +266,9 @@ impl Receiver {
             wall,
         });
         if self.rows.len() >= ROWS {
-            self.tell(cx);
+            self.report(cx);
         } else {
-            self.tell_at.get_or_insert(cx.now.plus(TELL));
+            self.report_at.get_or_insert(cx.now.plus(TELL));
         }
     }
 }

@@ -1,11 +1,12 @@
-//! When datagrams are due: evenly, at a rate that may rise in steps, after some that go slowly before.
+//! When datagrams are due: evenly, at a rate that may rise in steps, after some that go slowly
+//! before.
 
 use crate::{Settings, Stairs};
 use metrics::SECOND;
 use model::Phase;
 
-/// Datagrams before the stream when clocks are not synchronised, so that the receiver has some that met no queue, and the
-/// time after each, ps.
+/// Datagrams before the stream when clocks are not synchronised, so that the receiver has some that
+/// met no queue, and the time after each, ps.
 const BEFORE: u32 = 2;
 const APART: u64 = SECOND / 10 * 1_000;
 
@@ -17,7 +18,7 @@ pub(super) struct Schedule {
     stairs: Option<Stairs>,
     /// Datagrams that go before the stream and have not left.
     before: u32,
-    /// Where the stream begins, and the next place, ps after the start.
+    /// Begin of the stream, and its next place, ps after the start.
     stream_ps: u64,
     next_ps: u128,
 }
@@ -35,7 +36,7 @@ impl Schedule {
         }
     }
 
-    /// Whether there are places at all, or the next datagram is always due.
+    /// True if datagrams have places; otherwise the next one is always due.
     pub(super) fn paced(&self) -> bool {
         self.gap_ps > 0 || self.before > 0
     }
@@ -66,20 +67,20 @@ impl Schedule {
         u64::try_from(u128::from(self.gap_ps) * u128::from(steps) / step.max(1)).unwrap_or(u64::MAX)
     }
 
-    /// Whether all stairs have been climbed.
+    /// True after the last step of the ramp.
     pub(super) fn climbed(&self) -> bool {
         let end = |stairs: Stairs| u128::from(stairs.length_ns()) * 1_000 + u128::from(self.stream_ps);
         self.stairs.is_some_and(|stairs| self.next_ps >= end(stairs))
     }
 
-    /// How many places are due `now_ns` after the start, `most` at most.
+    /// Number of places that are due `now_ns` after the start, `most` at most.
     pub(super) fn due(&self, now_ns: u64, most: u64) -> u64 {
         if !self.paced() {
             return most;
         }
         let mut ahead = *self;
         let mut n = 0;
-        // Behind those before the stream comes a gap that nothing else may close.
+        // The warm-up datagrams are followed by a fixed gap: never batch across it.
         while n < most && ahead.due_ns() <= now_ns && !ahead.climbed() && (n == 0 || self.before == 0) {
             ahead.advance();
             n += 1;

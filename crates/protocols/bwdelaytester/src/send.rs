@@ -14,7 +14,7 @@ const MOST: usize = 64;
 const TOO_LATE: u64 = SECOND;
 const TEMPLATE: Template = Template { key: 0x6277_6400_0000_0000, payload: HEADER };
 
-/// A sender. It ends with its stairs, if it has any, or when it is stopped.
+/// A sender. Ends with its ramp, if it has one, or when it is stopped.
 pub struct Sender {
     size: u32,
     settings: Settings,
@@ -24,7 +24,7 @@ pub struct Sender {
     number: u64,
     /// Datagrams that the last fill offered.
     offered: u64,
-    /// The socket was full, and what was due then is given up.
+    /// The socket was full: datagrams due then are given up.
     full: bool,
 }
 
@@ -71,7 +71,7 @@ impl Sender {
 
 impl Flow for Sender {
     fn interest(&self) -> Interest {
-        // Nothing is expected, but refusals are told here.
+        // Nothing is expected, but the kernel reports refusals on this socket.
         let sends = Interest { send: When::At(self.due()), read: Read::look(64), ..Interest::NONE };
         let before = if self.core.row.is_some() { sends } else { Interest::NONE };
         self.core.last_interest().unwrap_or(before)
@@ -79,7 +79,7 @@ impl Flow for Sender {
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         if std::mem::take(&mut self.full) {
-            // Their numbers are used: a receiver is to miss what the socket had no room for.
+            // Their numbers are used: the receiver is to count them as missing.
             let unsent = self.give_up(cx.now);
             self.number += unsent;
             self.core.packets(cx, &Packets { unsent, ..Packets::default() });
@@ -106,7 +106,8 @@ impl Flow for Sender {
         (0..gone).for_each(|_| self.schedule.advance());
         self.number += gone;
         if n.fault.is_some() {
-            // The refusal of this one, or of one before it: its place is gone. Its number is not, because it never left.
+            // The refusal of this one, or of one before it: its place is gone. Its number is not,
+            // because it never left.
             self.schedule.advance();
             counts.unsent = 1;
         }
@@ -130,7 +131,8 @@ impl Flow for Sender {
             FlowEvent::Broken(_) => {
                 self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
             }
-            // The stream has no end but that of the rate's ramp, so a stop by the user completes it.
+            // The stream has no end but that of the rate's ramp, so a stop by the user completes
+            // it.
             FlowEvent::Stop => self.core.end(Ending::Completed),
             _ => {}
         }

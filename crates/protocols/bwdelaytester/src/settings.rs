@@ -1,26 +1,29 @@
-//! What only this protocol's senders do.
+//! Settings of this protocol's senders.
 
 use crate::NAME;
 use metrics::SECOND;
 use model::{Extra, Phase};
 use serde::{Deserialize, Serialize};
 
-/// What only this protocol's senders do, as a phase has it.
+/// Settings of this protocol's senders, as a phase has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Datagrams carry the time of the host's monotonic clock, whose zero no other host knows: delays are relative.
+    /// Datagrams carry the time of the host's monotonic clock, whose zero no other host knows:
+    /// delays are relative.
     pub unsynchronised: bool,
     /// A rate that rises.
     pub stairs: Option<Stairs>,
-    /// What the socket has no room for is given up, its number with it, instead of waited for.
+    /// Datagrams that the socket has no room for are given up with their numbers, instead of waited
+    /// for.
     pub give_up: bool,
 }
 
-/// A rate that rises in equal steps from one of them to the phase's rate: step *k* of *n* sends *k*/*n* of it.
+/// A rate that rises in equal steps from one of them to the phase's rate: step *k* of *n* sends
+/// *k*/*n* of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stairs {
-    /// How many steps.
+    /// Number of steps.
     pub steps: u32,
     /// Length of each, ns.
     pub step_ns: u64,
@@ -34,7 +37,7 @@ impl Stairs {
 }
 
 impl Settings {
-    /// What a phase asks for.
+    /// The settings of a phase.
     pub fn of(phase: &Phase) -> Settings {
         phase.extra.as_ref().and_then(|extra| extra.read(NAME)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What ctsTraffic puts on the wire beside the pattern.
+//! ctsTraffic's bytes on the wire beside the pattern.
 //!
 //! ```text
 //! identifier of a connection, server to client, 37 bytes: the first bytes of a TCP connection
@@ -31,19 +31,20 @@
 //!   +-----+---------------+---------------+---------------+-----------------------------+
 //! ```
 //!
-//! All datagrams of a frame carry its number, and nothing tells them apart. Ticks must stay below 2^47: the original reads
-//! both fields two bytes too early (see `metrics::FrameJitter`).
+//! All datagrams of a frame carry its number and nothing else that differs. Ticks must stay below
+//! 2^47: the original reads both fields two bytes too early (see `metrics::FrameJitter`).
 //!
-//! There is no version, no length and no negotiation: both ends have to be started with the same settings.
+//! The packets have no version and no length, and nothing is negotiated: both ends have to be
+//! started with the same settings.
 
 use uuid::Uuid;
 
 /// Length of the identifier: 36 characters and a NUL.
 pub const ID: usize = 37;
-/// What the server says when all payload has been moved.
+/// The server's message when all payload has been moved.
 pub const DONE: &[u8; 4] = b"DONE";
 
-/// What a client sends to have a stream.
+/// A client's request for a stream.
 pub const START: &[u8; 5] = b"START";
 /// Length of a stream's identifier: flag, 36 characters and a NUL.
 pub const STREAM_ID: usize = 39;
@@ -54,7 +55,7 @@ pub const SHORTEST: u64 = 27;
 const ID_FLAG: u16 = 0x1000;
 const FRAME_FLAG: u16 = 0;
 
-/// What is in a datagram of a stream.
+/// A datagram of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datagram<'a> {
     Id(Uuid),
@@ -87,7 +88,7 @@ pub fn encode_header(frame: i64, ticks: i64, hz: i64) -> [u8; HEADER] {
     bytes
 }
 
-/// What a datagram is; `None` when it is too short or has another flag.
+/// Decodes a datagram; `None` when it is too short or has another flag.
 pub fn decode(bytes: &[u8]) -> Option<Datagram<'_>> {
     let number = |at: usize| Some(i64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
     match u16::from_le_bytes(*bytes.first_chunk()?) {
@@ -102,8 +103,9 @@ pub fn decode(bytes: &[u8]) -> Option<Datagram<'_>> {
     }
 }
 
-/// Length of the next datagram of a frame of which `left` bytes remain, headers included, in datagrams of at most `most`:
-/// as long as it may be, but the last one is never shorter than a header and a byte; the one before it gives.
+/// Length of the next datagram of a frame of which `left` bytes remain, headers included, in
+/// datagrams of at most `most`: as long as it may be, but the last one is never shorter than a
+/// header and a byte; the one before it gives.
 pub fn next_length(left: u64, most: u64) -> u64 {
     let n = left.min(most);
     let after = left - n;
@@ -117,7 +119,8 @@ pub fn encode_id(id: Uuid) -> [u8; ID] {
     bytes
 }
 
-/// The identifier in received bytes. The original prints any bytes as text; here an invalid UUID is nil.
+/// The identifier in received bytes. The original prints any bytes as text; here an invalid UUID is
+/// nil.
 pub fn decode_id(bytes: &[u8; ID]) -> Uuid {
     Uuid::try_parse_ascii(&bytes[..ID - 1]).unwrap_or_default()
 }

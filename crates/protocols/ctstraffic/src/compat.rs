@@ -1,7 +1,7 @@
 //! ctsTraffic: its command line, its printout, its log files.
 //!
-//! [`read()`] makes a [`Spec`] of a command line. What ctsTraffic does on the wire is no business of this folder; nor are names
-//! resolved, files opened or signals heard here.
+//! [`read()`] makes a [`Spec`] of a command line. This folder has no part in the traffic on the
+//! wire, and neither resolves names nor opens files nor handles signals.
 
 mod args;
 mod banner;
@@ -42,7 +42,8 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
 /// Its tables.
 pub(crate) const IMPORTERS: &[Importer] = &[Importer { name: "ctsTraffic's tables", read: import::read }];
 
-/// A server beside one of our own has the original's usual settings: for others there is `netcaliper ctstraffic`.
+/// A server beside one of our own has the original's usual settings: for others there is
+/// `netcaliper ctstraffic`.
 pub(crate) fn usual_phase() -> Phase {
     match read(&["-Listen:*".to_owned()]) {
         Ok(Request::Run(spec)) => spec.phase,

@@ -1,7 +1,8 @@
 //! ctsTraffic (Microsoft): wire-compatible with 2.0.1.x to 2.0.4.x, either end.
 //!
-//! Nothing is negotiated, so both ends need the same settings; what differs shows as an error or, in the original, as a
-//! hang. `docs/protocols/ctstraffic.md` has the packets, the states and what mismatches look like.
+//! Nothing is negotiated, so both ends need the same settings; what differs shows as an error or,
+//! in the original, as a hang. `docs/protocols/ctstraffic.md` has the packets, the states and what
+//! mismatches look like.
 //!
 //! - [`codec`]: identifier and completion.
 //! - [`Connection`]: one TCP connection, either end.
@@ -28,7 +29,7 @@ pub use tcp::{Connection, Role};
 /// The default port, TCP and UDP.
 pub const PORT: u16 = 4444;
 
-/// That of Microsoft's ctsTraffic.
+/// The protocol of Microsoft's ctsTraffic.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         legacy: Some(Legacy {

@@ -10,8 +10,8 @@
 //!   done when the last frame was to be shown
 //! ```
 //!
-//! The server neither knows what arrived nor whether anybody is there; the client judges each frame when it is to be shown.
-//! A START proves no address: servers answer it behind a fence only.
+//! The server neither knows what arrived nor whether anybody is there; the client judges each frame
+//! when it is to be shown. A START proves no address: servers answer it behind a fence only.
 
 mod receive;
 mod ring;
@@ -23,8 +23,8 @@ pub use send::Sender;
 
 use metrics::SECOND;
 
-/// Ticks in a second of the clock that our senders put into datagrams and our receivers into rows: as on Windows. Counted
-/// from the start of a stream, they stay below 2^47 for 162 days.
+/// Ticks in a second of the clock that our senders put into datagrams and our receivers into rows:
+/// as on Windows. Counted from the start of a stream, they stay below 2^47 for 162 days.
 pub const HZ: i64 = 10_000_000;
 
 /// Ticks that `ns` are.

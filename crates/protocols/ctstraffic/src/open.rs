@@ -1,4 +1,4 @@
-//! What opens connections, and what answers them.
+//! Openers of connections, and their answerers.
 
 use super::codec::START;
 use super::media::{Receiver, Sender};
@@ -57,7 +57,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     Answerer::with_datagrams(answers, make, move |cx, got, _, bound| shared.stream(cx, got, bound))
 }
 
-/// What the workers of a server of streams share.
+/// State that the workers of a server of streams share.
 struct Shared {
     params: Arc<Params>,
     media: Media,
@@ -75,8 +75,8 @@ struct Watching {
 }
 
 impl Watching {
-    /// Where a stream that arrived at worker `here` belongs: there, which may be the core of a receiver on this host, unless
-    /// others have far fewer.
+    /// The worker for a stream that arrived at worker `here`: there, which may be the core of a
+    /// receiver on this host, unless others have far fewer.
     fn worker(&self, here: u16) -> u16 {
         let ours = self.streams.get(usize::from(here)).copied().unwrap_or(0);
         let least = self.streams.iter().zip(0..).min().map_or((ours, here), |(&n, worker)| (n, worker));
@@ -84,7 +84,7 @@ impl Watching {
     }
 }
 
-/// Streams at once; who comes then may ask again.
+/// Most streams at once; later clients may ask again.
 const MOST_STREAMS: usize = 10_000;
 
 /// A client's place among the streams, and the worker that serves it; given back when dropped.
@@ -111,8 +111,8 @@ impl Drop for Place {
 }
 
 impl Shared {
-    /// A place for a stream to `peer`, which came to worker `here`; `None` when it has one, or there is none left for its
-    /// address.
+    /// A place for a stream to `peer`, which arrived at worker `here`; `None` when it has one, or
+    /// there is none left for its address.
     fn place(self: &Arc<Self>, peer: SocketAddr, here: u16) -> Option<Place> {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         // One address may have half of the places.
@@ -129,7 +129,7 @@ impl Shared {
         Some(Place { shared: Arc::clone(self), peer, worker })
     }
 
-    /// The stream that a START asks for which came to the worker of `bound`.
+    /// The stream for a START that arrived at the worker of `bound`.
     fn stream(
         self: &Arc<Self>,
         cx: &mut Context<'_>,
@@ -150,7 +150,7 @@ impl Shared {
             return None;
         }
         let Some(place) = self.place(peer, bound.worker) else {
-            // It has its stream, whose socket was not there yet when this was sent.
+            // The client has its stream, whose socket did not exist yet when this was sent.
             for group in [GROUP, Group::ALL] {
                 cx.rec.tally(group).frames.repeated += 1;
             }

@@ -5,7 +5,7 @@ use metrics::Mono;
 use model::{Delays, Pace, Quanta};
 use transport::Rng;
 
-/// How the sends of a new connection are timed.
+/// Times of a new connection's sends.
 pub(super) fn pacing(params: &Params, rng: &mut Rng, now: Mono) -> Pacing {
     let Some(rate) = params.rate else {
         return params.burst.map_or(Pacing::Free, |burst| Pacing::Delays(Delays::new(burst)));
@@ -28,7 +28,7 @@ pub(super) enum Pacing {
 }
 
 impl Pacing {
-    /// A send of `n` bytes is to come next; when it may begin.
+    /// Time at which the next send, of `n` bytes, may begin.
     pub(super) fn due(&mut self, n: u64, now: Mono) -> Option<Mono> {
         match self {
             Pacing::Free => None,

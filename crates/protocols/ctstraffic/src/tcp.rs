@@ -10,16 +10,20 @@
 //! ```
 //!
 //! Rules:
-//! 1. Steps follow each other strictly: nothing of the next is sent, and no byte of it read, before one is complete. So a
-//!    completion is never taken for payload, nor what follows it for part of it.
-//! 2. Each direction of a connection is the pattern from offset 0; identifier and completion do not move it.
-//! 3. Both ends know beforehand how much each direction carries. The payload is over when both have.
-//! 4. Identifier and completion are written in one call, because the original may read them in one, and taken in any
-//!    pieces.
-//! 5. While it waits for the end, the server takes reset and silence for success; the client takes nothing but FIN.
+//! 1. Steps follow each other strictly: nothing of the next is sent, and no byte of it read, before
+//!    one is complete. So a completion is never taken for payload, nor what follows it for part of
+//!    it.
+//! 2. Each direction of a connection is the pattern from offset 0; identifier and completion do not
+//!    move it.
+//! 3. Both ends know beforehand how much each direction carries. The payload is over when both
+//!    have.
+//! 4. Identifier and completion are written in one call, because the original may read them in one,
+//!    and taken in any pieces.
+//! 5. While it waits for the end, the server takes reset and silence for success; the client takes
+//!    nothing but FIN.
 //! 6. An end that finds the other at fault aborts without a word.
-//! 7. Nothing moving for the stall time is an error, which the original does not have: with unequal settings it waits for
-//!    ever. The error says which setting is likely to differ.
+//! 7. Nothing moving for the stall time is an error, which the original does not have: with unequal
+//!    settings it waits for ever. The error says which setting is likely to differ.
 
 use super::codec::{DONE, ID, decode_id, encode_id};
 use super::pacing::{Pacing, pacing};
@@ -58,7 +62,8 @@ enum Step {
     Done,
     /// The end of the stream is waited for.
     Parting,
-    /// The end has been decided on ([`Core::over`]), or the peer was found at fault: nothing more is said.
+    /// The end has been decided on ([`Core::over`]), or the peer was found at fault: nothing more
+    /// is said.
     Over,
 }
 
@@ -66,7 +71,7 @@ enum Step {
 struct Sending {
     want: u64,
     sent: u64,
-    /// Left of the send that was begun or is to come next.
+    /// Rest of the present or next send.
     io: u64,
     /// When it may go on; `None` is now.
     due: Option<Mono>,
@@ -90,7 +95,8 @@ pub struct Connection {
     step: Step,
     tx: Sending,
     rx: Receiving,
-    /// Identifier or completion, as it is sent or as far as it has come, and how many bytes of it have been moved.
+    /// Identifier or completion, as it is sent or the part received so far, and the number of its
+    /// moved bytes.
     word: [u8; ID],
     word_moved: usize,
     rude: bool,
@@ -123,7 +129,8 @@ impl Connection {
         }
     }
 
-    /// Payload that may be sent and received now. In push-pull only one end sends at a time, the client first.
+    /// Payload that may be sent and received now. In push-pull only one end sends at a time, the
+    /// client first.
     fn allowed(&self) -> (u64, u64) {
         let (tx, rx) = (self.tx.want - self.tx.sent, self.rx.want - self.rx.got);
         let Pattern::PushPull { push, pull } = self.params.pattern else { return (tx, rx) };
@@ -156,7 +163,7 @@ impl Connection {
         Err(violation)
     }
 
-    /// It ends so, by RST or in good order.
+    /// Ends the connection with this result, by RST or in good order.
     fn end(&mut self, how: Ending, reset: bool) {
         self.step = Step::Over;
         self.core.over = Some((how, reset));
@@ -216,7 +223,8 @@ impl Connection {
         }
     }
 
-    /// `n` bytes more of the identifier or the completion have been moved: after the last one the next step begins.
+    /// `n` bytes more of the identifier or the completion have been moved: after the last one the
+    /// next step begins.
     fn word_moved(&mut self, cx: &mut Context<'_>, n: usize) {
         self.word_moved += n;
         if self.word_left() > 0 {
@@ -241,34 +249,36 @@ impl Connection {
         let n = bytes.len().min(self.word_left());
         self.word[self.word_moved..][..n].copy_from_slice(&bytes[..n]);
         self.core.framing_received(cx, n);
-        // Every server of ctsTraffic makes a UUID: whatever follows other bytes is another protocol's.
+        // Every server of ctsTraffic makes a UUID: whatever follows other bytes is another
+        // protocol's.
         if self.step == Step::Id && n == self.word_left() && decode_id(&self.word).is_nil() {
             let why = "the server's connection identifier is no UUID: is it ctsTraffic?";
             return self.fail(Violation::Malformed(why));
         }
         if self.step == Step::Done && n == self.word_left() && self.word[..DONE.len()] != DONE[..] {
-            let why = "other bytes came where DONE was expected: the server's transfer is larger than ours, or its \
-                       pattern another";
+            let why = "other bytes arrived where DONE was expected: the server's transfer is larger than ours, or \
+                       its pattern another";
             return self.fail(self.too_few().likely(why));
         }
         self.word_moved(cx, n);
         Ok(())
     }
 
-    /// The end came too early, or something else in its place.
+    /// The end arrived too early, or something else in its place.
     fn too_few(&self) -> Violation {
         Violation::TooFew { got: self.rx.got, want: self.rx.want }
     }
 
-    /// What a standstill looks like, and which setting may differ.
+    /// Describes a standstill, and the setting that may differ.
     fn standstill(&self) -> String {
         let (tx, rx, other) = (&self.tx, &self.rx, self.role.other());
         match self.step {
             Step::Id if self.role == Role::Client => {
-                "no connection identifier came: is it ctsTraffic in server mode, with TCP?".to_owned()
+                "no connection identifier arrived: is it ctsTraffic in server mode, with TCP?".to_owned()
             }
             Step::Payload if rx.got < rx.want && self.allowed().1 > 0 => format!(
-                "{} of {} bytes have come: the {other}'s transfer may be smaller than ours, or its pattern another",
+                "{} of {} bytes have arrived: the {other}'s transfer may be smaller than ours, or its pattern \
+                 another",
                 rx.got, rx.want
             ),
             Step::Payload => format!(
@@ -385,7 +395,7 @@ impl Flow for Connection {
             _ => {
                 let what = if self.role == Role::Client { "after its DONE" } else { "after all payload" };
                 let why = format!(
-                    "bytes came {what}: the {}'s transfer may be larger than ours, or its pattern another",
+                    "bytes arrived {what}: the {}'s transfer may be larger than ours, or its pattern another",
                     self.role.other()
                 );
                 self.fail(Violation::TooMany { want: self.rx.want }.likely(why))
@@ -410,7 +420,7 @@ impl Flow for Connection {
             FlowEvent::Wake => {
                 return self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled));
             }
-            // Nothing in the protocol says "enough": what is not over but for the goodbye is aborted.
+            // Nothing in the protocol says "enough": a connection before its goodbye is aborted.
             FlowEvent::Stop if matches!(self.step, Step::Id | Step::Payload) => {
                 self.end(Ending::Stopped, true);
             }

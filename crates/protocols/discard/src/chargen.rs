@@ -1,4 +1,5 @@
-//! The character generator (RFC 864): lines of characters for every client, until the client closes.
+//! The character generator (RFC 864): lines of characters for every client, until the client
+//! closes.
 //!
 //! ```text
 //!  !"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefg␍␊
@@ -6,12 +7,13 @@
 //! "#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`abcdefghi␍␊
 //! ```
 //!
-//! Each line has 72 of the 95 printable characters of ASCII and begins one further, so that all repeats after 95 lines, 7,030 bytes. The RFC calls
-//! that a popular pattern and asks for none; comparing every byte (`--verify data`) needs a service that sends it, as inetd's and ours do.
-//! That of xinetd leaves two of the characters out.
+//! Each line has 72 of the 95 printable characters of ASCII and begins one further, so that all
+//! repeats after 95 lines, 7,030 bytes. The RFC calls that a popular pattern and asks for none;
+//! comparing every byte (`--verify data`) needs a service that sends it, as inetd's and ours do.
+//! xinetd's leaves two of the characters out.
 //!
-//! Over UDP a datagram is answered by characters, here never more than it had: a service that answers more than it was sent floods others on
-//! behalf of a forged address, which is what this one was known for.
+//! Over UDP a datagram is answered by characters, here never more than it had: the service was
+//! known for larger answers, which flood others on behalf of a forged address.
 
 use common::bulk::{SHARES_NO_BYTES, UNLIMITED};
 use common::call::{Answerer, Bound, Caller};
@@ -78,7 +80,7 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     refused([
         (other, "sends from the server to the client over TCP only: use it with tcp and --reverse"),
         (phase.payload != Payload::Pattern, "has one payload, its lines of characters"),
-        (paced, "has no rates: its server sends what the path takes"),
+        (paced, "has no rates: its server sends at the speed of the path"),
         (phase.total_bytes.is_some(), SHARES_NO_BYTES),
     ])
 }
@@ -108,7 +110,8 @@ fn answer(
     None
 }
 
-/// The sending end of a connection. What comes is thrown away, and when the client hangs up all is over, however it does.
+/// The sending end of a connection. Received bytes are thrown away, and the client's end of the
+/// connection, orderly or not, ends everything.
 #[derive(Debug)]
 pub struct Generator {
     core: Core,
@@ -116,7 +119,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The connection that has just come; nothing may move on it for so long.
+    /// The generator of a new connection; `stall_ns` is the longest time without progress.
     pub fn new(stall_ns: u64) -> Self {
         Generator { core: Core::new(GROUP, 0, stall_ns), sent: 0 }
     }

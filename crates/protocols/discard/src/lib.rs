@@ -1,8 +1,9 @@
-//! Discard (RFC 863): all received data is thrown away. TCP and UDP, either end. And its mirror, the character generator
-//! ([`chargen`]).
+//! Discard (RFC 863): all received data is thrown away. TCP and UDP, either end. And its mirror,
+//! the character generator ([`chargen`]).
 //!
-//! Nothing is ever answered, so that any discard service will do as the remote end: its kernel acknowledges, and what the client tells is what it
-//! sent. A server of ours counts what came. `docs/protocols/discard.md`; `docs/adding-a-protocol.md` walks through this crate.
+//! Nothing is ever answered, so that any discard service will do as the remote end: its kernel
+//! acknowledges, and the client's counts are of sent bytes. A server of ours counts received ones.
+//! `docs/protocols/discard.md`; `docs/adding-a-protocol.md` walks through this crate.
 #![forbid(unsafe_code)]
 
 pub mod chargen;
@@ -32,7 +33,8 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     acceptors,
 };
 
-/// How long a service leaves a connection alone on which nothing moves, ns: the RFCs set no limit, and the kernel finds peers that are gone.
+/// Time after which a service ends an idle connection, ns: the RFCs set no limit, and the kernel
+/// finds dead peers.
 pub(crate) const QUIET: u64 = 24 * 3_600 * SECOND;
 
 fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {

@@ -1,4 +1,5 @@
-//! RtTcpipClient and RtTcpipServer, samples of IntervalZero's RTX: their command lines and the client's printout.
+//! RtTcpipClient and RtTcpipServer, samples of IntervalZero's RTX: their command lines and the
+//! client's printout.
 //!
 //! On the wire they are plain echo over TCP or UDP, which any echo service speaks.
 

@@ -1,8 +1,10 @@
 //! Echo (RFC 862): all received data is sent back. TCP and UDP, either end.
 //!
-//! The echoing end knows nothing: it sends back the bytes it reads, in their order, at once, however they come. All that is
-//! measured is the asking end's: what it puts into a message ([`codec`](common::ping::codec)), when it sends it, and when it is back ([`Pinger`](common::ping::Pinger)).
-//! Any echo service will do, and so does RtTcpipServer (`docs/protocols/rttcpip.md`).
+//! The echoing end knows nothing: it sends back the bytes it reads, in their order, at once, in any
+//! pieces. The asking end makes all measurements: the content of a message
+//! ([`codec`](common::ping::codec)), its departure and its return
+//! ([`Pinger`](common::ping::Pinger)). Any echo service will do, and so does RtTcpipServer
+//! (`docs/protocols/rttcpip.md`).
 //!
 //! - [`Responder`]: one connection of the echoing end.
 #![forbid(unsafe_code)]

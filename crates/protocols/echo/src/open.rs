@@ -1,4 +1,4 @@
-//! What opens connections, and what answers connections and datagrams.
+//! Openers of connections, and answerers of connections and datagrams.
 
 use super::respond::Responder;
 use common::call::{Answerer, Bound, Caller};
@@ -17,8 +17,8 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     })
 }
 
-/// A server's sources of links for `phase`: connections have a flow each; datagrams are sent back where they came from, which needs no
-/// memory.
+/// A server's sources of links for `phase`: connections have a flow each; datagrams are sent back
+/// to their source, which needs no memory.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let stall_ns = phase.stall_ns;
     Answerer::with_datagrams(answers, move |_| Responder::new(GROUP, stall_ns), send_back)

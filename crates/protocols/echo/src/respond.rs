@@ -7,26 +7,27 @@ use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
 };
 
-/// Bytes that are read ahead of what was sent back: a peer that does not read has to wait.
+/// Most bytes that are read ahead of the echo: a peer that does not read has to wait.
 const MOST: usize = 64 * 1024;
 
-/// A connection on which nothing comes for so long is not in use: it ends at once when the server is stopped, others are served to their
-/// end, as far as the server waits for that, ns.
+/// An idle connection, ns: without bytes for this time it ends at once when the server is stopped;
+/// others are served to their end, within the server's own limit.
 const QUIET: u64 = SECOND;
 
-/// Sends back whatever comes, in order, until the peer sends no more.
+/// Sends back all received bytes, in order, until the peer sends no more.
 #[derive(Debug, Default)]
 pub struct Responder {
     core: Core,
     owed: VecDeque<u8>,
     fin: bool,
     stopped: bool,
-    /// Nothing has come for long enough after a stop.
+    /// No byte arrived for long enough after a stop.
     left_alone: bool,
 }
 
 impl Responder {
-    /// The echoing end of a connection that has just come; it may owe bytes that the peer does not take for so long.
+    /// The echoing end of a new connection; `stall_ns` is the longest time that it owes bytes to a
+    /// peer which takes none.
     pub fn new(group: Group, stall_ns: u64) -> Self {
         Responder { core: Core::new(group, 0, stall_ns), ..Responder::default() }
     }

@@ -1,5 +1,5 @@
-//! The words of the conversation: 32 bits each, big-endian, one TCP connection from sender to receiver, to the port below
-//! the first data port.
+//! The words of the conversation: 32 bits each, big-endian, one TCP connection from sender to
+//! receiver, to the port below the first data port.
 //!
 //! ```text
 //! sender                          receiver
@@ -16,8 +16,9 @@
 //!   FIN
 //! ```
 //!
-//! A length shares its number space with the letters: a receiver of the original takes 69, 76, 82 and 88 seconds for one of
-//! them. So such a length is never proposed ([`proposable`]), and we tell by its place that a word is a length.
+//! A length shares its number space with the letters: a receiver of the original takes 69, 76, 82
+//! and 88 seconds for one of them. So such a length is never proposed ([`proposable`]), and the
+//! place of a word marks it as a length.
 
 /// Asks for the receiver's state.
 pub const QUERY: u32 = b'X' as u32;
@@ -41,7 +42,7 @@ pub fn proposable(seconds: u32) -> u32 {
     if [END, LAST, RUN, QUERY].contains(&seconds) { seconds + 1 } else { seconds }
 }
 
-/// What a receiver that was asked for `own` seconds agrees on with a sender that proposes `proposal`.
+/// Length on which a receiver with `own` seconds agrees with a sender that proposes `proposal`.
 pub fn agreed(own: u32, proposal: u32, multi: bool) -> u32 {
     match (own, proposal) {
         (own, _) if multi => own,

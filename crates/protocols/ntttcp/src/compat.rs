@@ -1,4 +1,5 @@
-//! ntttcp for Linux: its command line, its console report and its files; and those of Windows NTttcp.
+//! ntttcp for Linux: its command line, its console report and its files; and those of Windows
+//! NTttcp.
 
 mod args;
 mod files;

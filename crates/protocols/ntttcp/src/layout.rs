@@ -1,12 +1,12 @@
-//! How a test of ntttcp is laid out over ports and connections, and timed.
+//! Layout of a test of ntttcp over ports and connections, and its times.
 
 use metrics::{Mono, SECOND};
 use std::net::{IpAddr, SocketAddr};
 
-/// How far above a data port the one is on which Windows' ends say that they are ready.
+/// Distance from a data port to the port on which Windows' ends report that they are ready.
 pub const READY_OFFSET: u16 = 1_000;
 
-/// How a test is laid out and timed.
+/// Layout and times of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The first data port.
@@ -23,20 +23,21 @@ pub struct Layout {
     pub seconds: u32,
     /// Cool-down, s (`-C`).
     pub cooldown_s: u32,
-    /// Whether the ends talk (without `-N`).
+    /// True if the ends talk (without `-N`).
     pub sync: bool,
     /// Several senders, one receiver: the receiver's `-M`, the last sender's `-L`.
     pub multi: bool,
     /// Data in datagrams (`-u`).
     pub udp: bool,
-    /// Whether the ends say that they are ready as those of Windows do: for each data port a connection to the port
-    /// [`READY_OFFSET`] above it.
+    /// True if the ends report their readiness as Windows' ends do: for each data port a connection
+    /// to the port [`READY_OFFSET`] above it.
     pub token: bool,
-    /// The receiver accepts unsynchronised senders, and those of Windows with their synchronisation, beside synchronised ones;
-    /// each of their addresses has a test of its own.
+    /// The receiver accepts unsynchronised senders, and Windows' senders with their
+    /// synchronisation, beside synchronised ones; each of their addresses has a test of its own.
     pub unsynced: bool,
-    /// Windows NTttcp's behaviour: a reset by the receiver is the regular end of a connection, a receiver without synchronisation
-    /// closes at the end of its time, and a sender retries connects for ten seconds.
+    /// Windows NTttcp's behaviour: a reset by the receiver is the regular end of a connection, a
+    /// receiver without synchronisation closes at the end of its time, and a sender retries
+    /// connects for ten seconds.
     pub windows: bool,
 }
 
@@ -53,12 +54,12 @@ impl Layout {
         u32::from(self.ports).saturating_mul(self.threads).saturating_mul(self.connections)
     }
 
-    /// Whether the ends talk on this port of the receiver, instead of sending data there.
+    /// True if this port of the receiver is for conversations instead of data.
     pub fn talks(&self, port: u16) -> bool {
         port < self.port || self.announces(port)
     }
 
-    /// Whether senders of Windows' announce on this port of the receiver that they are ready.
+    /// True if senders of Windows' report on this port of the receiver that they are ready.
     pub fn announces(&self, port: u16) -> bool {
         (self.token || self.unsynced) && port >= self.port.saturating_add(READY_OFFSET)
     }
@@ -69,7 +70,8 @@ impl Layout {
         self.port.saturating_add(u16::try_from(slot / each).unwrap_or(u16::MAX))
     }
 
-    /// Where a data port is: each has a receiver of its own, or all that are left have the last one.
+    /// Address of a data port: each has a receiver of its own, or the remaining ones share the last
+    /// one.
     pub fn address(&self, hosts: &[IpAddr], port: u16) -> Option<SocketAddr> {
         let at = usize::from(port.saturating_sub(self.port));
         hosts.get(at).or(hosts.last()).map(|host| SocketAddr::new(*host, port))
@@ -84,7 +86,8 @@ impl Layout {
         }
     }
 
-    /// What counts of a test that begins at `now` and is to last `cycle` seconds: from, to, and until when senders send.
+    /// The measured time of a test that begins at `now` and is to last `cycle` seconds: from, to,
+    /// and the end of sending.
     pub fn times(&self, now: Mono, cycle: u32) -> (Mono, Mono, Mono) {
         let after = |s: u32| now.plus(u64::from(s) * SECOND);
         let from = after(self.warmup_s);

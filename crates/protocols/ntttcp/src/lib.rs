@@ -1,10 +1,10 @@
 //! ntttcp for Linux (Microsoft), either end, with and without its synchronisation.
 //!
-//! Data is plain streams ([`bulk`]) to a row of ports; a conversation of 4-byte words beside them, on the port
-//! below, agrees on a length and on when to begin. `docs/protocols/ntttcp.md` has it.
+//! Data is plain streams ([`bulk`]) to a row of ports; a conversation of 4-byte words beside them,
+//! on the port below, agrees on a length and on when to begin. `docs/protocols/ntttcp.md` has it.
 //!
 //! - [`codec`]: the words.
-//! - `udp`: what listens where data comes in datagrams.
+//! - `udp`: the listener for data in datagrams.
 //! - `unsynced`: tests without synchronisation at a receiver that also serves synchronised senders.
 //! - `token`: how the ends of Windows NTttcp say that they are ready.
 //! - [`Receiver`], [`Sender`]: the sessions of the two ends.
@@ -45,7 +45,8 @@ const NAME: &str = "ntttcp";
 /// The default port of the first data connections; the conversation is on the one below.
 pub const PORT: u16 = Layout::PORT;
 
-/// That of ntttcp: with a conversation where its [`Layout`] is among the options, without one by any verb.
+/// The protocol of ntttcp: with a conversation where its [`Layout`] is among the options, without
+/// one by any verb.
 pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
     info: Info {
         defaults: Defaults::PLAIN,
@@ -69,7 +70,8 @@ pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
         }),
         foreign: Some(Foreign {
             name: NAME,
-            // A receiver's answer on the port of the conversation: it is ready, busy, or knows the length of the test.
+            // A receiver's answer on the port of the conversation: it is ready, busy, or knows the
+            // length of the test.
             sends_first: |bytes| matches!(bytes, [0, 0, 0, 0x0b..=0x0d, ..]),
             refusal: &[],
         }),

@@ -1,4 +1,4 @@
-//! What opens the data connections, and what answers them.
+//! Openers of the data connections, and their answerers.
 
 use super::udp::DatagramReceiver;
 use super::{Layout, SenderPlan};
@@ -26,13 +26,14 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     call::Answerer::for_all(answers, crate::bulk::receivers(phase, answers, Filler::LetterA))
 }
 
-/// What connectors and acceptors tell their session.
+/// Messages of connectors and acceptors to their session.
 pub(super) enum Posted {
     /// A data connection could not be had, or has failed, for this reason.
     Lost(String),
-    /// No data connection is left; when the last that counts came, where the connections do not tell it themselves.
+    /// No data connection is left; the time of the last counted byte, where the connections do not
+    /// report it themselves.
     Empty(Mono),
-    /// Datagrams come again.
+    /// Datagrams arrive again.
     Back,
     /// A connection of an unsynchronised test was accepted.
     Unsynced(Path, Mono),
@@ -89,7 +90,8 @@ impl Dialer {
         }
     }
 
-    /// Schedules another attempt after a failed connect; false when the link failed for another reason or the time is up.
+    /// Schedules another attempt after a failed connect; false when the link failed for another
+    /// reason or the time is up.
     fn retries(&mut self, now: Mono, flow: &dyn Flow, cause: &Cause) -> bool {
         let refused = matches!(cause, Cause::Fault(fault) if fault.deed == Deed::Connect);
         let until = *self.patience.get_or_insert(now.plus(PATIENCE));
@@ -137,7 +139,7 @@ impl Connector for Dialer {
     }
 }
 
-/// What a receiver's workers share.
+/// State that a receiver's workers share.
 pub(super) struct Shared {
     pub(super) params: Arc<Params>,
     pub(super) layout: Layout,
@@ -146,9 +148,10 @@ pub(super) struct Shared {
     pub(super) streams: Acl,
     /// Peers verified by their control connection.
     pub(super) proven: Mutex<HashSet<IpAddr>>,
-    /// Data connections that are open; with datagrams, workers to which some come.
+    /// Data connections that are open; with datagrams, workers that receive some.
     pub(super) open: AtomicU64,
-    /// Connection parameters of unsynchronised tests, where the receiver accepts them beside synchronised ones.
+    /// Connection parameters of unsynchronised tests, where the receiver accepts them beside
+    /// synchronised ones.
     pub(super) unsynced: Option<Arc<Params>>,
     /// Peer address of each open synchronisation connection.
     pub(super) synced_peers: Mutex<Vec<IpAddr>>,
@@ -161,7 +164,8 @@ pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
 pub(super) const UNSYNCED_GROUP: Group = Group(2);
 
 impl Shared {
-    /// Parameters for a data connection from `ip` if that address has no synchronisation connection open.
+    /// Parameters for a data connection from `ip` if that address has no synchronisation connection
+    /// open.
     fn unsynced_params(&self, ip: IpAddr) -> Option<Arc<Params>> {
         self.unsynced.clone().filter(|_| !self.synced_peers().contains(&ip))
     }
@@ -178,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Whether a control connection has proved this address.
+    /// True if a control connection has proved this address.
     pub(super) fn is_proven(&self, ip: IpAddr) -> bool {
         self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&ip.to_canonical())
     }

@@ -4,15 +4,19 @@
 //! waiting ── 'R', or the first connection ─▶ running ── time up, 'E', no sender left, stop ─▶ parting ── all gone ─▶ over
 //! ```
 //!
-//! 1. A word's place decides what it means: the one behind 'X' is a length, even if it equals a letter.
-//! 2. 'E' is answered whenever it comes, before our end or after it. It ends the test only from a sender that takes part in it.
-//! 3. Data connections are read to their end, for a while after ours, so that no sender is reset. Windows' receiver without
-//!    synchronisation closes at the end of its time; Windows' sender accepts that reset as the end of the test.
-//! 4. Without a conversation the first connection begins the test; it ends by the clock, or a second after the last
-//!    connection has gone, and is rated over the time in which bytes came.
-//! 5. With `Layout::unsynced`, connections of addresses without a synchronisation connection form tests of their own
-//!    (`unsynced.rs`). A sender of Windows' that announces itself on the port above each of its data ports is one of
-//!    them. While one of them receives data, the state is reported as busy and the end of this session is deferred.
+//! 1. A word's meaning depends on its place: the one behind 'X' is a length, even if it equals a
+//!    letter.
+//! 2. 'E' is answered at any time, before our end or after it. Only a sender that takes part in the
+//!    test ends it by 'E'.
+//! 3. Data connections are read to their end, for a while after ours, so that no sender is reset.
+//!    Windows' receiver without synchronisation closes at the end of its time; Windows' sender
+//!    accepts that reset as the end of the test.
+//! 4. Without a conversation the first connection begins the test; it ends by the clock, or a
+//!    second after the last connection has gone, and is rated from its first to its last byte.
+//! 5. With `Layout::unsynced`, connections of addresses without a synchronisation connection form
+//!    tests of their own (`unsynced.rs`). A sender of Windows' that announces itself on the port
+//!    above each of its data ports is one of them. While one of them receives data, the state is
+//!    reported as busy and the end of this session is deferred.
 //! 6. One sender that vanishes takes nothing with it but its own connections.
 
 use super::Layout;
@@ -34,9 +38,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Message, Order, Path, Session};
 
-/// What a receiver needs to know.
+/// A receiver's settings.
 pub struct ReceiverPlan {
-    /// How the test is laid out.
+    /// Layout of the test.
     pub layout: Layout,
     pub phase: Phase,
     pub acl: Acl,
@@ -45,9 +49,9 @@ pub struct ReceiverPlan {
     pub workers: u16,
 }
 
-/// How long after the last connection has gone a test without a conversation is over, ns.
+/// Time after its last connection at which a test without a conversation is over, ns.
 const ALONE: u64 = SECOND;
-/// How long after our end senders may go on, ns.
+/// Longest time after our end that senders may go on, ns.
 const GRACE: u64 = 2 * SECOND;
 /// Conversations at once.
 const MOST_TALKS: usize = 64;
@@ -69,9 +73,9 @@ struct Conversation {
     length: bool,
     /// Waits for the last sender.
     waits: bool,
-    /// The sender was told to send, or to wait for the last sender.
+    /// The sender got the order to send, or to wait for the last sender.
     joined: bool,
-    /// It is on a port where senders of Windows' announce that they are ready.
+    /// The connection is to a port where senders of Windows' report that they are ready.
     announces: bool,
 }
 
@@ -81,7 +85,7 @@ pub struct Receiver {
     shared: Arc<Shared>,
     stage: Stage,
     talks: BTreeMap<Link, Conversation>,
-    /// What was agreed on last, s.
+    /// The length agreed on last, s.
     cycle: u32,
     telling: Telling,
     wake: Option<Mono>,
@@ -155,7 +159,7 @@ impl Receiver {
         self.telling.driver.send(link, encode(word));
     }
 
-    fn heard(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
+    fn on_bytes(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
         while let Some(talk) = self.talks.get_mut(&link) {
             let Some(word) = talk.words.next(&mut bytes) else { return };
             let length = std::mem::take(&mut talk.length);
@@ -223,7 +227,8 @@ impl Receiver {
         }
     }
 
-    /// The synchronisation connection that gives way to a new one: its sender takes no part in the test.
+    /// The synchronisation connection that gives way to a new one: its sender takes no part in the
+    /// test.
     fn to_give_way(&self) -> Option<Link> {
         let others = self.talks.iter().filter(|(_, talk)| !talk.joined);
         quota::to_give_way(others.map(|(link, talk)| (*link, talk.path.peer.ip())))
@@ -250,10 +255,11 @@ impl Receiver {
         Some(talk)
     }
 
-    /// Handles bytes on a token connection: a sender of Windows' is ready for one port, or another program connected.
+    /// Handles bytes on a token connection: a sender of Windows' is ready for one port, or another
+    /// program connected.
     fn token(&mut self, cx: &mut Context<'_>, link: Link, bytes: &[u8]) {
         let ready = bytes.first() == Some(&TOKEN);
-        // It has said all that it has to say.
+        // The sender has closed its part of the conversation.
         let Some(talk) = self.forget(link) else { return };
         if self.layout.token && self.stage == Stage::Waiting {
             self.ready.extend(ready.then_some(talk.path.local.port()));
@@ -321,7 +327,7 @@ impl Receiver {
         match hear(message) {
             Heard::Told(Told::Event(Event::Portion(portion))) if portion.slot == UNSYNCED_SLOT => {
                 self.unsynced.closed(&portion);
-                self.tell_unsynced(cx.now);
+                self.report_unsynced(cx.now);
             }
             Heard::Told(Told::Event(Event::Portion(portion))) => {
                 // Before the session has heard of the first connection its portion may be there.
@@ -342,14 +348,14 @@ impl Receiver {
         }
     }
 
-    /// No data connection is left; the last that counts came at `last`.
+    /// No data connection is left; the last counted byte arrived at `last`.
     fn empty(&mut self, now: Mono, last: Mono) {
         self.telling.last = self.telling.last.max(last);
         if self.shared.open.load(Ordering::Relaxed) > 0 {
             return;
         }
         match self.stage {
-            // Those that talk will say when it is over; those that do not have nothing else to say it by.
+            // Senders with a conversation report its end; without one the closed connections do.
             Stage::Running if !self.layout.sync || self.talks.is_empty() => {
                 let alone = now.plus(ALONE);
                 self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
@@ -363,7 +369,7 @@ impl Receiver {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
             let early = now < self.telling.table.to();
-            // Everybody has gone: what is rated ended with the last byte.
+            // All senders have left: the rated time ends with the last byte.
             let end = if early {
                 self.telling.last.max(self.telling.table.from().unwrap_or(now))
             } else {
@@ -377,9 +383,9 @@ impl Receiver {
         }
     }
 
-    /// Tells of the unsynchronised tests that are over.
-    fn tell_unsynced(&mut self, now: Mono) {
-        while let Some(totals) = self.unsynced.over(now) {
+    /// Reports the unsynchronised tests that are over.
+    fn report_unsynced(&mut self, now: Mono) {
+        while let Some(totals) = self.unsynced.pop_finished(now) {
             self.telling.driver.ask(totals);
         }
     }
@@ -403,7 +409,8 @@ impl Receiver {
             for link in std::mem::take(&mut self.talks).into_keys() {
                 self.telling.driver.close(link);
             }
-            // The group also has the connections of senders that were refused, or gone, before the test.
+            // The group also has the connections of senders that were refused, or gone, before the
+            // test.
             let carried = self.telling.carried;
             if let Some(totals) = self.local.as_mut().filter(|totals| (1..totals.opened).contains(&carried)) {
                 (totals.opened, totals.completed) = (carried, totals.completed.min(carried));
@@ -439,7 +446,7 @@ impl Session for Receiver {
             Input::Bytes(link, bytes) if self.talks.get(&link).is_some_and(|talk| talk.announces) => {
                 self.token(cx, link, bytes);
             }
-            Input::Bytes(link, bytes) => self.heard(cx, link, bytes),
+            Input::Bytes(link, bytes) => self.on_bytes(cx, link, bytes),
             Input::Down(link, _) => {
                 self.forget(link);
                 if self.talks.is_empty()
@@ -456,7 +463,7 @@ impl Session for Receiver {
                 if tally.rx_bytes > 0 {
                     self.unsynced.received(to);
                 }
-                self.tell_unsynced(cx.now);
+                self.report_unsynced(cx.now);
             }
             Input::Message(message) => self.note(cx, message),
             Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {
@@ -471,7 +478,7 @@ impl Session for Receiver {
                 self.telling.step(SyncStep::Interrupted);
                 self.telling.driver.interrupt();
                 if self.stage == Stage::Dropping {
-                    // What has not ended by now is not waited for.
+                    // The remaining connections are not waited for.
                     self.telling.driver.order(GROUP, Order::Kill);
                 }
                 self.part(cx.now);

@@ -5,13 +5,16 @@
 //!                                         (without a conversation it begins here)
 //! ```
 //!
-//! 1. Data connections are kept a little longer than was agreed on: a receiver of the original that sees them close before its
-//!    own timer has ended prints its result and never exits. Without a conversation they end with the time: a receiver of ttcp
-//!    computes its rate up to their end. Datagrams have no end; the ones that let a receiver of the original exit are sent equally late.
-//! 2. 'E' is said where we measured less than was agreed on, and before data connections are closed.
+//! 1. Data connections are kept a little longer than was agreed on: a receiver of the original that
+//!    sees them close before its own timer has ended prints its result and never exits. Without a
+//!    conversation they end with the time: a receiver of ttcp computes its rate up to their end.
+//!    Datagrams have no end; the ones that let a receiver of the original exit are sent equally
+//!    late.
+//! 2. 'E' is said where we measured less than was agreed on, and before data connections are
+//!    closed.
 //! 3. Every answer of the receiver is waited for a bounded time.
-//! 4. When the receiver closes early, the test ends, is reported as partial and is rated over the elapsed time. Windows' sender
-//!    waits for the end of its time and reports no failure.
+//! 4. When the receiver closes early, the test ends, is reported as partial and is rated over the
+//!    elapsed time. Windows' sender waits for the end of its time and reports no failure.
 
 use super::codec::{END, FINISHED, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
 use super::open::{Dialer, Posted};
@@ -28,9 +31,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Action, Context, Input, Link, LinkSource, Message, Order, Session, Target};
 
-/// What a sender needs to know.
+/// A sender's settings.
 pub struct SenderPlan {
-    /// How the test is laid out; `multi` is the last of several senders.
+    /// Layout of the test; `multi` is the last of several senders.
     pub layout: Layout,
     pub phase: Phase,
     /// The receiver, or one for each port; the ports are those of the layout.
@@ -40,13 +43,13 @@ pub struct SenderPlan {
     pub workers: u16,
 }
 
-/// How long data connections are held after what was agreed on, ns.
+/// Time that data connections are held after the agreed length, ns.
 const HOLD: u64 = SECOND / 2;
-/// How long an answer is waited for, ns.
+/// Longest wait for an answer, ns.
 const ANSWER: u64 = 30 * SECOND;
-/// How long data connections may take to come to be, ns.
+/// Longest time for data connections to be established, ns.
 const ARRIVAL: u64 = 60 * SECOND;
-/// How long connections may take to end, ns.
+/// Longest time for connections to end, ns.
 const GRACE: u64 = 5 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +84,7 @@ pub struct Sender {
     idle: bool,
     tokens: Tokens,
     lost: u32,
-    /// The answer to 'E' is to come.
+    /// The answer to 'E' is due.
     awaits: bool,
     telling: Telling,
     wake: Option<Mono>,
@@ -126,7 +129,7 @@ impl Sender {
         sender
     }
 
-    /// Opens a connection beside those of data.
+    /// Opens a connection beside the data connections.
     fn call(&mut self, key: u32, to: SocketAddr) {
         let from = self.plan.from.map(|from| SocketAddr::new(from.ip(), 0));
         self.telling.driver.ask(Action::Connect(key, Target { to, from }));
@@ -147,7 +150,8 @@ impl Sender {
         self.telling.group(LinkSource::connectors(connectors), GROUP, now);
     }
 
-    /// Advances the synchronisation with the receiver by the number that it sent: a state, or the duration of the test in seconds.
+    /// Advances the synchronisation with the receiver by the number that it sent: a state, or the
+    /// duration of the test in seconds.
     fn word(&mut self, cx: &mut Context<'_>, word: u32) {
         match (self.stage, word) {
             (Stage::Asking, RUNNING) => self.give_up(Layout::BUSY, cx.now),
@@ -173,7 +177,7 @@ impl Sender {
                 if word == FINISHED && self.awaits {
                     self.telling.step(SyncStep::StopConfirmed);
                 }
-                self.answered();
+                self.on_answer();
             }
             // The last of several senders hears its 'R' twice.
             _ => {}
@@ -188,7 +192,7 @@ impl Sender {
         self.wake = Some(quiet).filter(|at| at.0 < u64::MAX);
     }
 
-    /// Whether so little is left that the receiver's timer may have ended already.
+    /// True if so little time is left that the receiver's timer may have ended already.
     fn nearly(&self, now: Mono) -> bool {
         self.telling.table.quiet().since(now) <= CLOSE
     }
@@ -207,7 +211,7 @@ impl Sender {
         }
     }
 
-    /// Opens the token connections that are due; they tell that both ends are ready.
+    /// Opens the token connections that are due; they report that both ends are ready.
     fn call_tokens(&mut self, now: Mono) {
         while let Some(index) = self.tokens.due(now) {
             let port = self.layout.port.saturating_add(index);
@@ -217,24 +221,24 @@ impl Sender {
         self.wake = Some(self.tokens.wake());
     }
 
-    /// A byte has come on one of them.
+    /// A byte arrived on one of them.
     fn token(&mut self, cx: &mut Context<'_>, link: Link) {
-        if self.tokens.came(link) {
+        if self.tokens.on_byte(link) {
             self.telling.driver.close(link);
         }
-        if self.stage == Stage::Readying && self.tokens.all_came() {
+        if self.stage == Stage::Readying && self.tokens.is_complete() {
             self.start(cx);
         }
     }
 
-    /// What was agreed on is over, or the user has had enough.
+    /// The agreed length is over, or the user ended the test.
     fn end(&mut self, now: Mono, early: bool) {
         if self.stage != Stage::Running {
             return;
         }
         self.stage = Stage::Ending;
         if self.params.transfer.is_some() && !early {
-            // What was to be sent has been sent, and what follows is the goodbye.
+            // All data has been sent: the rest is the goodbye.
             self.telling.table.cut(self.telling.last);
         } else if !self.nearly(now) {
             self.telling.table.cut(now);
@@ -251,7 +255,7 @@ impl Sender {
         }
     }
 
-    /// Ends the test because the receiver closed early; `what` is what was observed.
+    /// Ends the test because the receiver closed early; `what` is the observed event.
     fn receiver_lost(&mut self, what: &str, now: Mono) {
         let (from, to) = (self.telling.table.from().unwrap_or(now), self.telling.table.to());
         let seconds = |ns: u64| ns as f64 / SECOND as f64;
@@ -269,7 +273,7 @@ impl Sender {
         self.end(now, true);
     }
 
-    /// Whether a number of buffers was asked for and all of them were sent.
+    /// True if a number of buffers was requested and all of them were sent.
     fn all_sent(&self) -> bool {
         let all = self.params.transfer.map(|bytes| bytes.saturating_mul(self.layout.all().into()));
         all.is_some_and(|all| self.telling.bytes.0 >= all)
@@ -291,7 +295,7 @@ impl Sender {
                 }
             }
             Stage::Running => self.receiver_lost("all data connections failed", now),
-            Stage::Connecting => self.give_up("not all data connections came to be", now),
+            Stage::Connecting => self.give_up("not all data connections were established", now),
             _ => {}
         }
         self.check_idle();
@@ -331,7 +335,7 @@ impl Sender {
         }
     }
 
-    fn answered(&mut self) {
+    fn on_answer(&mut self) {
         self.awaits = false;
         self.check_idle();
     }
@@ -361,7 +365,7 @@ impl Sender {
                     Stage::Connecting | Stage::Readying | Stage::Starting | Stage::Waiting
                 );
                 if early {
-                    self.give_up(&format!("not all data connections came to be: {why}"), cx.now);
+                    self.give_up(&format!("not all data connections were established: {why}"), cx.now);
                 }
             }
             _ => {}
@@ -382,7 +386,7 @@ impl Sender {
             Stage::Readying if self.tokens.patient() => self.call_tokens(now),
             Stage::Ending => self.close_group(now),
             Stage::Dropping => self.drop_group(),
-            Stage::Connecting => self.give_up("not all data connections came to be in time", now),
+            Stage::Connecting => self.give_up("not all data connections were established in time", now),
             _ => self.give_up("the receiver does not answer", now),
         }
     }
@@ -399,7 +403,7 @@ impl Session for Sender {
                 self.wake = Some(self.tokens.wake());
             }
             Input::Bytes(link, _) if self.layout.token => self.token(cx, link),
-            Input::Down(link, _) if self.layout.token && self.tokens.came(link) => {
+            Input::Down(link, _) if self.layout.token && self.tokens.on_byte(link) => {
                 self.give_up("the receiver has ended the synchronisation", cx.now);
             }
             Input::Down(..) if self.layout.token => {}
@@ -420,12 +424,13 @@ impl Session for Sender {
             Input::Down(..) => {
                 self.link = None;
                 match self.stage {
-                    // Its timer began before ours: it has its result, and data goes on to be read or not.
+                    // Its timer began before ours: it has its result, and data goes on to be read
+                    // or not.
                     Stage::Running if self.nearly(cx.now) => {}
                     Stage::Running => {
                         self.receiver_lost("the receiver closed the synchronisation connection", cx.now);
                     }
-                    Stage::Ending | Stage::Dropping => self.answered(),
+                    Stage::Ending | Stage::Dropping => self.on_answer(),
                     Stage::Over => {}
                     _ => self.give_up("the receiver has ended the conversation", cx.now),
                 }
@@ -445,7 +450,7 @@ impl Session for Sender {
                 self.telling.driver.interrupt();
                 match self.stage {
                     Stage::Running => self.end(cx.now, true),
-                    // It has been waited for long enough.
+                    // The connections had their time to end.
                     Stage::Dropping => self.drop_group(),
                     _ => self.close_group(cx.now),
                 }

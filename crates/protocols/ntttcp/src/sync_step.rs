@@ -48,12 +48,12 @@ pub enum SyncStep {
 }
 
 impl SyncStep {
-    /// The event that tells it.
+    /// The step as an event.
     pub fn event(self) -> Event {
         Event::extra(NAME, &self)
     }
 
-    /// The step that `event` tells.
+    /// The step in `event`, if it has one.
     pub fn of(event: &Event) -> Option<SyncStep> {
         event.extra_of(NAME)
     }

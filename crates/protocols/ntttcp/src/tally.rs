@@ -1,4 +1,5 @@
-//! What both sessions do alike: the beginning of what counts, intervals, the end of a group, totals.
+//! Common parts of both sessions: the begin of the measured time, intervals, the end of a group,
+//! totals.
 
 use crate::bulk::Timetable;
 use crate::one_sided::GROUP;
@@ -12,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use transport::{Context, GroupPlan, LinkSource};
 
-/// The telling part of a session.
+/// The reporting part of a session.
 pub(super) struct Telling {
     pub(super) driver: Driver,
     phase: Phase,
@@ -68,7 +69,8 @@ impl Telling {
         self.step(SyncStep::CycleDone);
     }
 
-    /// Begins what counts, once the timetable is set, and schedules the ends of warm-up and measurement; whether it is set.
+    /// Begins what counts, once the timetable is set, and schedules the ends of warm-up and
+    /// measurement; whether it is set.
     pub(super) fn begin(&mut self, cx: &Context<'_>) -> bool {
         let Some(from) = self.table.from() else { return false };
         if self.from.is_none() {
@@ -84,7 +86,7 @@ impl Telling {
         true
     }
 
-    /// An interval, as far as it lies within what counts.
+    /// Reports the part of an interval that lies within the measured time.
     pub(super) fn interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let Some(begun) = self.from else { return };
         let (from, to) = (from.max(begun), to.min(self.table.to()));
@@ -93,7 +95,7 @@ impl Telling {
         }
     }
 
-    /// What one connection has moved.
+    /// Adds the traffic of one connection.
     pub(super) fn portion(&mut self, portion: Box<Portion>) {
         let Some(from) = self.from else { return };
         self.bytes.0 += portion.tx_bytes;
@@ -119,7 +121,7 @@ impl Telling {
         self.driver.finish(Some(asked).filter(|_| !serving), local);
     }
 
-    /// Asks for a group of these links. Only those that count have the socket options of the run.
+    /// Asks for a group of these links. Only the measured ones have the socket options of the run.
     pub(super) fn group(&mut self, sources: Vec<LinkSource>, group: Group, now: Mono) {
         let mut plan = GroupPlan::of(&self.phase, group, now);
         if group != GROUP {

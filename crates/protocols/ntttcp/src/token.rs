@@ -1,4 +1,5 @@
-//! How the two ends of Windows NTttcp say that they are ready. It is not the conversation of ntttcp for Linux.
+//! The exchange by which the two ends of Windows NTttcp report that they are ready; not the
+//! conversation of ntttcp for Linux.
 //!
 //! ```text
 //! sender                                      receiver
@@ -9,8 +10,9 @@
 //!   FIN                                        both begin when all have done so
 //! ```
 //!
-//! Our receiver says its byte when it has read the sender's, and the last one when it counts: a sender begins when it has read them.
-//! The sender tries each of them again after 100 ms, a hundred times: a receiver listens for it once its data connection is up.
+//! Our receiver says its byte when it has read the sender's, and the last one when it counts: a
+//! sender begins when it has read them. The sender tries each of them again after 100 ms, a hundred
+//! times: a receiver listens for it once its data connection is up.
 
 use metrics::{Mono, SECOND};
 use std::collections::BTreeSet;
@@ -20,7 +22,7 @@ pub(super) const TOKEN: u8 = b'X';
 /// Time between two attempts, ns, and how many there are.
 const AGAIN: u64 = SECOND / 10;
 const ATTEMPTS: u32 = 100;
-/// How long the other end's byte is waited for, ns.
+/// Longest wait for the other end's byte, ns.
 const ANSWER: u64 = 30 * SECOND;
 
 /// The sender's side of it.
@@ -35,7 +37,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// One for each of so many ports, from `now` on.
+    /// A token for each of `ports` ports, from `now` on.
     pub(super) fn new(ports: u16, now: Mono) -> Self {
         Tokens {
             due: (0..ports).rev().map(|port| (now, port)).collect(),
@@ -57,7 +59,7 @@ impl Tokens {
         self.due.iter().map(|(at, _)| *at).min().map_or(self.until, |at| at.min(self.until))
     }
 
-    /// Whether there is something to do before all is given up.
+    /// True while attempts are left.
     pub(super) fn patient(&self) -> bool {
         !self.due.is_empty()
     }
@@ -80,14 +82,14 @@ impl Tokens {
     }
 
     /// Marks a token as received or its connection as closed; false if it was not expected.
-    pub(super) fn came(&mut self, link: Link) -> bool {
+    pub(super) fn on_byte(&mut self, link: Link) -> bool {
         let waited = self.links.remove(&link);
         self.left = self.left.saturating_sub(waited.into());
         waited
     }
 
     /// Nothing is waited for any more.
-    pub(super) fn all_came(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.left == 0
     }
 }

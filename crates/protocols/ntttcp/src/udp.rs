@@ -1,8 +1,10 @@
-//! Receiver of ntttcp's UDP data: datagrams without header, number or end. Each sender's datagrams to each port are counted.
+//! Receiver of ntttcp's UDP data: datagrams without header, number or end. Each sender's datagrams
+//! to each port are counted.
 //!
 //! 1. Nothing is answered, and no sender gets a socket of its own.
 //! 2. Datagrams outside the measured time are dropped.
-//! 3. Senders end by falling silent: after a second without datagrams a worker counts all its senders as ended.
+//! 3. Senders end by falling silent: after a second without datagrams a worker counts all its
+//!    senders as ended.
 
 use super::open::{Posted, Shared};
 use crate::one_sided::GROUP;
@@ -16,21 +18,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use transport::{Context, Path, Received};
 
-/// Senders' sockets that are told apart, times ports; as many as a sender may have threads.
+/// Senders' sockets with counts of their own, times ports; as many as a sender may have threads.
 const MOST: usize = 25_600;
-/// How long nothing may come to a worker that is not left yet, ns.
+/// Silence after which a worker counts as left, ns.
 const SILENCE: u64 = SECOND;
 
-/// What has come to one worker.
+/// Datagrams that one worker received.
 pub(super) struct DatagramReceiver {
     shared: Arc<Shared>,
-    /// What each sender's socket has sent to each port; times are those of the process, ns.
+    /// Traffic of each sender's socket to each port; times are those of the process, ns.
     accounts: HashMap<(SocketAddr, u16), Portion>,
     arrivals: Unconnected,
     last: Mono,
-    /// When the last that counts came.
+    /// The last counted datagram.
     counted: Mono,
-    /// Counted among the workers to which something comes.
+    /// Counted among the workers that receive datagrams.
     open: bool,
     closed: bool,
 }
@@ -48,7 +50,7 @@ impl DatagramReceiver {
         }
     }
 
-    /// Whether this sender's datagrams count: a control connection proves its address.
+    /// True if this sender's datagrams count: a control connection proves its address.
     fn admits(&mut self, cx: &mut Context<'_>, path: &Path) -> bool {
         let who = path.peer.ip();
         let shared = &*self.shared;
@@ -86,7 +88,7 @@ impl DatagramReceiver {
         self.arrivals.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
     }
 
-    /// Notices silence; tells what has come when all is over.
+    /// Notices silence; reports the traffic when all is over.
     pub(super) fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
             self.open = false;

@@ -1,9 +1,9 @@
-//! Tests without synchronisation (`-N`, `-ns`), and those of Windows' senders, at a receiver that also serves synchronised
-//! senders.
+//! Tests without synchronisation (`-N`, `-ns`), and those of Windows' senders, at a receiver that
+//! also serves synchronised senders.
 //!
-//! Such a test has no start or end message. Connections from one address whose first bytes come within [`TOGETHER`] form one
-//! test, measured from the first byte to the last. A connection that carries nothing belongs to none; while it is young, a test of
-//! its address is not over.
+//! Such a test has no start or end message. Connections from one address whose first bytes arrive
+//! within [`TOGETHER`] form one test, measured from the first byte to the last. A connection that
+//! carries nothing belongs to none; while it is young, a test of its address is not over.
 
 use metrics::{Mono, SECOND};
 use model::{Event, Portion, Totals, Traffic};
@@ -11,16 +11,17 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use transport::Path;
 
-/// How long after the first byte of a test connections may join it, ns.
+/// Time after the first byte of a test in which connections may join it, ns.
 const TOGETHER: u64 = 3 * SECOND;
 /// A test is busy until this long after its last byte, ns, and at least for this many intervals.
 const BUSY: u64 = 3 * SECOND;
 const INTERVALS: u64 = 2;
 
-/// A test: its address, and when a first byte came.
+/// A test: its address, and the arrival of its first byte.
 type Key = (IpAddr, Mono);
 
-/// A connection: its local port and its peer, whose port may be that of connections to other local ports, too.
+/// A connection: its local port and its peer, whose port may be that of connections to other local
+/// ports, too.
 type Connection = (u16, SocketAddr);
 
 fn connection(path: Path) -> Connection {
@@ -81,8 +82,9 @@ impl UnsyncedTests {
         test.span = Some((from.min(began), to.max(ended)));
     }
 
-    /// The totals of a test that is over: none of its connections is open, and none of its address may yet join it.
-    pub(super) fn over(&mut self, now: Mono) -> Option<Event> {
+    /// The totals of a test that is over: none of its connections is open, and none of its address
+    /// may yet join it.
+    pub(super) fn pop_finished(&mut self, now: Mono) -> Option<Event> {
         let young = |ip| {
             let of_it = self.quiet.iter().filter(|((_, peer), _)| peer.ip().to_canonical() == ip);
             of_it.map(|(_, at)| now.since(*at)).any(|age| age < TOGETHER)
@@ -94,7 +96,7 @@ impl UnsyncedTests {
         Some(Event::Local(Box::new(Totals { opened: test.connections, traffic, ..Totals::default() })))
     }
 
-    /// Whether a test received data recently. Idle connections do not block synchronised senders.
+    /// True if a test received data recently. Idle connections do not block synchronised senders.
     pub(super) fn busy(&self, now: Mono, interval_ns: u64) -> bool {
         let patience = BUSY.max(interval_ns.saturating_mul(INTERVALS));
         !self.tests.is_empty() && now.since(self.moved) < patience
@@ -116,12 +118,12 @@ mod tests {
         }
         let late = Mono(9 * SECOND);
         for (path, rx_bytes) in paths.into_iter().zip([1_000, 2_000]) {
-            assert!(tests.over(late).is_none(), "a connection is open");
+            assert!(tests.pop_finished(late).is_none(), "a connection is open");
             let Path { peer: remote, local } = path;
             let (tx_bytes, from_ns, to_ns) = (0, 1, SECOND);
             tests.closed(&Portion { slot: 0, local, remote, tx_bytes, rx_bytes, from_ns, to_ns, calls: 1 });
         }
-        let Some(Event::Local(totals)) = tests.over(late) else { panic!("the test is not over") };
+        let Some(Event::Local(totals)) = tests.pop_finished(late) else { panic!("the test is not over") };
         assert_eq!((totals.opened, totals.traffic.rx_bytes), (2, 3_000));
     }
 }

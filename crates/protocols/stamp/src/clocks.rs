@@ -1,13 +1,14 @@
-//! How far the remote end's clock is from ours, from the exchanges themselves and from what both clocks say of themselves.
+//! Offset of the remote end's clock from ours, from the exchanges and from both clocks' own error
+//! estimates.
 
 use super::time::ErrorEstimate;
 use metrics::{Clock, Estimate, Exchange, Mono, Offset, SECOND};
 
 /// Exchanges from which the clocks' distance is first found.
 const FIRST: usize = 16;
-/// Of later ones the best of so long is kept, ns.
+/// Of later exchanges the best of this period is kept, ns.
 const BEST_OF: u64 = SECOND / 10;
-/// So often the distance is found anew, ns, and so long the first exchanges are waited for.
+/// Period of new estimates, ns, and longest wait for the first exchanges.
 const ANEW: u64 = SECOND;
 
 #[derive(Debug, Default)]
@@ -38,8 +39,8 @@ impl Clocks {
         }
     }
 
-    /// Where their clock stands, by the better of two bounds; true when it is that of two disciplined clocks. `None` as long
-    /// as too little is known, unless this is the `last` chance.
+    /// Their clock against ours, by the better of two bounds; true if by that of two disciplined
+    /// clocks. `None` before enough exchanges, unless this is the `last` chance.
     pub(super) fn estimate(
         &mut self,
         now: Mono,

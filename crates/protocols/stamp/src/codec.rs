@@ -1,4 +1,5 @@
-//! The packets: RFC 8762 §4.2 and §4.3, with the session identifier of RFC 8972 §3. All numbers are big-endian.
+//! The packets: RFC 8762 §4.2 and §4.3, with the session identifier of RFC 8972 §3. All numbers are
+//! big-endian.
 //!
 //! ```text
 //!                        unauthenticated                       authenticated
@@ -19,13 +20,14 @@
 //!   all else is zero when sent, and ignored when received
 //! ```
 //!
-//! A TWAMP-Light packet (RFC 5357 appendix I) is the unauthenticated one, as far as it goes: a request has 14 octets and
-//! padding, a reply 41 and padding. So a request may be cut anywhere behind its first 14 octets, and a reply anywhere behind
-//! its first 36, which include the request's number and time.
+//! A TWAMP-Light packet (RFC 5357 appendix I) is the beginning of the unauthenticated one: a
+//! request has 14 octets and padding, a reply 41 and padding. So a request may be cut anywhere
+//! behind its first 14 octets, and a reply anywhere behind its first 36, which include the
+//! request's number and time.
 
 use common::Psk;
 
-/// Where the parts of a packet are.
+/// Offsets of a packet's parts.
 #[derive(Debug, PartialEq, Eq)]
 struct Places {
     time: usize,
@@ -38,7 +40,7 @@ struct Places {
     ttl: usize,
 }
 
-/// Whether packets are authenticated by a shared key.
+/// Unauthenticated packets, or packets authenticated by a shared key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Unauthenticated mode (RFC 8762 §4.2.1).
@@ -57,7 +59,7 @@ const SEALED: Places =
 pub const SHORTEST_REQUEST: usize = 14;
 /// Octets of the shortest reply that says which request it answers.
 pub const SHORTEST_REPLY: usize = 36;
-/// Where the proof stands in authenticated packets.
+/// Offset of the proof in authenticated packets.
 pub const PROOF: usize = 96;
 /// Its octets.
 pub const PROOF_LEN: usize = 16;
@@ -78,7 +80,7 @@ impl Mode {
         }
     }
 
-    /// Octets of the shortest packet, which has so many in open mode.
+    /// Octets of the shortest packet; `open` in open mode.
     fn shortest(self, open: usize) -> usize {
         if self == Mode::Open { open } else { self.base() }
     }
@@ -89,7 +91,7 @@ pub struct Request {
     pub number: u32,
     /// When it was sent, in the format that `error` names.
     pub sent: u64,
-    /// How far that may be wrong ([`super::time::ErrorEstimate`]).
+    /// Its error bound ([`super::time::ErrorEstimate`]).
     pub error: u16,
     /// The session; 0 is none.
     pub ssid: u16,
@@ -97,15 +99,15 @@ pub struct Request {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// What it begins with, as requests do: its own number, or the request's if it counts nothing; its time and error estimate;
-    /// the session, as received.
+    /// The beginning, as of requests: its own number, or the request's if it counts nothing; its
+    /// time and error estimate; the session, as received.
     pub head: Request,
     /// When the request was received, in the same format.
     pub received: u64,
     /// The request's number, time and error estimate, as received.
     pub request: Request,
-    /// Time to live or hop limit of the request when it was received; 0 when the reflector does not know, `None` when the
-    /// reply ends before.
+    /// Time to live or hop limit of the request when it was received; 0 when the reflector does not
+    /// know, `None` when the reply ends before.
     pub ttl: Option<u8>,
 }
 
@@ -120,7 +122,7 @@ fn put(out: &mut [u8], at: usize, part: &[u8]) {
     room[..n].copy_from_slice(&part[..n]);
 }
 
-/// Whether a packet proves that its sender knows the key.
+/// True if a packet proves that its sender knows the key.
 pub(super) fn is_sealed(packet: &[u8], key: &Psk) -> bool {
     let parts = packet.get(..PROOF).zip(packet.get(PROOF..PROOF + PROOF_LEN));
     parts.is_some_and(|(all, proof)| key.sealed(&[all], proof))
@@ -142,7 +144,7 @@ impl Request {
         (bytes.len() >= mode.shortest(SHORTEST_REQUEST)).then(|| Request::head(mode, bytes))?
     }
 
-    /// What requests and replies begin with.
+    /// The common beginning of requests and replies.
     fn head(mode: Mode, bytes: &[u8]) -> Option<Self> {
         let at = mode.places();
         Some(Request {
@@ -153,7 +155,8 @@ impl Request {
         })
     }
 
-    /// Writes the base of a request into the start of `out`, cut where that ends. The proof is left zero.
+    /// Writes the base of a request into the start of `out`, cut where that ends. The proof is left
+    /// zero.
     pub fn encode(&self, mode: Mode, out: &mut [u8]) {
         let at = mode.places();
         let n = out.len().min(mode.base());
@@ -183,7 +186,8 @@ impl Reply {
         })
     }
 
-    /// Writes the base of a reply into the start of `out`, cut where that ends. The proof is left zero.
+    /// Writes the base of a reply into the start of `out`, cut where that ends. The proof is left
+    /// zero.
     pub fn encode(&self, mode: Mode, out: &mut [u8]) {
         let at = mode.places();
         self.head.encode(mode, out);

@@ -1,9 +1,11 @@
-//! STAMP (RFC 8762, RFC 8972), and with it TWAMP-Light (RFC 5357 appendix I): numbered and stamped UDP packets, and answers
-//! that say when each was received and when the answer left, so that a round trip falls into its two ways.
+//! STAMP (RFC 8762, RFC 8972), and with it TWAMP-Light (RFC 5357 appendix I): numbered and stamped
+//! UDP packets, and answers that say when each was received and when the answer left, so that a
+//! round trip falls into its two ways.
 //!
 //! - [`codec`]: the packets; [`time`]: times and their errors; [`tlv`]: extensions.
-//! - [`Speaker`]: what a [`Pinger`](common::ping::Pinger) says and hears, when it speaks this.
-//! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Listener`]: admission of senders.
+//! - [`Speaker`]: a [`Pinger`](common::ping::Pinger)'s codec and statistics for this protocol.
+//! - [`reflect`]: an answer to a request; [`Reflector`]: a sender's session; [`Listener`]:
+//!   admission of senders.
 //!
 //! `docs/protocols/stamp.md` has the details, and how to use it with routers.
 #![forbid(unsafe_code)]
@@ -63,6 +65,6 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     let plain = phase.ping.and_then(|ping| ping.stamp).is_none();
     refused([
         (phase.kind != Kind::Ping, "answers packets and measures round trips only: use it with ping"),
-        (plain, "needs to know what its packets are like"),
+        (plain, "needs a packet format"),
     ])
 }

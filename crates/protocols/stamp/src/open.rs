@@ -1,4 +1,4 @@
-//! What opens a sender's flows, and what answers requests.
+//! Openers of a sender's flows, and answerers of requests.
 
 use super::codec::Request;
 use super::reflect::{Arrived, Proofs, Rules, check, reply};
@@ -51,17 +51,17 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 const MOST_SENDERS: usize = 4096;
 /// Of these, from one address.
 const MOST_PER_ADDRESS: u32 = 256;
-/// A session ends so long after its last request (REFWAIT of RFC 5357 §4.2), ns.
+/// A session ends this long after its last request (REFWAIT of RFC 5357 §4.2), ns.
 const PATIENCE: u64 = 900 * SECOND;
 
-/// What a reflector's workers share.
+/// State that a reflector's workers share.
 struct Shared {
-    /// Who is answered; `streams` without a proof, also with answers longer than the request.
+    /// Admitted peers; `streams` without a proof, also with answers longer than the request.
     answers: Answers,
     rules: Arc<Rules>,
     limit: Limit,
     senders: Mutex<Senders>,
-    /// What was proven, where there is a key.
+    /// Proofs seen so far, where there is a key.
     proofs: Option<Proofs>,
     /// Senders cannot have sockets of their own here: all are answered without memory.
     alone: AtomicBool,
@@ -104,9 +104,9 @@ impl Drop for Place {
 /// Why a sender gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoPlace {
-    /// It has one, and its socket is not there yet.
+    /// The sender has a place, and its socket is still being made.
     Known,
-    /// There is none left.
+    /// No place is left.
     Full,
 }
 
@@ -130,16 +130,17 @@ impl Shared {
     }
 }
 
-/// Answers on one worker: each sender gets a socket of its own, with the state of its sessions; senders beyond the
-/// limit are answered without state.
+/// Answers on one worker: each sender gets a socket of its own, with the state of its sessions;
+/// senders beyond the limit are answered without state.
 pub struct Listener {
     shared: Arc<Shared>,
-    /// What those send that have no socket of their own.
+    /// Senders without a socket of their own.
     account: Unconnected,
 }
 
 impl Listener {
-    /// Whether requests from there are answered at all, and whether with more than came.
+    /// Decides if requests of this peer are answered, and (`true`) if with more octets than they
+    /// had.
     fn admits(&self, cx: &mut Context<'_>, path: &Path) -> Option<bool> {
         let (peer, who) = (path.peer, path.peer.ip().to_canonical());
         if !self.shared.answers.acl.admits(peer.ip()) {
@@ -196,12 +197,12 @@ impl Acceptor for Listener {
         }
         let place = match self.shared.place(path.peer) {
             Ok(place) => place,
-            // Without state a repeat is not recognised, and authenticated mode must not answer repeats.
+            // Without state a repeat is not recognised, and authenticated mode must not answer
+            // repeats.
             Err(NoPlace::Full) if self.shared.rules.key.is_some() => {
                 let who = path.peer.ip().to_canonical();
                 let text = format!(
-                    "{who} gets no answer: there are as many sessions as there may be, and without one a repeated packet \
-                     could not be told from a new one"
+                    "{who} gets no answer: all sessions are in use, and without one a repeated packet would count as a new one"
                 );
                 warn(cx, text);
                 return None;
@@ -216,7 +217,7 @@ impl Acceptor for Listener {
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        // It never had a socket.
+        // The flow never had a socket.
         if how.is_err() && flow.id().row.is_none() {
             self.shared.alone.store(true, Ordering::Relaxed);
         }

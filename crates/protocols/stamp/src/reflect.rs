@@ -1,14 +1,14 @@
-//! A reflector's answer to one request, and what it remembers of a session.
+//! A reflector's answer to one request, and its memory of a session.
 
 use super::codec::{Mode, PROOF, PROOF_LEN, Reply, Request, is_sealed, seal};
 use super::time::ErrorEstimate;
-use super::tlv::{self, Knows};
+use super::tlv::{self, ReflectorFacts};
 use common::Psk;
 use metrics::{Clock, Mono};
 use std::sync::atomic::{AtomicU64, Ordering};
 use transport::Received;
 
-/// What all sessions of a reflector have in common.
+/// Common settings of all sessions of a reflector.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
     /// The key, in authenticated mode.
@@ -40,7 +40,7 @@ impl<'a> Arrived<'a> {
     }
 }
 
-/// What is remembered of a session.
+/// Memory of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     /// The number of the next reply.
@@ -48,11 +48,11 @@ pub struct Session {
     received: u32,
     /// The number and the time of the newest request.
     newest: Option<(u32, u64)>,
-    /// Of the requests just below it, which have come, a bit each.
+    /// The requests just below it, a bit for each that arrived.
     window: [u64; WINDOW],
     /// The last reply that has left, and when, by the kernel's stamp.
     left: Option<(u32, Mono)>,
-    /// When the last request came.
+    /// Arrival of the last request.
     pub(super) used: Mono,
 }
 
@@ -60,8 +60,9 @@ pub struct Session {
 const WINDOW: usize = 16;
 
 impl Session {
-    /// Whether a request of this number and time is to be answered, and takes note of it. A sender that begins anew does so
-    /// with a lower number at a later time, which in authenticated mode only the holder of the key can make up.
+    /// Decides if a request of this number and time is to be answered, and records it. A sender
+    /// that begins anew does so with a lower number at a later time, which in authenticated mode
+    /// only the holder of the key can make up.
     fn admit(&mut self, number: u32, sent: u64, proven: bool) -> bool {
         let Some((newest, time)) = self.newest else {
             self.begin(number, sent);
@@ -118,7 +119,7 @@ impl Session {
     }
 }
 
-/// What is to be known about a reply.
+/// A reply and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {
     pub number: u32,
@@ -128,14 +129,16 @@ pub struct Made {
     pub follow_up: bool,
 }
 
-/// The request in `bytes`, if it is one that is to be answered: it is long enough and, where there is a key, its sender knows it.
+/// The request in `bytes`, if it is one that is to be answered: it is long enough and, where there
+/// is a key, its sender knows it.
 pub fn check(rules: &Rules, bytes: &[u8]) -> Option<Request> {
     let request = Request::decode(rules.mode(), bytes)?;
     rules.key.as_ref().is_none_or(|key| is_sealed(bytes, key)).then_some(request)
 }
 
-/// Proofs (HMACs) seen from any sender: a captured packet opens no session from another address. Of two proofs with the same
-/// place the later one stays, so after n later proofs a proof is still known with probability exp(-n / 65,536).
+/// Proofs (HMACs) seen from any sender: a captured packet opens no session from another address. Of
+/// two proofs with the same place the later one stays, so after n later proofs a proof is still
+/// known with probability exp(-n / 65,536).
 #[derive(Debug)]
 pub(super) struct Proofs(Box<[AtomicU64]>);
 
@@ -147,7 +150,7 @@ impl Proofs {
         Proofs((0..PLACES).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Where the proof of a packet is kept, and what of it.
+    /// Place of a packet's proof in the table, and the kept half of the proof.
     fn place(&self, packet: &[u8]) -> Option<(&AtomicU64, u64)> {
         let proof = packet.get(PROOF..PROOF + PROOF_LEN)?;
         let half = |at: usize| proof.get(at..)?.first_chunk().map(|eight| u64::from_be_bytes(*eight));
@@ -166,8 +169,8 @@ impl Proofs {
     }
 }
 
-/// Takes note of a request that [`check`] has passed in its session; false when the packet was seen before (in authenticated mode):
-/// it is not to be answered.
+/// Takes note of a request that [`check`] has passed in its session; false when the packet was seen
+/// before (in authenticated mode): it is not to be answered.
 pub fn admit(rules: &Rules, session: &mut Session, request: &Request, at: Mono) -> bool {
     let admitted = session.admit(request.number, request.sent, rules.mode() == Mode::Sealed);
     if admitted {
@@ -177,8 +180,8 @@ pub fn admit(rules: &Rules, session: &mut Session, request: &Request, at: Mono) 
     admitted
 }
 
-/// Writes the reply to a request that was admitted into all of `out`, which is sent at `now`. Without a session its number is
-/// the request's.
+/// Writes the reply to a request that was admitted into all of `out`, which is sent at `now`.
+/// Without a session its number is the request's.
 pub fn reply(
     rules: &Rules,
     session: Option<&mut Session>,
@@ -191,7 +194,7 @@ pub fn reply(
     // The sender's format, so that it has to know but one; each side may choose its own.
     let ours = ErrorEstimate { ns: Some(clock.error_ns), synced: clock.synced, format: error.format };
     let stamp = |at: Mono| -> u64 { ours.format.encode(clock.wall(at)) };
-    let mut knows = Knows { tos: got.tos, synced: clock.synced, ..Knows::default() };
+    let mut knows = ReflectorFacts { tos: got.tos, synced: clock.synced, ..ReflectorFacts::default() };
     let mut number = request.number;
     if let Some(session) = session {
         number = session.next;

@@ -11,14 +11,15 @@ use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When,
 };
 
-/// Sessions of one sender at once, by identifier; those of further ones are answered without memory, or with a key not at all.
+/// Most sessions of one sender at once, by identifier; further ones are answered without memory, or
+/// with a key not at all.
 const MOST_SESSIONS: usize = 64;
 /// Requests that wait for an answer of more octets than they have.
 const MOST_WAITING: usize = 16;
 /// Replies whose leaving is waited for.
 const MOST_LEAVING: usize = 64;
-/// The patience with a sender without a key that has sent few requests, ns: its address is not proven, and its socket takes a
-/// descriptor.
+/// The patience with a sender without a key that has sent few requests, ns: its address is not
+/// proven, and its socket takes a descriptor.
 const PATIENCE_WITH_FEW: u64 = 20 * SECOND;
 const FEW: u32 = 4;
 /// Longest datagram.
@@ -30,14 +31,15 @@ pub struct Reflector {
     rules: Arc<Rules>,
     core: Core,
     sessions: BTreeMap<u16, Session>,
-    /// Requests that came before there was a socket, or that are shorter than their answers: the bytes, and all else.
+    /// Requests that arrived before the socket was made, or that are shorter than their answers:
+    /// the bytes, and all else.
     waiting: VecDeque<(Vec<u8>, Arrived<'static>)>,
     /// Replies that have left or will: tag, session, number.
     leaving: VecDeque<(u32, u16, u32)>,
     next_tag: u32,
     /// The reply that was offered last: session and number, if it has one.
     offered: Option<(u16, Option<Made>)>,
-    /// So long without a request, and the sender is gone, ns.
+    /// Longest time without a request before the session ends, ns.
     patience_ns: u64,
     used: Mono,
     requests: u32,
@@ -48,8 +50,8 @@ pub struct Reflector {
 }
 
 impl Reflector {
-    /// The answering end of a sender whose first request, `first`, is answered as soon as its socket is there. With `trusted`
-    /// answers may be longer than requests.
+    /// The answering end of a sender whose first request, `first`, is answered as soon as its
+    /// socket is there. With `trusted` answers may be longer than requests.
     pub fn new(
         rules: Arc<Rules>,
         group: Group,
@@ -85,7 +87,7 @@ impl Reflector {
         let known = is_known || self.sessions.len() < MOST_SESSIONS;
         let mut session = known.then(|| self.sessions.entry(request.ssid).or_default());
         let counted = session.is_some();
-        // Without a session a repeat could not be told.
+        // Without a session a repeat would count as a new request.
         if !counted && self.rules.mode() == Mode::Sealed {
             return self.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
         }
@@ -111,7 +113,7 @@ impl Reflector {
         self.offered = Some((request.ssid, counted.then_some(made)));
     }
 
-    /// So long without a request, and the sender is gone, ns.
+    /// Longest time without a request before the session ends, ns.
     fn patience(&self) -> u64 {
         let unproven = self.rules.key.is_none() && self.requests < FEW;
         if unproven { self.patience_ns.min(PATIENCE_WITH_FEW) } else { self.patience_ns }
@@ -152,7 +154,7 @@ impl Flow for Reflector {
             self.core.sent(cx, n.bytes);
             return self.core.packets(cx, &Packets { sent: 1, ..Packets::default() });
         }
-        // Its number was not used, and no stamp will come.
+        // The reply was not sent: its number stays free, and no stamp will follow.
         if let Some((ssid, Some(made))) = offered {
             if let Some(session) = self.sessions.get_mut(&ssid) {
                 session.unsent(made.number);

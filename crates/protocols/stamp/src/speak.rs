@@ -1,4 +1,5 @@
-//! What a sender says and hears, and what it makes of that: which way messages were lost, and how long each way took.
+//! A sender's requests and the evaluation of replies: the way on which messages were lost, and the
+//! delay of each way.
 
 use super::clocks::Clocks;
 use super::codec::{Mode, Reply, Request, is_sealed, seal};
@@ -12,7 +13,7 @@ use model::StampSettings;
 use std::collections::VecDeque;
 use transport::{Context, Received, Transmit};
 
-/// Replies whose time is remembered, for stamps that come later.
+/// Replies whose time is remembered for later stamps.
 const REMEMBERED: usize = 64;
 
 /// A sender's side of one flow.
@@ -23,9 +24,9 @@ pub struct Speaker {
     group: Group,
     ways: Ways,
     clocks: Clocks,
-    /// The reply heard last, which message it answers, and what its extensions say.
-    heard: Option<(Reply, u64, tlv::Heard)>,
-    /// What the remote end says of its clock.
+    /// The latest reply, the number of its message, and its extensions.
+    heard: Option<(Reply, u64, tlv::Contents)>,
+    /// The remote end's own estimate of its clock's error.
     theirs: ErrorEstimate,
     times: VecDeque<(u32, u64)>,
     facts: WayFacts,
@@ -55,13 +56,13 @@ impl Speaker {
         if self.settings.ptp { Format::Ptp } else { Format::Ntp }
     }
 
-    /// Whether a reply proves what it has to.
+    /// True if a reply carries the proof that it needs, or needs none.
     fn proven(&self, bytes: &[u8]) -> bool {
         self.key.as_ref().map_or(!self.settings.authenticated, |key| is_sealed(bytes, key))
     }
 
-    /// What a reply says besides its times.
-    fn note(&mut self, cx: &mut Context<'_>, reply: &Reply, heard: tlv::Heard, got: &Received<'_>) {
+    /// Records a reply's facts besides its times.
+    fn note(&mut self, cx: &mut Context<'_>, reply: &Reply, heard: tlv::Contents, got: &Received<'_>) {
         let facts = &mut self.facts;
         let error = ErrorEstimate::decode(reply.head.error);
         facts.remote_error_ns = facts.remote_error_ns.max(error.ns);
@@ -126,7 +127,7 @@ impl Speaker {
     }
 }
 
-/// The two delays of an exchange, ns. What seems to have arrived before it was sent took no time, within the error.
+/// The two delays of an exchange, ns. A negative one is 0, within the error.
 fn one_way(exchange: &Exchange, at: &Estimate) -> (u64, u64) {
     let ours = |at: Mono| i64::try_from(at.0).unwrap_or(i64::MAX);
     let there = exchange.t2.saturating_sub(at.offset_ns).saturating_sub(ours(exchange.t1));
@@ -163,7 +164,7 @@ impl Talk for Speaker {
         self.ways.left(number, accepted);
     }
 
-    fn hear(&mut self, bytes: &[u8], next: u64) -> Said {
+    fn decode(&mut self, bytes: &[u8], next: u64) -> Said {
         self.heard = None;
         let mode = self.mode();
         let is_ours = |ssid: u16| [ssid, self.settings.ssid].contains(&0) || ssid == self.settings.ssid;
@@ -173,16 +174,16 @@ impl Talk for Speaker {
             return Said::Noise;
         };
         let units = bytes.get(mode.base()..).unwrap_or_default();
-        let heard = tlv::hear(mode, self.key.as_ref(), &reply.head.number.to_be_bytes(), units);
+        let heard = tlv::decode(mode, self.key.as_ref(), &reply.head.number.to_be_bytes(), units);
         let number = widen(next, reply.request.number);
         let word = reply.request.sent;
         self.heard = Some((reply, number, heard));
         Said::Answer { number, word }
     }
 
-    fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times {
+    fn on_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times {
         let Some((reply, number, heard)) = self.heard.take() else { return Times::default() };
-        self.ways.answered(number, reply.head.number, fresh);
+        self.ways.on_reply(number, reply.head.number, fresh);
         if !fresh {
             return Times::default();
         }
@@ -202,9 +203,9 @@ impl Talk for Speaker {
         Times { remote_ns, path_ns: remote_ns.and_then(|_| u64::try_from(exchange.round_trip()).ok()) }
     }
 
-    fn over(&mut self, cx: &mut Context<'_>) {
+    fn finish(&mut self, cx: &mut Context<'_>) {
         self.judge(cx, true);
-        self.ways.tell(&mut self.facts);
+        self.ways.report(&mut self.facts);
         let facts = std::mem::take(&mut self.facts);
         self.tally(cx).merge(&TwoWay { facts, ..TwoWay::default() });
     }

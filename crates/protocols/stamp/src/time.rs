@@ -9,12 +9,13 @@
 //!   Z = 1: since 1970, ns       (PTP, RFC 8186)      error = multiplier · 2^scale · 2^-32 s; multiplier 0 is no value
 //! ```
 //!
-//! Seconds wrap (NTP in 2036): of all times with the same 32 bits the nearest to our own clock is meant. PTP's scale is TAI,
-//! but most peers put UTC there; we do, too. A peer that does not is 37 s ahead, which the offset of its clock shows.
+//! Seconds wrap (NTP in 2036): of all times with the same 32 bits the nearest to our own clock is
+//! meant. PTP's scale is TAI, but most peers put UTC there; we do, too. A peer that does not is 37
+//! s ahead, which the offset of its clock shows.
 
 use metrics::{SECOND, Wall};
 
-/// How the 64 bits of a time are to be read.
+/// Format of the 64 bits of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Seconds since 1900 and 2^-32 s.
@@ -36,7 +37,8 @@ impl Format {
             Format::Ptp => ns,
             Format::Ntp => {
                 seconds += EPOCH;
-                // Less than a second, rounded, is never a whole one: half of 2^-32 s is less than 1 ns.
+                // Less than a second, rounded, is never a whole one: half of 2^-32 s is less than 1
+                // ns.
                 ((ns << 32) + SECOND / 2) / SECOND
             }
         };
@@ -59,12 +61,12 @@ impl Format {
     }
 }
 
-/// How far a clock may be wrong, whether it is disciplined, and how its times are written.
+/// Error bound of a clock, its discipline, and the format of its times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorEstimate {
-    /// How far it may be wrong, ns; `None` is no value.
+    /// Error bound, ns; `None` is no value.
     pub ns: Option<u64>,
-    /// Whether it is disciplined by another.
+    /// True if another clock disciplines it.
     pub synced: bool,
     pub format: Format,
 }
@@ -85,7 +87,7 @@ impl ErrorEstimate {
         s | z | scale << 8 | multiplier.min(255) as u16
     }
 
-    /// What the 16 bits say.
+    /// Decodes the 16 bits.
     pub fn decode(raw: u16) -> Self {
         let (scale, multiplier) = (raw >> 8 & 0x3f, u128::from(raw & 0xff));
         let ns = ((multiplier << scale) * u128::from(SECOND)).div_ceil(1 << 32);

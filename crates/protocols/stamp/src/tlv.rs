@@ -19,8 +19,8 @@
 //! | 7 | Follow-Up Telemetry | number of the last reply (4), when it left (8), method (1), zero (3) |
 //! | 8 | HMAC | 16 octets over the packet's sequence number and all units before; only padding may follow |
 //!
-//! Type 5 is known from one source only, so a reflector of ours understands it on request only. What is no well-formed unit
-//! is padding: TWAMP-Light puts any bytes there.
+//! Type 5 is known from one source only, so a reflector of ours understands it on request only. An
+//! ill-formed unit is padding: TWAMP-Light puts any bytes there.
 
 use super::codec::Mode;
 use common::Psk;
@@ -56,7 +56,7 @@ pub const BY_SOFTWARE: u8 = 2;
 pub const FROM_NTP: u8 = 1;
 /// The clock runs by itself.
 pub const FREE_RUNNING: u8 = 5;
-/// Units that are looked at in one packet; what is behind them is padding.
+/// Most units that are read in one packet; the rest is padding.
 const MOST: usize = 32;
 /// Highest type known to be assigned; the experimental and private ones follow from 240.
 const ASSIGNED: u8 = 12;
@@ -76,7 +76,7 @@ pub struct Unit {
 pub struct Units {
     /// TLVs that are complete.
     pub whole: Vec<Unit>,
-    /// Where one begins that is not.
+    /// Offset of the first ill-formed unit.
     pub broken: Option<usize>,
 }
 
@@ -110,8 +110,8 @@ impl Units {
         self.whole.iter().find(|unit| unit.kind == kind::PROOF)
     }
 
-    /// Whether the HMAC TLV proves the units. Required in authenticated mode, unless the only unit is
-    /// padding. `None` when there is no proof and none is required.
+    /// True if the HMAC TLV proves the units. Required in authenticated mode, unless the only unit
+    /// is padding. `None` when there is no proof and none is required.
     fn proven(&self, mode: Mode, key: Option<&Psk>, number: &[u8], bytes: &[u8]) -> Option<bool> {
         let Some(proof) = self.proof() else {
             let only_padding = matches!(&self.whole[..], [unit] if unit.kind == kind::PADDING);
@@ -124,37 +124,37 @@ impl Units {
     }
 }
 
-/// What a reflector knows that goes into its replies.
+/// A reflector's facts for its replies.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Knows {
+pub struct ReflectorFacts {
     pub tos: u8,
     pub synced: bool,
     /// Its last reply in the session: number, and when it left; zeros are none.
     pub last: (u32, u64),
-    /// Received and sent in the session, if that is to be told.
+    /// Received and sent in the session, if they are to be reported.
     pub counts: Option<(u32, u32)>,
 }
 
-/// What the units of a request ask of a reflector.
+/// Demands of a request's units on a reflector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct Demands {
     /// The DSCP of the reply.
     pub dscp: Option<u8>,
     /// When the reply leaves is to be known.
     pub follow_up: bool,
 }
 
-/// Answers the units in `bytes`, a copy of what followed the request's base, in place. The numbers are those of request and
-/// reply as they stand in the packets.
+/// Answers the units in `bytes`, a copy of what followed the request's base, in place. The numbers
+/// are those in the packets of request and reply.
 pub fn answer(
     mode: Mode,
     key: Option<&Psk>,
     (request, reply): (&[u8; 4], &[u8; 4]),
     bytes: &mut [u8],
-    knows: &Knows,
-) -> Asked {
+    knows: &ReflectorFacts,
+) -> Demands {
     let units = Units::find(bytes);
-    let mut asked = Asked::default();
+    let mut asked = Demands::default();
     let proven = units.proven(mode, key, request, bytes);
     if proven == Some(false) {
         units.whole.iter().for_each(|unit| bytes[unit.at] |= TAMPERED);
@@ -186,7 +186,7 @@ pub fn answer(
 }
 
 /// Answers a unit; its flags in the reply.
-fn one(kind: u8, value: &mut [u8], knows: &Knows, asked: &mut Asked) -> u8 {
+fn one(kind: u8, value: &mut [u8], knows: &ReflectorFacts, asked: &mut Demands) -> u8 {
     let source = if knows.synced { FROM_NTP } else { FREE_RUNNING };
     match kind {
         kind::PADDING => 0,
@@ -195,7 +195,7 @@ fn one(kind: u8, value: &mut [u8], knows: &Knows, asked: &mut Asked) -> u8 {
             let wanted = out[0] >> 2;
             asked.dscp = Some(wanted);
             let (dscp, ecn) = (knows.tos >> 2, knows.tos & 3);
-            // What was asked for is granted: refused (RP) is 0.
+            // The request is granted: refused (RP) is 0.
             out[0] = wanted << 2 | dscp >> 4;
             out[1] = dscp << 4 | ecn << 2;
         }),
@@ -222,7 +222,7 @@ fn one(kind: u8, value: &mut [u8], knows: &Knows, asked: &mut Asked) -> u8 {
     }
 }
 
-/// Writes a value of `N` octets; the flags, which say whether it has so many.
+/// Writes a value of `N` octets and returns the flags, which mark a value of another length.
 fn fixed<const N: usize>(value: &mut [u8], write: impl FnOnce(&mut [u8; N])) -> u8 {
     match <&mut [u8; N]>::try_from(value) {
         Ok(value) => {
@@ -233,8 +233,8 @@ fn fixed<const N: usize>(value: &mut [u8], write: impl FnOnce(&mut [u8; N])) -> 
     }
 }
 
-/// Writes the units that a request asks with into all of `out`, the rest as padding; `number` is the request's as it stands
-/// in the packet, `sent` how many were sent before it.
+/// Writes the units that a request asks with into all of `out`, the rest as padding; `number` is
+/// the request's as it stands in the packet, `sent` how many were sent before it.
 pub fn ask(settings: &StampSettings, key: Option<&Psk>, number: &[u8; 4], sent: u32, out: &mut [u8]) {
     out.fill(0);
     let mut at = 0;
@@ -270,14 +270,14 @@ pub fn ask(settings: &StampSettings, key: Option<&Psk>, number: &[u8; 4], sent: 
     }
 }
 
-/// What the units of a reply say.
+/// Contents of a reply's units.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
+pub struct Contents {
     /// Traffic class with which the request was received.
     pub tos: Option<u8>,
     /// Source and method of the remote end's clock, receiving and sending.
     pub clock: Option<[u8; 4]>,
-    /// What the remote end has received and sent.
+    /// Counts of the remote end's receptions and transmissions.
     pub counts: Option<(u32, u32)>,
     /// The number of an earlier reply, and when it left.
     pub left: Option<(u32, u64)>,
@@ -285,14 +285,16 @@ pub struct Heard {
     pub unrecognised: Vec<u8>,
     /// The reflector set the flag M on a TLV.
     pub malformed: bool,
-    /// It could not verify what we sent, or we cannot verify what it sent: nothing of it is believed.
+    /// The remote end could not verify our packet, or we cannot verify its packet: its units are
+    /// ignored.
     pub tampered: bool,
 }
 
-/// Reads the units in `bytes`, which followed the base of a reply with this number (as it stands in the packet).
-pub fn hear(mode: Mode, key: Option<&Psk>, number: &[u8; 4], bytes: &[u8]) -> Heard {
+/// Reads the units in `bytes`, which followed the base of a reply with this number (as it stands in
+/// the packet).
+pub fn decode(mode: Mode, key: Option<&Psk>, number: &[u8; 4], bytes: &[u8]) -> Contents {
     let units = Units::find(bytes);
-    let mut heard = Heard::default();
+    let mut heard = Contents::default();
     let proven = units.proven(mode, key, number, bytes);
     if proven == Some(false) || units.whole.iter().any(|unit| unit.flags & TAMPERED != 0) {
         heard.tampered = true;
@@ -350,10 +352,10 @@ mod tests {
     fn the_class_of_service_by_hand() {
         // DSCP 46 wanted, 20 received, ECN 1: 101110 010100 01 00, the example of the specification without its later part.
         let mut bytes = [0x80, 4, 0, 4, 46 << 2, 0, 0, 0];
-        let knows = Knows { tos: 20 << 2 | 1, ..Knows::default() };
+        let knows = ReflectorFacts { tos: 20 << 2 | 1, ..ReflectorFacts::default() };
         let asked = answer(Mode::Open, None, NUMBERS, &mut bytes, &knows);
         assert_eq!((asked.dscp, bytes), (Some(46), [0, 4, 0, 4, 0xb9, 0x44, 0, 0]));
-        assert_eq!(hear(Mode::Open, None, NUMBERS.1, &bytes).tos, Some(20 << 2 | 1));
+        assert_eq!(decode(Mode::Open, None, NUMBERS.1, &bytes).tos, Some(20 << 2 | 1));
     }
 
     #[test]
@@ -363,16 +365,17 @@ mod tests {
                 let settings = StampSettings { authenticated: mode == Mode::Sealed, ..all() };
                 let mut bytes = vec![0xff; settings.extensions() as usize + extra];
                 ask(&settings, key, NUMBERS.0, 7, &mut bytes);
-                let knows = Knows { tos: 0xb8, synced: true, last: (8, 1 << 40), counts: Some((6, 5)) };
+                let knows =
+                    ReflectorFacts { tos: 0xb8, synced: true, last: (8, 1 << 40), counts: Some((6, 5)) };
                 let asked = answer(mode, key, NUMBERS, &mut bytes, &knows);
-                assert_eq!(asked, Asked { dscp: Some(46), follow_up: true });
-                let heard = hear(mode, key, NUMBERS.1, &bytes);
-                let want = Heard {
+                assert_eq!(asked, Demands { dscp: Some(46), follow_up: true });
+                let heard = decode(mode, key, NUMBERS.1, &bytes);
+                let want = Contents {
                     tos: Some(0xb8),
                     clock: Some([1, 2, 1, 2]),
                     counts: Some((6, 5)),
                     left: Some((8, 1 << 40)),
-                    ..Heard::default()
+                    ..Contents::default()
                 };
                 assert_eq!(heard, want);
                 assert_eq!(
@@ -393,28 +396,28 @@ mod tests {
             let mut bytes = asked.clone();
             bytes[at] ^= 0x10;
             let mut told = bytes.clone();
-            let wants = answer(Mode::Sealed, Some(&key), NUMBERS, &mut told, &Knows::default());
-            assert_eq!(wants, Asked::default(), "{at}");
+            let wants = answer(Mode::Sealed, Some(&key), NUMBERS, &mut told, &ReflectorFacts::default());
+            assert_eq!(wants, Demands::default(), "{at}");
             for (i, (was, is)) in bytes.iter().zip(&told).enumerate() {
                 let flagged = *is == was | TAMPERED || *is == was | MALFORMED;
                 assert!(was == is || flagged, "{at}: octet {i} was changed");
             }
         }
-        answer(Mode::Sealed, Some(&key), NUMBERS, &mut asked, &Knows::default());
-        assert!(!hear(Mode::Sealed, Some(&key), NUMBERS.1, &asked).tampered);
-        assert!(hear(Mode::Sealed, Some(&key), NUMBERS.0, &asked).tampered, "of another packet");
+        answer(Mode::Sealed, Some(&key), NUMBERS, &mut asked, &ReflectorFacts::default());
+        assert!(!decode(Mode::Sealed, Some(&key), NUMBERS.1, &asked).tampered);
+        assert!(decode(Mode::Sealed, Some(&key), NUMBERS.0, &asked).tampered, "of another packet");
         asked[5] ^= 1;
-        assert!(hear(Mode::Sealed, Some(&key), NUMBERS.1, &asked).tampered);
+        assert!(decode(Mode::Sealed, Some(&key), NUMBERS.1, &asked).tampered);
     }
 
     #[test]
     fn units_without_proof_are_tampered_with_unless_they_are_one_padding() {
         let key = key();
         let mut padding = [0x80, 1, 0, 2, 7, 7];
-        answer(Mode::Sealed, Some(&key), NUMBERS, &mut padding, &Knows::default());
+        answer(Mode::Sealed, Some(&key), NUMBERS, &mut padding, &ReflectorFacts::default());
         assert_eq!(padding, [0, 1, 0, 2, 7, 7]);
         let mut clock = [0x80, 3, 0, 4, 0, 0, 0, 0];
-        answer(Mode::Sealed, Some(&key), NUMBERS, &mut clock, &Knows::default());
+        answer(Mode::Sealed, Some(&key), NUMBERS, &mut clock, &ReflectorFacts::default());
         assert_eq!(clock, [0xa0, 3, 0, 4, 0, 0, 0, 0]);
     }
 
@@ -422,7 +425,7 @@ mod tests {
     fn odd_units_are_flagged_and_padding_is_left_alone() {
         let plain = |bytes: &[u8]| {
             let mut bytes = bytes.to_vec();
-            answer(Mode::Open, None, NUMBERS, &mut bytes, &Knows::default());
+            answer(Mode::Open, None, NUMBERS, &mut bytes, &ReflectorFacts::default());
             bytes
         };
         // Unknown, with either flag a sender may set; known, of a wrong length, and what follows is not looked at.

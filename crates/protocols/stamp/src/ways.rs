@@ -1,18 +1,19 @@
 //! Which way messages were lost, doubled or overtaken.
 //!
-//! A remote end that numbers its answers itself (a stateful reflector) tells by that how many messages it has received: what
-//! is missing among its numbers was lost on the way back, and what it never numbered on the way there. One that copies our
-//! numbers tells nothing, and as long as nothing is lost on the way there the two look alike.
+//! A remote end that numbers its answers itself (a stateful reflector) thereby reports how many
+//! messages it has received: a gap among its numbers was lost on the way back, and messages without
+//! a number on the way there. One that copies our numbers reports nothing, and until a loss on the
+//! way there the two look alike.
 
 use metrics::{Clamped, Seen, Sequence, WayCounts, WayFacts, widen};
 use std::collections::VecDeque;
 
-/// Replies that are told from repeats, counted back from the newest.
+/// Replies back from the newest among which repeats are recognised.
 const WINDOW: usize = 1 << 16;
 /// Numbers that were given to sends that never left; of more the oldest are forgotten.
 const MOST_REFUSED: usize = 1 << 12;
 
-/// What one flow has seen of both ways.
+/// One flow's losses and delays on both ways.
 #[derive(Debug)]
 pub(super) struct Ways {
     pub(super) sent: u64,
@@ -58,7 +59,7 @@ impl Ways {
     }
 
     /// Message `number` was answered by the reply of this number, for the first time if `fresh`.
-    pub(super) fn answered(&mut self, number: u64, reply: u32, fresh: bool) {
+    pub(super) fn on_reply(&mut self, number: u64, reply: u32, fresh: bool) {
         // A session may be older than we are: then its numbers do not begin with 0.
         let base = *self.base.get_or_insert_with(|| {
             let ahead = reply.wrapping_sub(number as u32);
@@ -81,7 +82,7 @@ impl Ways {
     }
 
     /// Adds the counts at the end of the flow.
-    pub(super) fn tell(&self, facts: &mut WayFacts) {
+    pub(super) fn report(&self, facts: &mut WayFacts) {
         let lost = self.sent.saturating_sub(self.answered);
         if !self.numbers {
             facts.copied += u64::from(self.answered > 0);
@@ -111,7 +112,7 @@ mod tests {
 
     fn facts(ways: &Ways) -> WayFacts {
         let mut facts = WayFacts::default();
-        ways.tell(&mut facts);
+        ways.report(&mut facts);
         facts
     }
 
@@ -121,7 +122,7 @@ mod tests {
         (0..10).for_each(|n| ways.left(n, n != 4));
         // 4 never left; 2 and 3 were lost there, the answer to 5 (reply 2) back, and 9 was not answered at all.
         for (number, reply) in [(0, 0), (1, 1), (6, 3), (7, 4), (8, 5)] {
-            ways.answered(number, reply, true);
+            ways.on_reply(number, reply, true);
         }
         let found = facts(&ways);
         assert_eq!((found.there.lost, found.back.lost, found.lost_somewhere, found.numbered), (2, 1, 1, 1));
@@ -132,7 +133,7 @@ mod tests {
         let mut ways = Ways::new();
         (0..10).for_each(|n| ways.left(n, true));
         for number in [0, 1, 5, 6, 9] {
-            ways.answered(number, number as u32, true);
+            ways.on_reply(number, number as u32, true);
         }
         let found = facts(&ways);
         assert_eq!((found.there.lost, found.back.lost, found.lost_somewhere, found.copied), (0, 0, 5, 1));
@@ -142,9 +143,9 @@ mod tests {
     fn a_session_may_be_older_than_we_are() {
         let mut ways = Ways::new();
         (0..4).for_each(|n| ways.left(n, true));
-        ways.answered(0, 1_000, true);
-        ways.answered(2, 1_001, true);
-        ways.answered(3, 1_002, true);
+        ways.on_reply(0, 1_000, true);
+        ways.on_reply(2, 1_001, true);
+        ways.on_reply(3, 1_002, true);
         assert_eq!((facts(&ways).there.lost, facts(&ways).back.lost), (1, 0));
     }
 
@@ -160,11 +161,11 @@ mod tests {
                     0 => there += 1,
                     1 => { back += 1; next += 1; }
                     _ => {
-                        ways.answered(number, next, true);
+                        ways.on_reply(number, next, true);
                         // Some are answered twice, under the next number or under the same one.
                         next += u32::from(*fate == 2);
                         if [2, 3].contains(fate) {
-                            ways.answered(number, next, false);
+                            ways.on_reply(number, next, false);
                         }
                         next += 1;
                         (last_there, last_back) = (there, back);

@@ -1,4 +1,5 @@
-//! ttcp: Teldat's `ttcp tx` and `ttcp rx` with their words, and the classic program with its letters.
+//! ttcp: Teldat's `ttcp tx` and `ttcp rx` with their words, and the classic program with its
+//! letters.
 
 mod args;
 mod help;

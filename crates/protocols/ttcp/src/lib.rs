@@ -1,7 +1,8 @@
 //! ttcp and its descendants: BRL 1984, SGI, CERN, epi_ttcp, and Teldat's `ttcp tx` and `rx`.
 //!
-//! Over TCP there is nothing but data: the transmitter connects, writes, and closes; the receiver takes one connection and
-//! reads to its end. Over UDP markers stand before and behind it ([`bulk::Marks`]). `docs/protocols/ttcp.md` has both.
+//! Over TCP there is nothing but data: the transmitter connects, writes, and closes; the receiver
+//! takes one connection and reads to its end. Over UDP markers stand before and behind it
+//! ([`bulk::Marks`]). `docs/protocols/ttcp.md` has both.
 #![forbid(unsafe_code)]
 
 mod compat;
@@ -40,7 +41,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     call::Answerer::for_all(answers, receivers).into_iter().map(one).collect()
 }
 
-/// That of ttcp, Teldat's among them.
+/// The protocol of ttcp, Teldat's among them.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         defaults: Defaults::PLAIN,

@@ -1,12 +1,16 @@
-//! What listens at a receiver's bound socket: tests over datagrams, one per sender.
+//! A receiver's listener at its bound socket: tests over datagrams, one per sender.
 //!
-//! Nothing is ever answered, so no sender gets a socket of its own: only one socket keeps the order of start, data and end.
+//! Nothing is ever answered, so no sender gets a socket of its own: only one socket keeps the order
+//! of start, data and end.
 //!
-//! 1. Both kinds of markers are understood, by what they are made of.
-//! 2. A marker before any data is a start, whichever it was meant as: an end that a former test has left behind then does no
-//!    harm. A marker behind data is the end, also where the start was lost (the original would take it for the start).
-//! 3. Time runs from the start to the end, and where one of them was lost from the first datagram or to the last.
-//! 4. Where the end is lost, a test is over when nothing has come for a while. The original waits for ever.
+//! 1. Both kinds of markers are understood, by their content.
+//! 2. A marker before any data is a start, whichever it was meant as: an end that a former test has
+//!    left behind then does no harm. A marker behind data is the end, also where the start was lost
+//!    (the original would take it for the start).
+//! 3. Time runs from the start to the end, and where one of them was lost from the first datagram
+//!    or to the last.
+//! 4. If the end is lost, a test is over when nothing has arrived for a while. The original waits
+//!    for ever.
 
 use crate::NAME;
 use crate::bulk::Word;
@@ -24,10 +28,10 @@ use transport::{Acceptor, Cause, Context, Flow, Path, Received, Transmit};
 
 /// Tests that go on at once.
 const MOST: usize = 256;
-/// Numbers are remembered one by one for as long as their byte tells them apart.
+/// Numbers are remembered one by one while their byte tells them apart.
 const WINDOW: usize = 256;
 
-/// What a receiver of datagrams between markers found.
+/// Results of a receiver of datagrams between markers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marked {
     /// Datagrams of data.
@@ -36,28 +40,28 @@ pub struct Marked {
     pub starts: u64,
     /// Ends, up to the one that ended it.
     pub ends: u64,
-    /// Datagrams that the sender says it has sent; `None` where its ends do not tell.
+    /// Datagrams that the sender reports as sent; `None` where its end markers have no number.
     pub told: Option<u64>,
     /// Datagrams that a later one had overtaken, where they are numbered.
     pub reordered: u64,
-    /// Datagrams that came once more, where they are numbered.
+    /// Datagrams that arrived again, where they are numbered.
     pub repeated: u64,
 }
 
 impl Marked {
-    /// What `event` tells, where it is such a result.
-    pub fn told(event: &Event) -> Option<Marked> {
+    /// Reads this result from `event`, if it is one.
+    pub fn read(event: &Event) -> Option<Marked> {
         event.extra_of(NAME)
     }
 }
 
-/// What a datagram did to a test.
+/// Effect of a datagram on a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     Marker,
     Data,
     Over,
-    /// It is over because the next one has begun; the datagram belongs to that.
+    /// The test is over because the next one has begun, with this datagram.
     Next,
     /// An end without anything before it, left behind by another test.
     Stray,
@@ -66,14 +70,14 @@ pub enum Deed {
 /// One test, as its receiver sees it.
 #[derive(Debug, Default)]
 pub struct Test {
-    /// When it began, and when the last of it came.
+    /// First datagram of the test, and the latest one.
     pub since: Mono,
-    /// When the last datagram that counts came.
+    /// The latest datagram that counts.
     pub last: Mono,
     /// Bytes of data.
     pub bytes: u64,
     pub marked: Marked,
-    /// It began with epi_ttcp's start: the first byte of its data is a number.
+    /// The test began with epi_ttcp's start: the first byte of its data is a number.
     numbers: Option<Sequence>,
     /// The number that is expected next.
     next: u64,
@@ -81,7 +85,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Takes a datagram in that came at `at`.
+    /// Takes in a datagram that arrived at `at`.
     pub fn take(&mut self, datagram: &[u8], at: Mono) -> Deed {
         let word = Word::of(datagram);
         let begun = self.marked.data > 0;
@@ -118,7 +122,7 @@ impl Test {
         deed
     }
 
-    /// The number of a datagram is known modulo 256: it is the one nearest to what is expected.
+    /// The number of a datagram is known modulo 256: the nearest to the expected one is taken.
     fn number(&mut self, byte: u8) {
         let Some(numbers) = &mut self.numbers else { return };
         let ahead = i64::from(byte.wrapping_sub(self.next as u8) as i8);
@@ -131,7 +135,7 @@ impl Test {
         }
     }
 
-    /// Datagrams that did not come, where that can be known.
+    /// Datagrams that did not arrive, where their number is known.
     pub fn lost(&self) -> Option<u64> {
         self.marked.told.map(|told| told.saturating_sub(self.marked.data - self.marked.repeated))
     }
@@ -147,7 +151,7 @@ impl Test {
     }
 }
 
-/// What a receiver's workers share.
+/// State that a receiver's workers share.
 pub(super) struct Shared {
     pub(super) answers: Answers,
     pub(super) limit: Limit,
@@ -167,7 +171,8 @@ impl Answerer {
         Answerer { streams, shared, tests: HashMap::new(), account: Unconnected::new(GROUP), stopped: false }
     }
 
-    /// Makes room for one more test: of those without data, the one that was silent longest gives way.
+    /// Makes room for one more test: of those without data, the one that was silent longest gives
+    /// way.
     fn make_room(&mut self) -> bool {
         if self.tests.len() < MOST {
             return true;
@@ -207,7 +212,7 @@ impl Answerer {
         self.shared.limit.leave(cx);
     }
 
-    /// Ends tests from whose senders nothing has come for long, or all that have data.
+    /// Ends tests of senders that have long been silent, or all with data.
     fn expire(&mut self, cx: &mut Context<'_>) {
         let stall = self.shared.stall_ns;
         let over = |test: &Test| self.stopped || cx.now.since(test.last) >= stall;
@@ -220,7 +225,7 @@ impl Answerer {
             }
             if !self.stopped {
                 let from = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-                warn(cx, format!("no end came from {from}: what is rated ends with its last datagram"));
+                warn(cx, format!("no end arrived from {from}: the rate is up to its last datagram"));
             }
             self.settle(cx, peer);
         }

@@ -1,4 +1,5 @@
-//! The command line: single letters as getopt reads them, and long options that the original does not have.
+//! The command line: single letters as getopt reads them, and long options that the original does
+//! not have.
 
 use crate::{Settings, Stairs};
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, request};
@@ -16,7 +17,7 @@ pub(crate) struct Spec {
     pub(crate) size: u32,
     /// Time from one datagram to the next, or at the top of a sweep, ps.
     pub(crate) gap_ps: u64,
-    /// What the socket has no room for is given up.
+    /// Datagrams that the socket has no room for are given up.
     pub(crate) give_up: bool,
     /// Of a server: latency of the fastest datagram, µs.
     pub(crate) compensation_us: i64,
@@ -27,7 +28,7 @@ pub(crate) struct Spec {
     pub(crate) sweep: bool,
     /// The original's arithmetic.
     pub(crate) as_original: bool,
-    /// Where the run is kept, for `netcaliper report`.
+    /// File to keep the run in, for `netcaliper report`.
     pub(crate) save: Option<PathBuf>,
 }
 
@@ -65,7 +66,7 @@ impl Spec {
     }
 }
 
-/// What was given; a later one counts.
+/// The given options; a later one counts.
 #[derive(Default)]
 struct RawOptions {
     spec: Spec,
@@ -104,7 +105,7 @@ fn number<T: FromStr>(value: &Value<'_>, what: &str) -> Result<T, String> {
 /// Reads a command line, without the program's name.
 ///
 /// # Errors
-/// What is wrong with it, in one sentence; the usage belongs behind it.
+/// The error is one sentence; the usage belongs behind it.
 pub(crate) fn read(arguments: &[String]) -> Result<Request<Spec>, String> {
     let mut options = RawOptions::default();
     let read = options.read(arguments.iter());
@@ -156,7 +157,8 @@ impl RawOptions {
             (ns, 0) => ns.checked_mul(1_000),
             _ => return Err("Supply either delay or target bandwidth, but not both".to_owned()),
         };
-        // 16 bytes in 16 s are the least rate that there is, 8 bit/s; a sweep begins with a hundredth.
+        // 16 bytes in 16 s are the least rate that there is, 8 bit/s; a sweep begins with a
+        // hundredth.
         let least = u128::from(size) * 1_000_000_000_000 / if spec.sweep { 100 } else { 1 };
         let gap_ps = gap_ps.filter(|&gap| gap > 0 && u128::from(gap) <= least);
         let gap_ps =
@@ -165,7 +167,8 @@ impl RawOptions {
     }
 }
 
-/// Time between two datagrams at a rate, ps; the original's is in whole ns, of a whole number of datagrams a second.
+/// Time between two datagrams at a rate, ps; the original's is in whole ns, of a whole number of
+/// datagrams a second.
 fn gap_of(mbit: u64, size: u32, as_original: bool) -> Option<u64> {
     let bits = mbit.checked_mul(1_000_000).filter(|_| mbit <= 1_000_000)?;
     if as_original {

@@ -1,6 +1,6 @@
 //! Usage.
 
-/// What is printed for a command line that cannot be, on stdout as the original does.
+/// The text for an invalid command line, on stdout as the original does.
 pub(crate) const USAGE: &str = "
 bwdelaytester, spoken by netcaliper: received rate, loss and one-way latency of a stream of UDP datagrams
 

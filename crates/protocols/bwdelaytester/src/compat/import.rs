@@ -14,7 +14,7 @@ const TENTH: u64 = 100_000_000;
 /// Width of a bin of its histogram, µs.
 const BIN_US: f64 = 200.0;
 
-/// Whether a file holds bwdelaytester's stdout, or its stderr, or both.
+/// True if a file holds bwdelaytester's stdout, or its stderr, or both.
 fn is_output(bytes: &[u8]) -> bool {
     let start = String::from_utf8_lossy(&bytes[..bytes.len().min(4096)]);
     let known = |line: &str| {
@@ -81,7 +81,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
         program: "bwdelaytester".to_owned(),
         protocol: "bwdelaytester",
         verb: "delay",
-        notices: vec!["the file does not tell who sent, nor when".to_owned()],
+        notices: vec!["the file has neither sender nor date".to_owned()],
         ..ImportedRun::default()
     };
     if !output.lines.is_empty() || !output.histogram.is_empty() {
@@ -103,8 +103,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     }));
     if !output.rates.is_empty() {
         found.notices.push(
-            "of a rate of the table the share that was lost is told, as phases of a million, and how long the rest took; how \
-             many there were is not"
+            "of a rate of the table the file has the share of lost datagrams, imported as phases of a million, and the delays of the rest; their number is unknown"
                 .to_owned(),
         );
     }
@@ -129,7 +128,8 @@ fn phase(mut remote: Totals, report: PacketReport) -> ImportedPhase {
     }
 }
 
-/// Delays of an interval, or at a rate, told in µs. A smallest one of 0 is what the original begins to compare with.
+/// Delays of an interval, or at a rate, in the file's µs. A smallest one of 0 is the value with
+/// which the original begins its search.
 fn range(min: f64, max: f64, mean: f64) -> Option<DelayRange> {
     let ns = |us: f64| u64::clamped(us * 1e3);
     // Without a common clock they may be below 0, and then they are no times.
@@ -146,7 +146,7 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
     let mut intervals = Vec::with_capacity(lines.len());
     for (n, [bytes, packets, dropped, _, min, max, mean]) in (0_u64..).zip(lines) {
         let at = n * TENTH;
-        // Bytes and packets are told ten times over, as if for a second.
+        // The file has ten times the bytes and packets of a line, as if for a second.
         let traffic =
             Traffic { tx_bytes: 0, rx_bytes: u64::clamped(bytes / 10.0), ns: TENTH, ..Traffic::default() };
         remote.traffic.after(&traffic);

@@ -1,6 +1,8 @@
-//! The original's arithmetic: everything that comes is one stream, nothing is remembered but the number expected next.
+//! The original's arithmetic: all arriving datagrams are one stream, and only the number expected
+//! next is remembered.
 //!
-//! What is wrong with it stands in `docs/protocols/bwdelaytester.md`; here it is done as it is, integer by integer.
+//! `docs/protocols/bwdelaytester.md` lists its mistakes; this module repeats them, integer by
+//! integer.
 
 use super::args::Spec;
 use super::table::{BINS, Histogram, Line, Rate, print_rates};
@@ -87,7 +89,7 @@ impl Original {
         *line = Line { min: delay, max: delay, ..Line::default() };
     }
 
-    /// What it prints when it is interrupted.
+    /// The original's printout at an interrupt.
     pub(super) fn finish(&self, err: &mut Text) {
         self.histogram.print(err);
         let mean = |rate: &Rate| Rate {

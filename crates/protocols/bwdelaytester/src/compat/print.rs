@@ -1,4 +1,4 @@
-//! The printout of either end: lines as datagrams come, tables at the end.
+//! The printout of either end: lines while datagrams arrive, tables at the end.
 
 use super::args::Spec;
 use super::original::Original;
@@ -27,7 +27,7 @@ pub(crate) struct Printer {
     as_original: bool,
     named: Vec<SocketAddr>,
     start: Option<Wall>,
-    /// What the wall clock says when the receiver's says 0, ns.
+    /// The wall clock at 0 of the receiver's clock, ns.
     zero: Option<i64>,
     end: Option<Status>,
     unsent: u64,
@@ -46,7 +46,7 @@ impl Printer {
         Printer { figures, sweep: spec.sweep, as_original: spec.as_original, ..Printer::default() }
     }
 
-    /// Takes an event in; what is printed for it.
+    /// Takes an event in; returns its lines of the printout.
     pub(crate) fn on_event(&mut self, event: &Event) -> Printed {
         let mut printed = Printed::default();
         match event {
@@ -57,7 +57,7 @@ impl Printer {
                 }
             }
             Event::Extra(_) => {
-                for row in &DatagramRow::told(event) {
+                for row in &DatagramRow::rows(event) {
                     self.name(row.peer, &mut printed.err);
                     self.zero = Some(row.wall.0.wrapping_sub_unsigned(row.at_ns));
                     match &mut self.figures {
@@ -88,7 +88,7 @@ impl Printer {
         }
     }
 
-    /// Time has passed, whether anything came or not.
+    /// Prints the slots up to `end_ns`, empty ones too.
     fn pass(&mut self, end_ns: u64, out: &mut Text) {
         let (Figures::Right(slots), Some(start), Some(zero)) = (&mut self.figures, self.start, self.zero)
         else {
@@ -98,7 +98,7 @@ impl Printer {
         slots.pass(u64::try_from(now).unwrap_or(0), out);
     }
 
-    /// What is printed at the end, and the exit code.
+    /// The printout at the end, and the exit code.
     pub(crate) fn finish(&mut self) -> (Printed, u8) {
         let mut printed = Printed::default();
         let Printed { out, err } = &mut printed;
@@ -116,8 +116,7 @@ impl Printer {
                 let Sum { packets, lost, repeated, overtaken, late } = slots.sum;
                 writeln!(
                     err,
-                    "# {packets} packets came, {lost} did not; {repeated} came more than once, {overtaken} had been overtaken, \
-                     {late} came too late for their line"
+                    "# {packets} packets arrived, {lost} did not; {repeated} arrived more than once, {overtaken} had been overtaken, {late} arrived too late for their line"
                 );
                 slots.finish(out, err);
             }
@@ -127,7 +126,7 @@ impl Printer {
         (printed, 1)
     }
 
-    /// What a client has sent: the original does not tell.
+    /// A client's count of sent datagrams, which the original does not print.
     fn sums(&self, err: &mut Text) {
         if !self.as_original {
             writeln!(err, "# {} packets left, {} were not sent", self.sent, self.unsent);
@@ -135,9 +134,10 @@ impl Printer {
     }
 }
 
-/// A saved run of datagrams as the original would have printed it: a line per interval in which any came. Of runs of lost
-/// ones an interval knows nothing; column 4 says whether there were any. Intervals of other lengths than a tenth of a second, as of
-/// long runs, whose older ones are joined, are told of first.
+/// A saved run of datagrams as the original would have printed it: a line per interval with
+/// datagrams. An interval has no runs of lost datagrams; column 4 is 1 if any were lost. A line at
+/// the top names intervals of other lengths than a tenth of a second, as of long runs, whose older
+/// ones are joined.
 pub(crate) fn print(events: &[Event]) -> String {
     let mut out = Text::default();
     writeln!(out, "{COLUMNS}");
@@ -148,7 +148,7 @@ pub(crate) fn print(events: &[Event]) -> String {
         let longest = format_duration(real(longest));
         writeln!(
             out,
-            "# rates over intervals of up to {longest}: a tenth of columns 1 and 2 is not what came in a line, as it was when this ran"
+            "# rates over intervals of up to {longest}: a tenth of columns 1 and 2 is not the count of a line, as it was when this ran"
         );
     }
     for interval in intervals() {

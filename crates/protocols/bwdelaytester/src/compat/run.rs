@@ -9,11 +9,11 @@ use model::{Event, Status, Totals};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 
-/// What the original ends with, but for a sweep that was climbed to its end.
+/// The original's exit codes, except after a complete sweep.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
-pub(crate) fn came(totals: &Totals) -> String {
-    let Some(report) = totals.packets.as_deref() else { return "nothing came".to_owned() };
+pub(crate) fn summary(totals: &Totals) -> String {
+    let Some(report) = totals.packets.as_deref() else { return "nothing arrived".to_owned() };
     let Packets { received, lost, duplicated, reordered, dropped, .. } = report.counts;
     let mut text = format!(
         "{received} datagrams from {} senders, {lost} lost ({dropped} of them here), {duplicated} repeated, {reordered} \
@@ -113,7 +113,7 @@ impl Reporter<'_> {
         if let Err(error) = put(io::stdout(), &out).and(told)
             && !std::mem::replace(&mut self.unread, true)
         {
-            self.driver.say(format_args!("# stdout is closed ({error}): the tables come at the end"));
+            self.driver.say(format_args!("# stdout is closed ({error}): the tables follow at the end"));
         }
     }
 

@@ -1,10 +1,13 @@
-//! What the original means: tenths of a second that are as long, what was lost in each, and how long the rest took.
+//! The correct figures: slots of exactly a tenth of a second, the losses in each, and the delays of
+//! the rest.
 //!
-//! - A slot is a tenth of a second of the receiver's clock from the first datagram on. Datagrams count in the slot of their arrival, so the
-//!   rate is right even when a line is printed late.
-//! - A slot is printed a little after its end: reordered datagrams may still come until then, and are not lost.
-//! - Senders are told apart, and so are repeats.
-//! - Without synchronised clocks, latency is what a datagram took longer than the fastest so far of its sender.
+//! - A slot is a tenth of a second of the receiver's clock from the first datagram on. Datagrams
+//!   count in the slot of their arrival, so the rate is right even when a line is printed late.
+//! - A slot is printed a little after its end: reordered datagrams may still arrive until then, and
+//!   are not lost.
+//! - Each sender has its own numbers, and repeats are recognised.
+//! - Without synchronised clocks, a latency is the delay beyond that of the fastest datagram so far
+//!   of its sender.
 
 use super::args::{SLOT, Spec};
 use super::table::{Histogram, Line, Rate, print_rates, slot_of};
@@ -16,11 +19,11 @@ use metrics::{Clamped, Runs, SECOND, Seen, percent_of};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-/// How long after its end a slot waits for what was overtaken, ns.
+/// Time after its end that a slot waits for overtaken datagrams, ns.
 const HOLD: u64 = SECOND / 20;
 /// Numbers remembered one by one for each sender.
 const WINDOW: usize = 1 << 16;
-/// Slots that may be open at once: rows are told some 20 ms after they came.
+/// Slots that may be open at once: rows are reported some 20 ms after their arrival.
 const OPEN: usize = 4;
 /// Runs of missing numbers that are remembered in one slot; further ones are lost for good.
 const GAPS: usize = 100_000;
@@ -28,13 +31,14 @@ struct Sender {
     runs: Runs,
     /// Which run of all this is.
     number: u32,
-    /// Smallest difference so far between our time and a stamp of a clock of which nothing is known, µs.
+    /// Smallest difference so far between our time and a stamp of a clock of which nothing is
+    /// known, µs.
     fastest: Option<i64>,
-    /// When its last datagram came, ns of the receiver's clock.
+    /// Its latest datagram, ns of the receiver's clock.
     heard: u64,
 }
 
-/// How long datagrams took, µs.
+/// Delays of datagrams, µs.
 #[derive(Default)]
 struct Delays {
     packets: u64,
@@ -73,7 +77,7 @@ impl Slot {
         gaps.fold(self.more, u64::saturating_add)
     }
 
-    /// A number that was missing has come; whether it was missed in this slot.
+    /// A missing number has arrived. True if it was counted missing in this slot.
     fn fill(&mut self, sender: u32, number: u64) -> bool {
         let Some((&(owner, first), &end)) = self.gaps.range(..=(sender, number)).next_back() else {
             return false;
@@ -107,11 +111,11 @@ pub(super) struct Sum {
     pub(super) lost: u64,
     pub(super) repeated: u64,
     pub(super) overtaken: u64,
-    /// Of those lost, so many came after their line was printed.
+    /// Number of the lost ones that arrived after their line was printed.
     pub(super) late: u64,
 }
 
-/// Slots, and what was found at each rate.
+/// Slots, and the sums of each rate.
 #[derive(Default)]
 pub(super) struct Slots {
     spec: Spec,
@@ -199,7 +203,7 @@ impl Slots {
         }
     }
 
-    /// It is `now`, ns of the receiver's clock: prints the slots that are over.
+    /// Prints the slots that are over at `now`, ns of the receiver's clock.
     pub(super) fn pass(&mut self, now: u64, out: &mut Text) {
         let Some(start) = self.start else { return };
         while let Some(slot) = self.open.front() {
@@ -216,7 +220,7 @@ impl Slots {
         let lost = slot.lost();
         let packets = slot.delays.packets;
         if self.spec.sweep && packets > 0 {
-            // What was lost was as long as what came.
+            // Lost datagrams are taken to be as long as the received ones.
             let all = slot.bytes.saturating_add(lost.saturating_mul(slot.bytes / packets));
             if let Some(rate) = slot_of(all.saturating_mul(80)) {
                 let sums = self.rates.entry(rate).or_default();
@@ -232,7 +236,7 @@ impl Slots {
         Line { bytes, packets, drops: lost, gaps, min, max, avg }.print(out);
     }
 
-    /// Prints what is open, and the two tables.
+    /// Prints the open slots, and the two tables.
     pub(super) fn finish(&mut self, out: &mut Text, err: &mut Text) {
         while !self.open.is_empty() {
             self.print(out);
@@ -254,7 +258,7 @@ impl Slots {
 }
 
 impl Sender {
-    /// How long a datagram took, µs.
+    /// Delay of a datagram, µs.
     fn delay(&mut self, row: &DatagramRow, unsynchronised: bool) -> i64 {
         let sent = i64::try_from(row.stamp_us).unwrap_or(i64::MAX);
         if !unsynchronised && is_wall(row.stamp_us) {

@@ -1,4 +1,4 @@
-//! What is printed at the end: the histogram of latencies, and latency and loss by rate.
+//! The tables at the end: the histogram of latencies, and latency and loss by rate.
 
 use ::compat::Text;
 use metrics::Clamped;
@@ -6,14 +6,14 @@ use metrics::Clamped;
 /// The first line on stdout, with the space at its end that the original has.
 pub(super) const COLUMNS: &str = "# bytes_last_intv packets_last_intv drops_last_intv drops_consq_last_intv \
                                   mindelayus_last_intv maxdelayus_last_intv avgdelayus_last_intv ";
-/// What stands above the histogram, and above the table.
+/// Headings of the histogram and the table.
 pub(super) const HISTOGRAM: &str = "## Printing latency histogram:";
 pub(super) const SWEEP: &str = "## Printing sweep data:";
 
 /// Bins of the histogram, and the width of each, µs.
 pub(super) const BINS: usize = 100;
 const WIDTH: i64 = 200;
-/// Rates told apart: 300 of 10 Mbit/s each.
+/// Number of rates in the table: 300 of 10 Mbit/s each.
 const RATES: usize = 300;
 const RATE: u64 = 10_000_000;
 /// A rate is shown when it was met in more intervals than this.
@@ -61,14 +61,14 @@ impl Histogram {
         let mut sum = 0;
         for (bin, count) in self.0.iter().enumerate() {
             sum += count;
-            // The original divides by 0 when nothing came.
+            // The original divides by 0 when nothing has arrived.
             let percent = (sum * 100).checked_div(all).unwrap_or(0);
             writeln!(err, "{} {count} {percent}", bin * usize::clamped(WIDTH));
         }
     }
 }
 
-/// What was found at one rate.
+/// Sums at one rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Rate {
     pub(super) loss_percent: f64,
@@ -83,7 +83,8 @@ pub(super) fn slot_of(bits_per_second: u64) -> Option<usize> {
     usize::try_from(bits_per_second / RATE).ok().filter(|&slot| slot < RATES)
 }
 
-/// The head, and a line per rate: its upper end in Mbit/s, loss in percent, least, largest and mean latency in µs, intervals.
+/// The head, and a line per rate: its upper end in Mbit/s, loss in percent, least, largest and mean
+/// latency in µs, intervals.
 pub(super) fn print_rates(rates: impl Iterator<Item = (usize, Rate)>, err: &mut Text) {
     writeln!(err, "{SWEEP}");
     for (slot, rate) in rates.filter(|(_, rate)| rate.intervals > FEW) {

@@ -102,7 +102,7 @@ fn a_repeat_hides_no_loss() {
     let rows = rows(places.map(|n| (n, n)));
     let (out, err) = printed("", &rows);
     assert_eq!(drops(&out), (3, 1));
-    assert!(err[1].contains("317 packets came, 3 did not; 1 came more than once"), "{}", err[1]);
+    assert!(err[1].contains("317 packets arrived, 3 did not; 1 arrived more than once"), "{}", err[1]);
     assert_eq!(drops(&printed("--as-original", &rows).0), (2, 1));
 }
 

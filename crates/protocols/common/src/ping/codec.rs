@@ -15,9 +15,10 @@
 //! |  …                                                            |
 //! ```
 //!
-//! A message of 8 to 15 bytes has no word: the pattern follows the number, from its offset 8. One of fewer than 8 bytes is the
-//! low end of the number, as many bytes as fit. Over TCP a message is one such unit, in any number of sends; over UDP
-//! each datagram is one, and they are numbered through: datagram i of message m of k datagrams has the number m·k + i.
+//! A message of 8 to 15 bytes has no word: the pattern follows the number, from its offset 8. One
+//! of fewer than 8 bytes is the low end of the number, as many bytes as fit. Over TCP a message is
+//! one such unit, in any number of sends; over UDP each datagram is one, and they are numbered
+//! through: datagram i of message m of k datagrams has the number m·k + i.
 
 use crate::payload::{Source, first_difference};
 use metrics::Clamped;
@@ -26,7 +27,7 @@ use transport::{Checked, Transmit, Violation};
 /// Bytes before the pattern, when all of them fit.
 pub const HEAD: usize = 16;
 
-/// What stands before the pattern.
+/// The bytes before the pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// Its number.
@@ -73,8 +74,8 @@ pub fn offer(head: Head, size: u64, from: u64, n: u64, out: &mut Transmit<'_>) {
     Source::Pattern.offer(from + (n - left), usize::clamped(left), out);
 }
 
-/// The head in the first bytes of a unit of `size` bytes, all of which are there; of fewer than 8 bytes the number is the
-/// one closest below or equal to `newest` that ends so.
+/// The head in the first bytes of a unit of `size` bytes, all of which are there; of fewer than 8
+/// bytes the number is the one closest below or equal to `newest` that ends so.
 pub fn decode(bytes: &[u8], size: u64, newest: u64) -> Head {
     let n = head_of(size).min(bytes.len());
     let word = |at: usize| {
@@ -91,7 +92,7 @@ pub fn decode(bytes: &[u8], size: u64, newest: u64) -> Head {
     Head { number: newest.saturating_sub(back), word: 0 }
 }
 
-/// Compares what came, `bytes` from offset `from` of a unit, as far as it is pattern.
+/// Compares received bytes, from offset `from` of a unit, where they are pattern.
 ///
 /// # Errors
 /// [`Violation::BadData`] with the offset in the unit.
@@ -101,7 +102,7 @@ pub fn check(size: u64, from: u64, bytes: &[u8]) -> Checked {
     Source::Pattern.check(from + skip, &bytes[usize::clamped(skip)..])
 }
 
-/// What is wrong with a head that is not the one sent.
+/// The violation of a head that is not the sent one.
 pub fn bad_head(want: &[u8], got: &[u8]) -> Violation {
     first_difference(0, want, got)
 }

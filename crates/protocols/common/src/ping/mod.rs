@@ -1,8 +1,8 @@
 //! The asking end of round trips, for all protocols.
 //!
-//! - [`codec`]: a message that comes back as it was sent.
+//! - [`codec`]: a message that is echoed as it was sent.
 //! - [`Pinger`]: one connection of the asking end.
-//! - [`Talk`]: what it says and hears instead, where that is more than bytes that come back.
+//! - [`Talk`]: messages and answers of protocols that do not merely echo bytes.
 
 pub mod codec;
 mod params;
@@ -19,7 +19,7 @@ pub use talk::{Said, Talk, Times};
 /// Settings of STAMP packets are for STAMP only.
 ///
 /// # Errors
-/// What such a phase needs instead, as the rest of a sentence about the protocol.
+/// Refuses STAMP settings, as the rest of a sentence about the protocol.
 pub fn without_stamp(phase: &Phase) -> Result<(), &'static str> {
     match phase.ping.and_then(|ping| ping.stamp) {
         Some(_) => Err("has no STAMP packets: use --protocol stamp for settings of theirs"),

@@ -1,41 +1,43 @@
-//! What all connections of a run have in common.
+//! Common settings of all connections of a run.
 
 use metrics::{Group, Mono};
 use model::{Phase, Ping, Schedule, Trace, Transport};
 use std::sync::Arc;
 
-/// What the remote end adds to its echoes.
+/// The remote end's addition to its echoes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Remote {
-    /// Nothing: the same bytes come back.
+    /// Nothing: the same bytes return.
     #[default]
     Nothing,
-    /// In place of the second word, what it spent between receiving and sending, ns.
+    /// In place of the second word, the time between receiving and sending, ns.
     Spent,
 }
 
-/// What all connections of a run have in common.
+/// Common settings of all connections of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
-    /// Where they are counted.
+    /// The group that counts them.
     pub group: Group,
     /// Messages and their schedule.
     pub ping: Ping,
     /// Times between messages, if the schedule is that of a trace.
     pub trace: Option<Arc<Trace>>,
-    /// What the remote end adds.
+    /// The remote end's addition.
     pub remote: Remote,
-    /// How many there are at once: open loops begin evenly apart.
+    /// Number of concurrent connections: open loops begin evenly apart.
     pub connections: u32,
     /// Messages sent within this time after a connection is up do not count, ns.
     pub omit_ns: u64,
-    /// How long nothing may come back over TCP, ns.
+    /// Longest time without an echo over TCP, ns.
     pub stall_ns: u64,
-    /// When an open loop begins, and when it ends, whenever its connections are up; without it they begin when they are.
+    /// When an open loop begins, and when it ends, whenever its connections are up; without it they
+    /// begin when they are.
     pub span: Option<(Mono, Option<Mono>)>,
 }
 
-/// Messages under way at once on a connection, and those remembered so that a late echo is known, over all connections.
+/// Messages under way at once on a connection, and those remembered so that a late echo is known,
+/// over all connections.
 const REMEMBERED: u32 = 1 << 16;
 
 impl Params {
@@ -58,14 +60,14 @@ impl Params {
         phase.ping.map(|_| Params::of(phase, group, Remote::Spent))
     }
 
-    /// The same with a schedule, if there is one, from `start` on until `end`, as far as that is known.
+    /// The same with a schedule, if there is one, from `start` on until `end`, if that is known.
     #[must_use]
     pub fn during(self, start: Mono, end: Option<Mono>) -> Self {
         let open = self.ping.schedule != Schedule::Closed;
         Params { span: open.then_some((start, end)), ..self }
     }
 
-    /// Whether messages go over UDP.
+    /// True if messages go over UDP.
     pub fn datagrams(&self) -> bool {
         self.ping.transport == Transport::Udp
     }
@@ -91,7 +93,7 @@ impl Params {
         chunk.min(size.saturating_sub(piece * chunk))
     }
 
-    /// How many messages a connection remembers.
+    /// Number of messages that a connection remembers.
     pub(super) fn remembered(&self) -> usize {
         (REMEMBERED / self.connections.max(1)).clamp(1024, REMEMBERED) as usize
     }

@@ -1,9 +1,10 @@
 //! The asking end of one connection: messages out, echoes back, each one compared and timed.
 //!
-//! A round trip is the time from the instant at which the first byte of a message was offered to the kernel until the call
-//! returned that brought the last byte of its echo. Over UDP an echo that is not back in time makes its message *missing*; if
-//! it comes after all it was *late*, else it is *lost*. Over TCP nothing is lost: what does not come back is unsettled when the
-//! connection ends.
+//! A round trip is the time from the instant at which the first byte of a message was offered to
+//! the kernel until the return of the call that received the last byte of its echo. Over UDP an
+//! echo that is not back in time makes its message *missing*; if it arrives after all it was
+//! *late*, else it is *lost*. Over TCP nothing is lost: what does not come back is unsettled when
+//! the connection ends.
 
 mod came;
 
@@ -23,7 +24,7 @@ use transport::{
 };
 use uuid::Uuid;
 
-/// Messages told at once, at most.
+/// Most messages that are reported at once.
 const AT_ONCE: usize = 256;
 /// And so often at least, as long as something is known, ns.
 const TELL_AFTER: u64 = 100_000_000;
@@ -33,13 +34,14 @@ const MOST_WAITING: usize = 1 << 16;
 const HOLD: u64 = 1_000_000;
 /// Refusals in a row, without one echo, after which the target counts as absent.
 const HOPELESS: u32 = 3;
-/// How long after the start of a run its first message is due, ns, unless messages come closer together: at the ends of intervals, which
-/// are multiples of a message's distance, both ends' threads are busy with these.
+/// Delay of a run's first message after the start, ns, unless messages are closer together: at the
+/// ends of intervals, which are multiples of a message's distance, both ends' threads are busy with
+/// these.
 const ASIDE: u64 = 50_000_000;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
 
-/// What the connection is doing.
+/// Stages of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     /// Sending and receiving.
@@ -62,11 +64,11 @@ struct Sending {
     off: u64,
 }
 
-/// The echo that comes on a stream.
+/// The present echo on a stream.
 #[derive(Debug, Default)]
 struct Coming {
     number: u64,
-    /// Bytes of it that have come.
+    /// Received bytes of it.
     got: u64,
     head: [u8; HEAD],
     damaged: bool,
@@ -86,7 +88,7 @@ pub struct Pinger {
     slots: Slots,
     /// When the next message is to be sent, in an open loop; not before then, in a closed one.
     due: Mono,
-    /// Streams: the echo that comes.
+    /// Streams: the present echo.
     echo: Coming,
     bytes: (u64, u64),
     refused: u32,
@@ -95,9 +97,9 @@ pub struct Pinger {
     first_bad: Option<Violation>,
     rows: Vec<PingRow>,
     told: Mono,
-    /// When what is being read came, by the kernel's stamp.
+    /// Arrival of the bytes being read, by the kernel's stamp.
     came: Option<Mono>,
-    /// What is said, if it is not merely bytes that come back.
+    /// Codec of messages, where the peer does not merely echo bytes.
     talk: Option<Box<dyn Talk>>,
 }
 
@@ -146,7 +148,8 @@ impl Pinger {
         self.miss(cx, |due| due <= now && (full || now.since(due) > timeout));
     }
 
-    /// Nothing is sent at the places of the schedule from the next one on, as long as they are such.
+    /// Nothing is sent at the places of the schedule from the next one on, as long as they are
+    /// such.
     fn miss(&mut self, cx: &mut Context<'_>, such: impl Fn(Mono) -> bool) {
         let mut missed = 0;
         while self.begins().is_some_and(&such) {
@@ -158,7 +161,7 @@ impl Pinger {
         }
     }
 
-    /// The run is over: what has not been sent of its schedule is missed.
+    /// The run is over: unsent messages of its schedule are missed.
     fn stop(&mut self, cx: &mut Context<'_>) {
         if let Some((_, Some(end))) = self.params.span {
             let end = end.min(cx.now);
@@ -192,7 +195,7 @@ impl Pinger {
         }
     }
 
-    /// What a message carries in its second word.
+    /// The second word of a message.
     fn word(&self, cx: &Context<'_>) -> u64 {
         match &self.talk {
             Some(talk) => talk.word(cx.clock, cx.now),
@@ -215,7 +218,7 @@ impl Pinger {
         };
         self.core.packet(cx, |packets| packets.refused += 1);
         if begun.is_none() {
-            // It has a number, but it never was under way.
+            // The message has a number, but it never was under way.
             let slot = Slot { left: 0, state: State::Settled, ..Slot::sent(cx.now) };
             if let Some(talk) = &mut self.talk {
                 talk.left(self.window.next(), false);
@@ -225,7 +228,7 @@ impl Pinger {
         }
     }
 
-    /// Tells of a message.
+    /// Reports a message.
     fn tell(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot, echo: Echo, remote_ns: Option<u64>) {
         if !self.params.ping.samples || !slot.counted {
             return;
@@ -270,7 +273,7 @@ impl Pinger {
         } else if self.window.waiting() > 0 {
             return Ok(());
         } else if self.params.datagrams() && self.window.missing() > 0 && self.sending.is_none() {
-            // What is missing may be late.
+            // A missing echo may be late.
             let until = until.unwrap_or(cx.now.plus(timeout));
             if cx.now < until {
                 self.step = Step::Draining(Some(until));
@@ -279,7 +282,7 @@ impl Pinger {
         }
         self.tell_all(cx);
         if let Some(talk) = &mut self.talk {
-            talk.over(cx);
+            talk.finish(cx);
         }
         let whole = all_sent && self.window.waiting() == 0;
         self.step = Step::Over(if whole { Ending::Completed } else { Ending::Stopped });
@@ -316,7 +319,7 @@ impl Pinger {
         let waits = !self.params.datagrams() && self.window.waiting() > 0;
         if let Some(stalled) = self.core.stalled(cx.now).filter(|_| waits) {
             self.tell_all(cx);
-            return self.fail(stalled.likely("the echo does not come: is it an echo service?"));
+            return self.fail(stalled.likely("the echo does not arrive: is it an echo service?"));
         }
         self.settle(cx)
     }
@@ -351,7 +354,8 @@ impl Flow for Pinger {
             (None, Some(due)) => When::At(due),
             (None, None) => When::Never,
         };
-        // One byte more than may come: a socket that gives less is empty, and a byte too many is noticed.
+        // One byte more than expected: a socket that gives less is empty, and a surplus byte is
+        // noticed.
         let left = self.bytes.0.saturating_sub(self.bytes.1);
         let read = Read::look(if self.params.datagrams() { LONGEST } else { left + 1 });
         Interest { send, read, wake: self.wake(), end: None }

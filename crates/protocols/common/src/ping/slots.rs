@@ -9,7 +9,7 @@ use transport::Rng;
 pub(super) struct Slots {
     schedule: Schedule,
     trace: Option<Arc<Trace>>,
-    /// How many distances were given out.
+    /// Number of distances so far.
     given: u64,
 }
 

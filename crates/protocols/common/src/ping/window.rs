@@ -10,7 +10,7 @@ pub(super) enum State {
     Waiting,
     /// Its time is up.
     Missing,
-    /// Its echo came, or something in its place.
+    /// Its echo arrived, or other bytes in its place.
     Settled,
 }
 
@@ -23,10 +23,10 @@ pub(super) struct Slot {
     pub(super) left_at: Option<Mono>,
     /// The second word of its units.
     pub(super) word: u64,
-    /// Units that have not come back, a bit each.
+    /// Units that have not returned, a bit each.
     pub(super) left: u64,
     pub(super) state: State,
-    /// It is not part of a warm-up.
+    /// The message is not part of a warm-up.
     pub(super) counted: bool,
 }
 
@@ -106,7 +106,8 @@ impl Window {
         None
     }
 
-    /// The same without looking further than was looked before: where it says none, there may be one.
+    /// The same without looking further than was looked before: where it says none, there may be
+    /// one.
     pub(super) fn known_oldest(&self) -> Option<&Slot> {
         let at = self.oldest.max(self.first) - self.first;
         self.slots.get(usize::try_from(at).ok()?).filter(|slot| slot.state == State::Waiting)

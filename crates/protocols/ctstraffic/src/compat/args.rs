@@ -5,7 +5,7 @@ use super::options::{self, Page, Row};
 use super::raw::RawOptions;
 use super::spec::{Role, Spec, Transport};
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     Help(Page),
@@ -57,7 +57,7 @@ fn help(arguments: &[String]) -> Option<Page> {
     if arguments.is_empty() {
         return Some(Page::Overview);
     }
-    // The last two are not the original's, but what is tried first here.
+    // The last two are not the original's, but users try them first.
     let asks = |text: &&String| {
         ["-?", "--help", "-h"].contains(&text.as_str())
             || text.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("-help"))
@@ -72,7 +72,8 @@ fn help(arguments: &[String]) -> Option<Page> {
     })
 }
 
-/// The original's guide itself prints `framerate:60` without the dash once: a known name is recognised without it.
+/// The original's guide itself prints `framerate:60` without the dash once: a known name is
+/// recognised without it.
 fn with_dash(text: &str) -> String {
     let dashed = format!("-{text}");
     let name = dashed.split(':').next().unwrap_or_default();

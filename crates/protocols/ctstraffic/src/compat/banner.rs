@@ -1,4 +1,4 @@
-//! What is printed before anything happens: the network adapter, and the settings in force.
+//! The first lines: the network adapter, and the settings in force.
 
 use super::connection::address;
 use super::line::layout;
@@ -14,7 +14,7 @@ pub(crate) struct Resolved {
     pub(crate) listens: Vec<SocketAddr>,
 }
 
-/// The adapter that carries the test: a line for its name, an indented one for what it does by itself.
+/// The adapter that carries the test: a line for its name, an indented one for its offloads.
 pub(super) fn adapter(host: &HostSnapshot) -> Vec<String> {
     let Some(nic) = &host.nic else { return Vec::new() };
     let on = |name: &str| if nic.offloads.iter().any(|o| o == name) { "on" } else { "off" };
@@ -76,7 +76,7 @@ pub(super) fn settings(spec: &Spec, resolved: &Resolved) -> Vec<String> {
     lines
 }
 
-/// What moves the bytes, as the banner names it.
+/// The banner's name for the method that moves the bytes.
 fn io_function(role: Role, transport: Transport) -> &'static str {
     match (transport, role) {
         (Transport::Udp, Role::Client) => "MediaStream Client",

@@ -16,7 +16,7 @@ TimeoutEpisodes,FastRetransmit,SndLimBytesCwnd,SndLimBytesRwin,SndLimBytesSnd";
 pub(super) const JITTER_CSV: &str = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,\
 RelativeInFlightTimeMs,PrevToCurrentInFlightTimeJitter";
 
-/// An ended connection as the original tells it.
+/// An ended connection in the original's form.
 pub(super) struct Ended {
     transport: Transport,
     /// When it ended, as text.
@@ -24,14 +24,15 @@ pub(super) struct Ended {
     local: String,
     remote: String,
     id: String,
-    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated, in error.
+    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated,
+    /// in error.
     numbers: [u64; 5],
     /// Outcome of the connection.
     pub(super) verdict: Verdict,
 }
 
 impl Ended {
-    /// A connection of this end that came to `verdict`.
+    /// A connection of this end with `verdict`.
     pub(super) fn new(
         record: &ConnectionRecord,
         verdict: Verdict,
@@ -96,8 +97,8 @@ impl Ended {
         self.numbers.map(|n| n.to_string()).join(between)
     }
 
-    /// The row of the TCP-info CSV, with a comma and a space between its cells as in the original; what Linux does not tell is
-    /// empty. `None` for a connection that the kernel said nothing about.
+    /// The row of the TCP-info CSV, with a comma and a space between its cells as in the original;
+    /// a cell that Linux has no value for is empty. `None` for a connection without TCP_INFO.
     pub(super) fn tcp_info_row(&self, record: &ConnectionRecord) -> Option<String> {
         let info = record.tcp.as_ref()?;
         // Time instead of bytes: how long each was what kept the sender from sending.
@@ -122,7 +123,8 @@ impl Ended {
     }
 }
 
-/// The row of a frame in the jitter CSV, as the original computes it; `None` for a repeated one, which the original leaves out.
+/// The row of a frame in the jitter CSV, as the original computes it; `None` for a repeated one,
+/// which the original leaves out.
 pub(super) fn jitter_row(jitter: &mut FrameJitter, frame: &FrameRow) -> Option<String> {
     let FrameRow { seq, sender_ticks, sender_hz, receiver_ticks, receiver_hz, .. } = *frame;
     match frame.verdict {
@@ -138,7 +140,7 @@ pub(super) fn jitter_row(jitter: &mut FrameJitter, frame: &FrameRow) -> Option<S
     }
 }
 
-/// The line of a connection that has come to be.
+/// The line of an established connection.
 pub(super) fn established(transport: Transport, local: SocketAddr, remote: SocketAddr, at_ns: u64) -> String {
     let (at, name) = (seconds(at_ns / 1_000_000), layout(transport).name);
     format!("[{at}] {name} connection established [{} - {}]", address(local), address(remote))

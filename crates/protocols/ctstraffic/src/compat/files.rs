@@ -41,7 +41,7 @@ impl File {
     }
 }
 
-/// What a log tells.
+/// Content of a log.
 #[derive(Clone, Copy)]
 enum Log {
     Status,
@@ -57,7 +57,7 @@ pub(super) struct Logs {
     files: Vec<File>,
     /// The file of each [`Log`].
     of: [Option<usize>; 5],
-    /// Failures that have not been told.
+    /// Failures that have not been reported.
     failures: Vec<String>,
 }
 
@@ -103,8 +103,9 @@ impl Logs {
         Ok(self.files.len() - 1)
     }
 
-    /// Writes `item` to the files that it belongs to. What is in them survives a crash up to the last item that was not an
-    /// ended connection. A file that fails is named once, and the others go on.
+    /// Writes `item` to the files that it belongs to. After a crash a file is complete up to the
+    /// last item that was not an ended connection. A file that fails is named once, and the others
+    /// go on.
     pub(super) fn write(&mut self, item: &Item) -> Vec<String> {
         let transport = self.transport;
         match item {
@@ -137,7 +138,8 @@ impl Logs {
             Item::Said(text) => self.to(Log::Error, |file| file.line(text.trim_start())),
         }
         if !matches!(item, Item::Connection { .. } | Item::Established(_) | Item::Error(_)) {
-            // The status last: if the process is killed, it never counts connections whose rows were lost.
+            // The status last: if the process is killed, it never counts connections whose rows
+            // were lost.
             let status = self.of[Log::Status as usize];
             for at in (0..self.files.len()).filter(|at| Some(*at) != status).chain(status) {
                 self.on(at, |file| file.out.flush());

@@ -1,5 +1,6 @@
-//! How ctsTraffic's arguments are read: `-Name:Value`, split at the first colon, names without regard to case; whole
-//! numbers in decimal, or in hexadecimal when there is an `x` in them; ranges `[low,high]`.
+//! Grammar of ctsTraffic's arguments: `-Name:Value`, split at the first colon, names without regard
+//! to case; whole numbers in decimal, or in hexadecimal when there is an `x` in them; ranges
+//! `[low,high]`.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +10,7 @@ pub(super) struct Word {
     pub(super) text: String,
     /// Its name in lower case, the dash included.
     pub(super) name: String,
-    /// What stands behind the first colon.
+    /// The text behind the first colon.
     pub(super) value: String,
 }
 
@@ -88,7 +89,7 @@ pub(super) fn range_of(
         .ok_or_else(|| format!("'{text}' is not a range such as [1024,65536]"))?;
     let (low, high) = (not_0(each(low.trim())?)?, each(high.trim())?);
     if low > high {
-        return Err(format!("the range '{text}' falls: the smaller value comes first"));
+        return Err(format!("the range '{text}' falls: the smaller value is the first one"));
     }
     Ok((low, Some(high)))
 }

@@ -14,7 +14,7 @@ pub(crate) fn page(page: Page) -> String {
         Page::Overview => ("ctsTraffic, spoken by netcaliper", OVERVIEW, PAGES),
         Page::Tcp => ("ctsTraffic: TCP", "", TCP),
         Page::Udp => ("ctsTraffic: UDP streams (-Protocol:udp)", "", UDP),
-        Page::Logging => ("ctsTraffic: what is printed and written", "", LOGGING),
+        Page::Logging => ("ctsTraffic: printout and files", "", LOGGING),
         Page::Advanced => ("ctsTraffic: sockets, and ways of Windows", "", ADVANCED),
     };
     let mut text = format!("{title}\n{}\n", "-".repeat(title.len()));
@@ -70,29 +70,29 @@ or hexadecimal (0x10), without suffixes; ranges are written [low,high].
 const PAGES: &str = "
   -Help:Tcp         patterns, sizes, limits, endings
   -Help:Udp         media streams
-  -Help:Logging     what is printed and written
-  -Help:Advanced    sockets, cores, and what is only for Windows
+  -Help:Logging     printout and files
+  -Help:Advanced    sockets, cores, options for Windows only
 
 The exit code is the number of connections that failed, network and protocol errors together, 255 at
-most; 13 when the arguments cannot be, and after help. Ctrl-C ends the run and prints the summary.
+most; 13 on invalid arguments, and after help. Ctrl-C ends the run and prints the summary.
 
 Where the original is wrong this differs on purpose: -MsgWaitAll:off and ranges of -RateLimit count,
 -ConsoleVerbosity:0 prints nothing, the first status line is a rate like all others, failed connects
-tell their target, and a connection that hangs because the two ends differ ends with a sentence that
-says so. docs/protocols/ctstraffic.md has the whole list.
+name their target, and a connection that hangs because the two ends differ ends with a sentence that
+names that. docs/protocols/ctstraffic.md has the whole list.
 ";
 
 const TCP: &str = "
-What two ends see that differ: with a larger -Transfer at the sender the receiver ends with
+Two ends with different settings: with a larger -Transfer at the sender the receiver ends with
 ErrorTooMuchDataTransferred; with a smaller one, or another -Pattern, both wait until -StallTimeout.
 The original waits for ever then.
 ";
 
 const UDP: &str = "
 A frame is BitsPerSecond / 8 / FrameRate bytes; it leaves in datagrams of at most -DatagramByteSize
-bytes. The client asks for a stream by a datagram START, and judges each frame when its time to be
-shown has come: completed, dropped (bytes are missing), repeated (too many). Lost frames do not make
-a stream fail, so they do not show in the exit code; a stream of which nothing came does.
+bytes. The client asks for a stream by a datagram START, and judges each frame at its time to be
+shown: completed, dropped (bytes are missing), repeated (too many). Lost frames do not make
+a stream fail, so they are not in the exit code; a stream without any datagram is.
 
 Unlike the original, values that would make it crash are refused: frames below 40 bytes, datagrams
 below 39 or above 65507 bytes, a depth of 0 seconds, more than 2^32-1 frames.
@@ -101,17 +101,17 @@ below 39 or above 65507 bytes, a depth of 0 seconds, more than 2^32-1 frames.
 const LOGGING: &str = "
 All files are opened, and overwritten, before the run starts, and written out with each status line.
 Lines end in CR LF. Text files begin with the time by the wall clock at which the run started, which
-the original does not tell. -ConnectionFilename, -ErrorFilename and -StatusFilename may share a text
+the original does not write. -ConnectionFilename, -ErrorFilename and -StatusFilename may share a text
 file; a CSV file holds one table.
 
 The sender's stamps in the jitter table are the ones sent; ctsTraffic on Windows reads them two
-bytes early, which multiplies both by 65536 and leaves the times in flight as they are. What Linux
-does not tell of a connection is empty in the TCP-info table; its SndLim columns are times in
+bytes early, which multiplies both by 65536 and leaves the times in flight as they are. A value that
+Linux does not report is empty in the TCP-info table; its SndLim columns are times in
 microseconds.
 ";
 
 const ADVANCED: &str = "
-What has no effect here is named once on stderr, in one line.
+Options without effect here are named once on stderr, in one line.
 ";
 
 #[cfg(test)]

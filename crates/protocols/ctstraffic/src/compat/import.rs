@@ -10,7 +10,7 @@ use metrics::{Clamped, Frames, real};
 use model::{Interval, Kind, Pattern, Traffic};
 use std::collections::BTreeSet;
 
-/// Remote addresses that are told as targets.
+/// Most remote addresses that are reported as targets.
 const MOST_TARGETS: usize = 8;
 
 /// Reads a table; `None` when it is none.

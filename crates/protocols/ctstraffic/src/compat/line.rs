@@ -1,4 +1,5 @@
-//! Status lines: 80 columns, numbers right-justified under their headings, and what becomes of a number that is too wide.
+//! Status lines: 80 columns, numbers right-justified under their headings, and what becomes of a
+//! number that is too wide.
 
 use super::spec::Transport;
 use metrics::{Frames, real};
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 /// Status lines between two headers on the console.
 pub(super) const HEADER_EVERY: u32 = 40;
 
-/// How a transport's lines and tables look; headings have no line end.
+/// Layout of a transport's lines and tables; headings have no line end.
 pub(super) struct Layout {
     pub(super) name: &'static str,
     /// Heading of status lines, on the console and in text files.
@@ -17,9 +18,10 @@ pub(super) struct Layout {
     pub(super) status_csv: &'static str,
     /// Heading of the connection CSV.
     pub(super) connection_csv: &'static str,
-    /// The column in which the last digit stands, and the most characters, of the six numbers after the time.
+    /// The column in which the last digit stands, and the most characters, of the six numbers after
+    /// the time.
     columns: [(usize, usize); 6],
-    /// What the columns mean.
+    /// Meaning of the columns.
     legend: &'static [&'static str],
 }
 
@@ -82,8 +84,9 @@ pub(super) fn per_second(amount: u64, ms: u64) -> u64 {
 }
 
 impl Slice {
-    /// An interval. Over UDP bits and frames of the interval, and streams at its end; over TCP rates of the interval, identifiers
-    /// and goodbyes included, connections open at its end, ended ones since the start.
+    /// An interval. Over UDP bits and frames of the interval, and streams at its end; over TCP
+    /// rates of the interval, identifiers and goodbyes included, connections open at its end, ended
+    /// ones since the start.
     pub(super) fn of(interval: &Interval, transport: Transport) -> Slice {
         let (start_ms, at_ms) = (interval.start_ns / 1_000_000, interval.end_ns / 1_000_000);
         let rate = |amount| per_second(amount, at_ms.saturating_sub(start_ms));
@@ -103,7 +106,8 @@ impl Slice {
         Slice { at_ms, numbers }
     }
 
-    /// The line for the console and text files, without its line end: 79 columns, and the line end is the 80th.
+    /// The line for the console and text files, without its line end: 79 columns, and the line end
+    /// is the 80th.
     pub(super) fn line(&self, transport: Transport) -> String {
         let time = fitting(&seconds(self.at_ms), real(self.at_ms) / 1000.0, TIME_COLUMN);
         let mut line = format!("{time:>TIME_COLUMN$}");
@@ -130,7 +134,8 @@ pub(super) fn seconds(ms: u64) -> String {
     format!("{}.{:03}", ms / 1000, ms % 1000)
 }
 
-/// `text`, or when it is wider than `width` the value in millions, thousands of millions, millions of millions.
+/// `text`, or when it is wider than `width` the value in millions, thousands of millions, millions
+/// of millions.
 fn fitting(text: &str, value: f64, width: usize) -> String {
     if text.len() <= width {
         return text.to_owned();

@@ -1,4 +1,5 @@
-//! The table of ctsTraffic's options: one row each, from which arguments are read and help pages are printed.
+//! The table of ctsTraffic's options: one row each, from which arguments are read and help pages
+//! are printed.
 
 mod table;
 
@@ -39,9 +40,9 @@ pub(super) enum Kind {
 pub(super) struct Row {
     /// Its name, spelt as in the original.
     pub(super) name: &'static str,
-    /// What may follow the colon, for the help page.
+    /// Values after the colon, for the help page.
     pub(super) value: &'static str,
-    /// What may follow it, too.
+    /// Further values.
     pub(super) also: &'static str,
     pub(super) kind: Kind,
     pub(super) page: Page,
@@ -49,9 +50,9 @@ pub(super) struct Row {
     pub(super) who: Option<Role>,
     /// The transport that it is for; `None` is both.
     pub(super) over: Option<Transport>,
-    /// What must be given, too: another option, or one of its words.
+    /// Another option, or one of its words, that this one needs.
     pub(super) needs: Option<&'static str>,
-    /// Whether it may be given several times.
+    /// True if it may be given several times.
     pub(super) many: bool,
     /// Explains it, its default included.
     pub(super) help: &'static str,

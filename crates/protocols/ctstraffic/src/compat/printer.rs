@@ -30,19 +30,20 @@ impl Printer {
         })
     }
 
-    /// Takes an event in: results and errors are printed, logs go to their files. A file that fails is told of as an error.
+    /// Takes an event in: results and errors are printed, logs go to their files. The failure of a
+    /// file is reported as an error.
     pub(crate) fn on_event(&mut self, event: &Event) -> Printed {
         let items = self.transcript.on_event(event);
-        self.tell(items)
+        self.print(items)
     }
 
-    /// The user has asked for the end: from here on only the summary is told.
+    /// The user has ended the run: only the summary is still printed.
     pub(crate) fn interrupt(&mut self) -> Printed {
         let items = self.transcript.interrupt();
-        self.tell(items)
+        self.print(items)
     }
 
-    fn tell(&mut self, items: Vec<Item>) -> Printed {
+    fn print(&mut self, items: Vec<Item>) -> Printed {
         let mut printed = Printed::default();
         for item in items {
             for text in self.logs.write(&item) {
@@ -53,7 +54,7 @@ impl Printer {
         printed
     }
 
-    /// The exit code: the number of failures, as far as eight bits hold it.
+    /// The exit code: the number of failures, 255 at most.
     pub(crate) fn exit_code(&self) -> u8 {
         u8::try_from(self.transcript.errors()).unwrap_or(u8::MAX)
     }
@@ -135,7 +136,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, Strin
 /// Addresses that the banner of a saved run lists.
 const MOST_TARGETS: usize = 64;
 
-/// What the command line of a saved run would have been, as far as it matters here.
+/// The command line of a saved run, in the settings that the printout depends on.
 fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     let phase = outcome.points.first().map(|point| point.phase.clone()).unwrap_or_default();
     let role = if outcome.begin.verb == "serve" { Role::Server } else { Role::Client };
@@ -143,7 +144,7 @@ fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     let mut targets: Vec<SocketAddr> =
         outcome.points.iter().flat_map(|p| &p.sessions).map(|s| s.address).collect();
     if targets.is_empty() && role == Role::Client {
-        // Servers of other programs have no sessions: the connections tell where they went.
+        // Other programs' servers have no sessions: the connections have their addresses.
         for record in outcome.points.iter().flat_map(|p| &p.connections) {
             if targets.len() < MOST_TARGETS && !targets.contains(&record.remote) {
                 targets.push(record.remote);

@@ -1,4 +1,5 @@
-//! Arguments as they were read, and what they come to together: defaults, and the rules that join several of them.
+//! Arguments as they were read, and the settings that they make together: defaults, and the rules
+//! that join several of them.
 
 use super::grammar::Word;
 use super::spec::{LogFiles, Place, Role, Shown, Spec, Transport};
@@ -12,7 +13,7 @@ const MS: u64 = SECOND / 1000;
 
 /// Windows' own idle time before keep-alive probes, which Linux has too: two hours.
 const KEEPALIVE_NS: u64 = 7200 * SECOND;
-/// A connection that moves nothing for so long has failed.
+/// Time without progress after which a connection has failed.
 const STALL_NS: u64 = 15 * SECOND;
 /// As good as for ever, and still a sum that fits.
 const FOR_EVER_NS: u64 = 10 * 365 * 86_400 * SECOND;
@@ -40,7 +41,7 @@ impl RawOptions {
         self.all(name).next().is_some()
     }
 
-    /// Whether `need` is given: an option (`-RateLimit`), or a word of one (`-Pattern:pushpull`).
+    /// True if `need` is given: an option (`-RateLimit`), or a word of one (`-Pattern:pushpull`).
     pub(super) fn holds(&self, need: &str) -> bool {
         need.split_once(':').map_or_else(|| self.has(need), |(name, word)| self.word(name) == Some(word))
     }
@@ -272,7 +273,7 @@ impl RawOptions {
         Ok(phase)
     }
 
-    /// What TCP tests have.
+    /// Settings of TCP tests.
     fn tcp(&self, phase: &mut Phase, changed: &mut Vec<String>) {
         let bytes = |name: &str| self.get(name).unwrap_or(1 << 20);
         phase.pattern = match self.word("-Pattern") {
@@ -324,7 +325,8 @@ impl RawOptions {
         SocketSettings {
             sndbuf: self.get("-SendBufValue"),
             rcvbuf: self.get("-RecvBufValue").or(by_default),
-            // Frames come as bursts: merged, they take a fraction of the buffer, and of the processor.
+            // Frames arrive as bursts: merged, they take a fraction of the buffer, and of the
+            // processor.
             gro: client,
             dscp: self.get("-QosDscpValue"),
             keepalive_ns: match self.ms("-KeepAliveValue") {
@@ -393,7 +395,7 @@ impl RawOptions {
     }
 }
 
-/// Whether a file's name asks for a table.
+/// True if a file's name asks for a table.
 pub(super) fn is_csv(path: &Path) -> bool {
     path.to_string_lossy().to_ascii_lowercase().ends_with(".csv")
 }

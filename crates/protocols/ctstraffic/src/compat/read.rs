@@ -1,4 +1,5 @@
-//! ctsTraffic's own tables, read back: status, connections, jitter, TCP info; of the original (UTF-16) and of this program.
+//! ctsTraffic's own tables, read back: status, connections, jitter, TCP info; of the original
+//! (UTF-16) and of this program.
 
 mod join;
 mod show;
@@ -14,13 +15,14 @@ use std::str::FromStr;
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
 
-/// Whether a file is one of ctsTraffic's tables: its first line is one of their headers.
+/// True if a file is one of ctsTraffic's tables: its first line is one of their headers.
 pub(crate) fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(2048)];
     Shape::of(decode(start).lines().next().unwrap_or_default()).is_some()
 }
 
-/// Reports on tables: each by itself, and the connection tables of several hosts joined by the connections' identifiers.
+/// Reports on tables: each by itself, and the connection tables of several hosts joined by the
+/// connections' identifiers.
 ///
 /// # Errors
 /// When a file is no such table: one sentence.
@@ -39,7 +41,7 @@ pub(crate) fn report(files: &[NamedFile]) -> Result<String, String> {
         })
         .collect();
     if connections.len() > 1 {
-        join::tell(&connections, &mut lines);
+        join::report(&connections, &mut lines);
     }
     Ok(lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect())
 }
@@ -80,7 +82,8 @@ pub(super) struct Ended {
     pub(super) at_s: f64,
     pub(super) local: String,
     pub(super) remote: String,
-    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated, in error.
+    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated,
+    /// in error.
     pub(super) numbers: [u64; 5],
     pub(super) result: String,
     /// Empty when the connection had none.
@@ -132,7 +135,7 @@ pub(super) struct TcpInfo {
     /// Sent, its rate, received, its rate, ms.
     pub(super) moved: [u64; 5],
     pub(super) remote: String,
-    /// From `BytesReordered` on; what was not told is `None`.
+    /// From `BytesReordered` on; an empty cell is `None`.
     pub(super) numbers: [Option<u64>; 11],
 }
 
@@ -141,7 +144,8 @@ pub(super) enum Table {
     Status {
         transport: Transport,
         rows: Vec<Slice>,
-        /// Its first rate means nothing: the original divides by the time since its host was started.
+        /// Its first rate means nothing: the original divides by the time since its host was
+        /// started.
         first_is_void: bool,
         damaged: u64,
     },
@@ -259,7 +263,8 @@ fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
     })
 }
 
-/// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there was.
+/// Undoes the multiplication of the sender's stamps, if there was one in every row; whether there
+/// was.
 fn undo(rows: &mut [Frame]) -> bool {
     let mut whole = rows.iter().filter(|row| !row.dropped()).peekable();
     let shifted = whole.peek().is_some() && whole.all(|row| row.stamps.looks_misread());

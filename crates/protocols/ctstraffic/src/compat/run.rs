@@ -16,7 +16,8 @@ use std::path::Path;
 use std::time::Duration;
 use transport::Interrupt;
 
-/// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has it; and when nothing could be started.
+/// For arguments that cannot be, and after help: ERROR_INVALID_DATA of Windows, as the original has
+/// it; and when nothing could be started.
 const CODES: ExitCodes = ExitCodes { usage: 13, failed: u8::MAX };
 
 pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
@@ -57,13 +58,14 @@ fn keep_usable(spec: &mut Spec, usable: &[usize]) {
     }
 }
 
-/// Whether every single connection, and every frame of a stream, has to be told.
+/// True if every single connection, and every frame of a stream, has to be reported.
 fn wants_records(spec: &Spec) -> bool {
     let logs = &spec.logs;
     spec.verbosity >= 3 || logs.connection.is_some() || logs.tcp_info.is_some() || logs.jitter.is_some()
 }
 
-/// Whether it has to be told when each connection has come to be: the console shows it, and a text file holds it.
+/// True if each established connection has to be reported at once: the console shows it, and a text
+/// file holds it.
 fn wants_arrivals(spec: &Spec) -> bool {
     spec.verbosity >= 3 || spec.logs.connection.as_deref().is_some_and(|path| !is_csv(path))
 }

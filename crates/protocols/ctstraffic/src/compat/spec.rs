@@ -1,4 +1,4 @@
-//! What a ctsTraffic command line asks for, checked and complete.
+//! The request of a ctsTraffic command line, checked and complete.
 
 pub(crate) use crate::tcp::Role;
 use common::Placement;
@@ -18,11 +18,12 @@ pub(crate) struct LogFiles {
     pub(crate) jitter: Option<PathBuf>,
     /// `-TcpInfoFilename`.
     pub(crate) tcp_info: Option<PathBuf>,
-    /// `-LogEncoding:utf16`: little-endian, with a byte order mark, as the original writes; else UTF-8 without one.
+    /// `-LogEncoding:utf16`: little-endian, with a byte order mark, as the original writes; else
+    /// UTF-8 without one.
     pub(crate) utf16: bool,
 }
 
-/// Where sockets belong, besides addresses.
+/// Binding of sockets, besides addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// To the interface with this number (`-IfIndex`).
@@ -49,13 +50,14 @@ pub(crate) struct Spec {
     /// Local ports of a client, both ends included.
     pub(crate) local_ports: Option<(u16, u16)>,
     pub(crate) phase: Phase,
-    /// A server ends after so many connections.
+    /// Number of connections after which a server ends.
     pub(crate) exit_limit: Option<u64>,
     /// Pause between the end of the work and the end of the program, ms.
     pub(crate) pause_at_end_ms: u32,
     /// The first error ends the program at once, for a debugger.
     pub(crate) break_on_error: bool,
-    /// What is printed: 0 nothing, 1 status, 2 status and errors, 3 connections, 4 connections and errors, 5 all, 6 more.
+    /// Verbosity: 0 nothing, 1 status, 2 status and errors, 3 connections, 4 connections and
+    /// errors, 5 all, 6 more.
     pub(crate) verbosity: u8,
     pub(crate) logs: LogFiles,
     pub(crate) cores: Placement,
@@ -67,7 +69,7 @@ pub(crate) struct Spec {
     pub(crate) device: Option<String>,
     /// Networks that a UDP server streams to, besides its own (`-Allow`).
     pub(crate) allow: Vec<String>,
-    /// What the banner tells of the original's settings that are no part of the phase.
+    /// The original's settings in the banner that are no part of the phase.
     pub(crate) shown: Shown,
     /// Arguments that have no effect here, as typed, each with the reason.
     pub(crate) ignored: Vec<String>,
@@ -88,6 +90,7 @@ pub(crate) struct Shown {
     pub(crate) sends: u32,
     /// The processor group, when given.
     pub(crate) cpu_group: Option<u32>,
-    /// Receive sharding: shards (0 is one per logical CPU), threads of each, completions taken at once, affinity policy.
+    /// Receive sharding: shards (0 is one per logical CPU), threads of each, completions taken at
+    /// once, affinity policy.
     pub(crate) sharding: Option<String>,
 }

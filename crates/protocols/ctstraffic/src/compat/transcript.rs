@@ -1,4 +1,5 @@
-//! A run as the original would tell it: events become lines and rows, which the console and the log files pick from.
+//! A run in the original's words: events become lines and rows, which the console and the log files
+//! pick from.
 
 use super::banner::{self, Resolved};
 use super::connection::{Ended, established, jitter_row};
@@ -9,7 +10,7 @@ use jiff::Timestamp;
 use metrics::{FrameJitter, Wall, real};
 use model::{ConnectionRecord, Event, Failure, Interval, Level, Status, Totals};
 
-/// One thing to tell, in the original's words.
+/// One item of the printout, in the original's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     /// Adapters: the console's first lines.
@@ -18,7 +19,7 @@ pub(super) enum Item {
     /// When the run started by the wall clock; the times of all other lines count from there.
     Started(String),
     Status(Slice),
-    /// A connection has come to be.
+    /// A connection is established.
     Established(String),
     /// A connection's result: as a line and as rows of the two tables.
     Connection {
@@ -30,8 +31,8 @@ pub(super) enum Item {
     },
     /// A function that failed, or a connection given up for a protocol error; with its time.
     Error(String),
-    /// Any other message; the time is for files only. A warning is printed at every verbosity, because the run is not what it
-    /// seems; information is only of interest when looking for faults.
+    /// Any other message; the time is for files only. A warning is printed at every verbosity,
+    /// because it puts the result in doubt; information is for the search of faults only.
     Message {
         at: String,
         text: String,
@@ -42,7 +43,7 @@ pub(super) enum Item {
     /// A line that is always said: a limit was reached, the run is being ended.
     Said(String),
     Summary(Vec<String>),
-    /// Nothing to tell, but a good moment to write out what is held back.
+    /// No output, but a good moment to write out the held rows.
     Pause,
 }
 
@@ -63,7 +64,8 @@ impl Transcript {
         Transcript { spec, resolved, ..Transcript::default() }
     }
 
-    /// The run is being ended by the user: from here on neither status lines nor results, but still the summary.
+    /// The run is being ended by the user: from here on neither status lines nor results, but still
+    /// the summary.
     pub(super) fn interrupt(&mut self) -> Vec<Item> {
         if std::mem::replace(&mut self.interrupted, true) {
             return Vec::new();
@@ -71,7 +73,7 @@ impl Transcript {
         vec![Item::Said("\n  Ctrl-C: shutting down".to_owned())]
     }
 
-    /// What `event` is worth.
+    /// The items of `event`.
     pub(super) fn on_event(&mut self, event: &Event) -> Vec<Item> {
         match event {
             Event::Begin(begin) => vec![
@@ -127,7 +129,7 @@ impl Transcript {
         items
     }
 
-    /// What the error log says of a failure.
+    /// The error log's line of a failure.
     fn error(&self, record: &ConnectionRecord, ended: &Ended) -> Option<Item> {
         let at = &ended.at;
         Some(match (&ended.verdict, &record.failure) {
@@ -158,7 +160,7 @@ impl Transcript {
             (Status::Complete, Some(limit)) if self.last_ms + 5 >= limit => {
                 Item::Said(format!("  Time-limit of {limit} ms has been reached"))
             }
-            // What made connections fail has been told with each of them.
+            // The causes of failed connections were printed with each of them.
             (Status::Failed | Status::Partial, _) if self.errors() == 0 => {
                 self.message(Level::Error, reason.unwrap_or("the run ended early"))
             }

@@ -67,7 +67,8 @@ const ERRORS: &[(u32, &str, &[i32])] = &[
 ];
 const TIMED_OUT: &str = "The connected party did not properly respond after a period of time.";
 
-/// Windows' number and words for a Linux error number; an unknown one stays as it is, with Linux's words.
+/// Windows' number and words for a Linux error number; an unknown one stays as it is, with Linux's
+/// words.
 fn of_errno(errno: i32) -> (u32, String) {
     match ERRORS.iter().find(|(.., linux)| linux.contains(&errno)) {
         Some(&(number, words, _)) => (number, words.to_owned()),
@@ -75,7 +76,8 @@ fn of_errno(errno: i32) -> (u32, String) {
     }
 }
 
-/// What became of a connection; `None` when it was cut by the end of the run, which the original counts nowhere.
+/// Verdict on a connection; `None` when the end of the run cut it, which the original counts
+/// nowhere.
 pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option<Verdict> {
     Some(match (record.result, &record.failure) {
         (Ending::Completed, _) => Verdict::Succeeded,
@@ -84,7 +86,7 @@ pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option
             // Windows reports a closed UDP port as a reset.
             let refused = transport == Transport::Udp && *errno == REFUSED;
             let (number, mut words) = of_errno(if refused { RESET } else { *errno });
-            // What Linux says when all ephemeral ports are taken, many of them by TIME_WAIT.
+            // Linux' error when all ephemeral ports are taken, many of them by TIME_WAIT.
             if number == 10049 && deed == "connect" {
                 words.push_str(" (no local port is left)");
             }
@@ -117,7 +119,8 @@ pub(super) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The function that failed, by the name Windows' programmers know; `connect` is what connections are made with.
+/// The function that failed, by the name Windows' programmers know; `connect` is what connections
+/// are made with.
 pub(super) fn function<'a>(deed: &'a str, connect: &'a str) -> &'a str {
     match deed {
         "open" => "socket",

@@ -1,4 +1,5 @@
-//! A client's stream: it asks for one, holds frames for a while, and judges each when it is to be shown.
+//! A client's stream: it asks for one, holds frames for a while, and judges each when it is to be
+//! shown.
 
 use super::ring::Ring;
 use super::{HZ, ticks};
@@ -16,14 +17,14 @@ use transport::{
     When,
 };
 
-/// What is added to a frame's time before START is sent again.
+/// Time after a frame's time at which START is sent again.
 const AGAIN: u64 = SECOND / 2;
-/// They are told this often, ns.
+/// Interval of reports of frames, ns.
 const TELL: u64 = SECOND / 2;
 /// Datagrams of frames behind the last one that say that the server's stream is longer.
 const BEYOND: u64 = 3;
 
-/// What frames of a wrong size look like.
+/// Frames of a wrong size.
 #[derive(Debug, Default)]
 struct Odd {
     /// Bytes of the last frame that was not whole, when all since the first were like that.
@@ -39,15 +40,15 @@ pub struct Receiver {
     up: Mono,
     /// When START left first; frames are shown from there.
     start: Option<Mono>,
-    /// When START is due again, until something has come.
+    /// Time of the next START, until a datagram has arrived.
     again: Option<Mono>,
     ring: Ring,
-    /// Something of a frame has come.
+    /// A part of a frame has arrived.
     stored: bool,
-    /// When something of the last frame came.
+    /// Arrival of the latest part of a frame.
     last: Option<Mono>,
     refused: Option<Fault>,
-    /// Whether frames are told one by one.
+    /// True if frames are reported one by one.
     tells: bool,
     rows: Vec<FrameRow>,
     told: Mono,
@@ -89,7 +90,7 @@ impl Receiver {
         Some(start.plus(self.ring.media.due_ns(self.ring.depth() + next - 1)))
     }
 
-    /// Judges every frame whose time had come at `at`.
+    /// Judges every frame that was due at `at`.
     fn judge_until(&mut self, cx: &mut Context<'_>, at: Mono) -> Checked {
         while self.core.over.is_none()
             && let Some(due) = self.due()
@@ -100,7 +101,7 @@ impl Receiver {
             }
             let Some(row) = self.ring.judge() else { break };
             self.core.frames(cx, row.verdict.counted());
-            // The run lasts until its last frame was judged, not only until its last byte came.
+            // The run lasts until its last frame was judged, not only until its last byte arrived.
             cx.rec.tally(self.params.group).last = cx.now;
             self.look_at(cx, &row);
             if self.tells {
@@ -113,15 +114,15 @@ impl Receiver {
                 }
             }
         }
-        self.tell(cx, self.core.over.is_some());
+        self.report(cx, self.core.over.is_some());
         Ok(())
     }
 
     /// The first frame is to be shown, and there is none: all are lost.
     fn nothing_came(&mut self, cx: &mut Context<'_>) -> Checked {
         self.core.frames(cx, Frames { dropped: self.ring.media.frames, ..Frames::default() });
-        let why = "nothing came before the first frame was to be shown: is it a ctsTraffic server with -Protocol:udp, \
-                   and does UDP get through?";
+        let why = "nothing arrived before the first frame was to be shown: is it a ctsTraffic server with \
+                   -Protocol:udp, and does UDP get through?";
         Err(self.nothing().likely(why))
     }
 
@@ -130,8 +131,8 @@ impl Receiver {
         Violation::TooFew { got: 0, want: self.ring.media.frames.saturating_mul(self.ring.media.frame_size) }
     }
 
-    /// Tells what was judged: all of it, or what has gathered.
-    fn tell(&mut self, cx: &mut Context<'_>, all: bool) {
+    /// Reports judged frames: all of them, or a sufficient number.
+    fn report(&mut self, cx: &mut Context<'_>, all: bool) {
         let much = self.rows.len() >= ROWS || cx.now.since(self.told) >= TELL;
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
@@ -140,7 +141,8 @@ impl Receiver {
         }
     }
 
-    /// Notices that no frame ever has the size it should have: then the two ends were not set alike.
+    /// Notices that no frame ever has the size it should have: then the two ends were not set
+    /// alike.
     fn look_at(&mut self, cx: &mut Context<'_>, row: &FrameRow) {
         let odd = &mut self.odd;
         if row.verdict == FrameVerdict::Completed {
@@ -155,8 +157,8 @@ impl Receiver {
             odd.told = true;
             let size = self.ring.media.frame_size;
             let text = format!(
-                "frames of {size} bytes were expected and come with {}: the server's rate, frame rate, length or datagram \
-                 size may be another",
+                "frames of {size} bytes were expected and arrive with {}: the server's rate, frame rate, length or \
+                 datagram size may be another",
                 row.bytes
             );
             warn(cx, text);
@@ -171,13 +173,13 @@ impl Receiver {
         at: Mono,
         (frame, sender_ticks, sender_hz): (i64, i64, i64),
     ) -> Result<u64, Violation> {
-        // The original reads no more than the longest datagram that it was told to expect.
+        // The original reads no more than the longest datagram that its settings make it expect.
         let longest = self.ring.media.frame_size.min(u64::from(self.ring.media.datagram)) as usize;
         if bytes.len() > longest && !std::mem::replace(&mut self.long, true) {
             let n = bytes.len();
             let text = format!(
-                "datagrams of {n} bytes come where at most {longest} were expected, and what is more is not counted: the \
-                 server's datagram size may be larger"
+                "datagrams of {n} bytes arrive where at most {longest} were expected, and the surplus is not \
+                 counted: the server's datagram size may be larger"
             );
             warn(cx, text);
         }
@@ -205,7 +207,8 @@ impl Receiver {
         Ok(u64::clamped(bytes.len()))
     }
 
-    /// A datagram of a frame behind the last one has arrived: its bytes count, and so does the time until then.
+    /// A datagram of a frame behind the last one has arrived: its bytes count, and so does the time
+    /// until then.
     fn go_beyond(&mut self, cx: &mut Context<'_>, at: Mono) {
         self.last = Some(at);
         if let Some(from) = self.from {
@@ -225,15 +228,15 @@ impl Receiver {
         }
     }
 
-    /// The stream arrives from `from` on, for so long.
+    /// The stream arrives from `from` on, for `ns`.
     fn arrives(&mut self, cx: &mut Context<'_>, from: Mono, ns: u64) {
         self.from = Some(from);
         let window = Some(Window { from, ns, open: false });
         Window::add(&mut cx.rec.tally(self.params.group).rx_window, window);
     }
 
-    /// What one receive call brought; how many of its datagrams are ctsTraffic's, and how many of their bytes count, is added to `counted`,
-    /// also when it ends with a violation.
+    /// The datagrams of one receive call. The number of ctsTraffic's ones, and of their bytes, is
+    /// added to `datagrams` and `counted`, also when the call ends with a violation.
     fn take_all(
         &mut self,
         cx: &mut Context<'_>,
@@ -276,7 +279,7 @@ impl Flow for Receiver {
             (_, Some(at)) if self.due().is_some_and(|due| at < due) => When::At(at),
             _ => When::Never,
         };
-        // The last frame ends the stream, and the first tells whether there is one.
+        // The last frame ends the stream, and the first decides if there is one.
         let soon = !self.stored || self.ring.next() >= Some(self.ring.media.frames);
         let wake = self.due().map(|due| due.plus(if soon { SETTLE } else { SETTLE + LAZY }));
         Interest { send, read, wake, end: None }
@@ -332,7 +335,7 @@ impl Flow for Receiver {
             }
             (FlowEvent::Stop, _) if self.core.over.is_none() => {
                 self.core.end(Ending::Stopped);
-                self.tell(cx, true);
+                self.report(cx, true);
             }
             _ => {}
         }

@@ -1,8 +1,8 @@
-//! The frames that a receiver holds, and its judgement when their time has come.
+//! The frames that a receiver holds, and their judgement when they are due.
 //!
-//! A receiver that holds N frames keeps 2 N of them: as many as are waited for, and as many that may come early. Frame *f*
-//! is judged at the start + (N + f - 1) frame times. What belongs to none of the 2 N frames is an error, be it too late or
-//! too early, because nothing can be made of it.
+//! A receiver that holds N frames keeps 2 N of them: N that are waited for, and N that may arrive
+//! early. Frame *f* is judged at the start + (N + f - 1) frame times. A datagram of none of the 2 N
+//! frames is an error, be it too late or too early: it has no place.
 
 use metrics::{Clamped, FrameStamps};
 use model::{FrameRow, FrameVerdict, Media};
@@ -12,14 +12,14 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     bytes: u64,
-    /// Of the last datagram that came.
+    /// Stamps of the latest datagram.
     stamps: FrameStamps,
 }
 
 /// The frames that a receiver holds.
 #[derive(Debug)]
 pub struct Ring {
-    /// What is streamed.
+    /// The streamed media.
     pub media: Media,
     /// The next to be judged, from 1.
     head: u64,
@@ -43,7 +43,8 @@ impl Ring {
         (self.head <= self.media.frames).then_some(self.head)
     }
 
-    /// A datagram of `bytes` bytes of frame `frame` has come; false when no such frame is waited for.
+    /// Takes in a datagram of `bytes` bytes of frame `frame`; false when no such frame is waited
+    /// for.
     pub fn store(&mut self, frame: i64, bytes: u64, stamps: FrameStamps) -> bool {
         let Some(frame) = u64::try_from(frame).ok().filter(|&f| f <= self.media.frames) else { return false };
         let Some(at) = frame.checked_sub(self.head).filter(|&at| at < 2 * self.depth()) else { return false };

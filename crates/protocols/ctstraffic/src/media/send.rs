@@ -26,7 +26,8 @@ enum Step {
     Refused(Fault),
 }
 
-/// A stream to one client: identifier, then frame after frame, each at its time. Late frames leave back to back, none is left out.
+/// A stream to one client: identifier, then frame after frame, each at its time. Late frames leave
+/// back to back, none is left out.
 pub struct Sender {
     media: Media,
     core: Core,
@@ -35,10 +36,10 @@ pub struct Sender {
     up: Mono,
     /// When frame 0 would have been due.
     base: Mono,
-    /// The frame that is being sent, from 1, and what is left of it.
+    /// The frame that is being sent, from 1, and its unsent bytes.
     frame: u64,
     left: u64,
-    /// What was offered last: bytes and datagrams.
+    /// The latest offer: bytes and datagrams.
     offered: (u64, u64),
 }
 
@@ -77,7 +78,7 @@ impl Sender {
         due.plus(u64::clamped(time * gone / u128::from(media.frame_size.max(1))))
     }
 
-    /// How many datagrams may leave in one send call, and their bytes: all of one length but the last.
+    /// Number of datagrams in the next send call, and their bytes: all of one length but the last.
     fn next_send(&self, segments: usize, room: usize) -> (u64, u64) {
         let most = u64::from(self.media.datagram);
         let room = room.min(LONGEST) as u64;
@@ -129,11 +130,13 @@ impl Sender {
         if sent > 0 {
             self.core.late(cx, self.due());
         }
-        // What was refused for want of buffers now would be late afterwards: the stream goes on without it.
+        // A datagram refused for want of buffers would be late afterwards: the stream goes on
+        // without it.
         self.advance(if n.fault.is_some() { offered } else { sent });
     }
 
-    /// Whether a fault means that no datagram will ever get there. Want of buffers, above all, passes.
+    /// True if a fault means that no datagram will ever get through. Want of buffers, above all,
+    /// passes.
     fn is_final(fault: Fault) -> bool {
         const TOO_LONG: i32 = if cfg!(windows) { 10_040 } else { 90 };
         let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
@@ -196,7 +199,7 @@ impl Flow for Sender {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        // A START from somebody who has his stream already; whatever else comes is nobody's.
+        // A START from a client with a stream; any other datagram belongs to nobody.
         let again = u64::clamped(got.datagrams().filter(|bytes| *bytes == START).count());
         let repeated = Frames { repeated: again, ..Frames::default() };
         for group in [self.core.group, Group::ALL] {

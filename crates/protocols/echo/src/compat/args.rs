@@ -1,4 +1,5 @@
-//! The command lines: `key=value`, bare letters and `/words`, in any order and in upper or lower case.
+//! The command lines: `key=value`, bare letters and `/words`, in any order and in upper or lower
+//! case.
 
 use compat::options::{Opt, Request, Stop, Value, find, request, stop, whole};
 use metrics::SECOND;
@@ -16,23 +17,23 @@ pub(crate) struct Client {
     pub(crate) scope: Option<String>,
     /// Its port (`p=`).
     pub(crate) port: u16,
-    /// Where the client's socket is bound (`a=`).
+    /// The client's own address (`a=`).
     pub(crate) local: Option<IpAddr>,
-    /// Whether the first 500 messages count in the results (`b=`).
+    /// True if the first 500 messages count in the results (`b=`).
     pub(crate) include_first: bool,
     /// Connections, one after the other (`c=`).
     pub(crate) loops: u64,
-    /// Whether rates are printed with three decimals (`g=0`).
+    /// True if rates are printed with three decimals (`g=0`).
     pub(crate) fine: bool,
-    /// Whether the server is asked to end afterwards (`k`).
+    /// True if the server is asked to end afterwards (`k`).
     pub(crate) kill: bool,
     /// At which port (`k=`).
     pub(crate) kill_port: Option<u16>,
     /// Messages of a connection (`m=`).
     pub(crate) messages: u64,
-    /// Whether Nagle's algorithm is on (`n=`).
+    /// True if Nagle's algorithm is on (`n=`).
     pub(crate) nagle: bool,
-    /// A progress line after so many messages (`r=`).
+    /// Messages per progress line (`r=`).
     pub(crate) every: u64,
     /// Bytes of a message (`s=`).
     pub(crate) size: u32,
@@ -40,7 +41,7 @@ pub(crate) struct Client {
     pub(crate) chunk: Option<u32>,
     /// Nothing is printed after the start (`/silent`).
     pub(crate) silent: bool,
-    /// How long an echo is waited for over UDP, ms (`t=`).
+    /// Longest wait for an echo over UDP, ms (`t=`).
     pub(crate) timeout_ms: u64,
     /// Datagrams (`/udp`).
     pub(crate) udp: bool,
@@ -53,11 +54,11 @@ pub(crate) struct Client {
 /// A server's command line, understood.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Server {
-    /// Where it listens (`i=`); the family of `f=` without.
+    /// Address to listen at (`i=`); the family of `f=` without.
     pub(crate) address: Option<IpAddr>,
     /// IPv4 only (`f=v4`).
     pub(crate) v4: bool,
-    /// Whether Nagle's algorithm is on (`n=`).
+    /// True if Nagle's algorithm is on (`n=`).
     pub(crate) nagle: bool,
     /// Its port (`p=`).
     pub(crate) port: u16,
@@ -93,7 +94,7 @@ fn address(value: &Value<'_>) -> Result<IpAddr, String> {
     parsed.map_err(wrong)
 }
 
-/// Reads arguments in any order; those of `bare` are known without a value only, and those of `valued` with one only.
+/// Reads arguments in any order; `bare` lists names without a value, and `valued` names with one.
 fn read<T>(
     arguments: &[String],
     options: &'static [Opt<T>],
@@ -156,7 +157,7 @@ pub(crate) fn read_client(arguments: &[String]) -> Result<Request<Client>, Strin
 }
 
 impl Client {
-    /// What it does without a word.
+    /// The defaults.
     pub(crate) fn new() -> Self {
         let (port, loops, messages) = (PORT, 1, 10_000);
         Client { port, loops, messages, every: 500, size: 1024, timeout_ms: 1000, ..Client::default() }

@@ -18,22 +18,22 @@ usage: RtTcpipClient i=<server> [arguments]
              without, of a server on this host the one after p=, then 7411 (netcaliper serve)
   m=<n>      messages of each connection (default 10000)
   n=0|1      Nagle's algorithm off or on; must be equal on both ends (default 0)
-  r=<n>      a progress line after so many messages (default 500)
+  r=<n>      a progress line every n messages (default 500)
   s=<n>      bytes of a message (default 1024)
-  t=<n>      UDP: how long to wait for an echo, ms (default 1000)
+  t=<n>      UDP: longest wait for an echo, ms (default 1000)
   w=<n>      send and receive buffer, bytes (default: the system's)
   /udp       UDP instead of TCP
-  /silent    print nothing after the start; the exit code tells
+  /silent    print nothing after the start; the exit code is the result
   /?         this text
   --as-original  rates by the original's arithmetic: 1 Kbit = 1024 bit, whole numbers; with b=0, too, the results have
              all packets
 
-Exit code: 0 all messages came back, 1 some did not or were damaged, 2 the command line cannot be.
+Exit code: 0 all messages returned, 1 some were lost or damaged, 2 invalid command line.
 ";
 
 /// The server's.
 pub(crate) const SERVER: &str = "\
-RtTcpipServer, spoken by netcaliper: sends back whatever comes
+RtTcpipServer, spoken by netcaliper: sends back all that it receives
 
 usage: RtTcpipServer [arguments]
 

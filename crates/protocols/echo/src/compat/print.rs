@@ -1,4 +1,4 @@
-//! The client's printout: what was asked for, a line after every so many messages, the results.
+//! The client's printout: settings, progress lines, results.
 
 use super::args::{Client, PORT};
 use super::sums::{Rows, STEPS, Times, mbps};
@@ -16,7 +16,7 @@ pub(crate) struct Printer {
     /// The connection that runs, from 1.
     at: u64,
     connected: bool,
-    /// Of the whole run: messages dealt with, errors; what the results are made of.
+    /// Of the whole run: processed messages and errors, the base of the results.
     packets: u64,
     errors: u64,
     lost: i64,
@@ -38,12 +38,12 @@ impl Printer {
         Printer { client, ..Printer::default() }
     }
 
-    /// Messages that did not come back in time, or not whole, or were not sent.
+    /// Messages without a timely and whole echo, or not sent.
     pub(crate) fn failures(&self) -> u64 {
         self.errors + self.late + u64::try_from(self.lost).unwrap_or(0)
     }
 
-    /// Takes an event in; what it is worth.
+    /// Takes an event in; returns its lines of the printout.
     pub(crate) fn on_event(&mut self, event: &Event) -> String {
         let (mut banner, mut text) = (Text::default(), Text::default());
         let out = &mut text;
@@ -54,8 +54,8 @@ impl Printer {
             }
             Event::Pings { rows } => rows.iter().for_each(|row| self.row(row, out)),
             Event::Connection(record) => self.end_loop(record, out),
-            // A message that was refused before it left is an error of its own, unless such refusals aborted a connection; one whose
-            // refusal came back is lost.
+            // A message that was refused before it left is an error of its own, unless such
+            // refusals aborted a connection; one that the peer's host refused is lost.
             Event::Local(totals) if !self.aborted => {
                 self.errors += totals.pings.as_ref().map_or(0, |pings| unsent(&pings.counts));
             }
@@ -91,7 +91,7 @@ impl Printer {
         writeln!(out, "*** Nagle Algorithm is {nagle} ***");
     }
 
-    /// What stands for the original's handle: the number of the connection, from 0.
+    /// Stand-in for the original's handle: the number of the connection, from 0.
     fn socket(&self) -> u64 {
         self.at.saturating_sub(1)
     }
@@ -134,7 +134,7 @@ impl Printer {
         }
     }
 
-    /// Whether the results count the first packets, as the original's do against its own banner.
+    /// True if the results count the first packets, as the original's do against its own banner.
     fn all_count(&self) -> bool {
         self.client.include_first || self.client.as_original
     }
@@ -208,8 +208,8 @@ fn unsent(counts: &PingCounts) -> u64 {
     counts.refused.min(counts.missed)
 }
 
-/// A saved run as RtTcpipClient would have printed it: the messages, if they were kept, are not in the outcome, so this
-/// is what the totals tell.
+/// A saved run as RtTcpipClient would have printed it, from its totals: the outcome holds no single
+/// messages.
 ///
 /// # Errors
 /// When the run measured something else.
@@ -242,7 +242,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, Strin
         let aborted = point.local.network_errors;
         printer.errors = counts.damaged + if aborted > 0 { aborted } else { unsent(&counts) };
         (printer.lost, printer.late) = (counts.lost, counts.late);
-        // The original leaves out what comes after the timeout.
+        // The original leaves out echoes after the timeout.
         let in_time = |&&(ns, _): &&(u64, u64)| !printer.client.udp || ns <= ping.timeout_ns;
         let in_time: Vec<_> =
             trips.rtt_ns.iter().flat_map(|rtt| rtt.counts.iter().filter(in_time)).copied().collect();

@@ -21,7 +21,7 @@ pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     }
 }
 
-/// Runs what was asked for, or prints the usage.
+/// Runs the request, or prints the usage.
 fn start<T>(
     driver: &Driver,
     name: &str,
@@ -84,7 +84,8 @@ fn target(client: &Client) -> Result<SocketAddr, Refusal> {
     Ok(SocketAddrV6::new(address, client.port, 0, index).into())
 }
 
-/// Asks the server to end: ours can be asked at a port of its own, the original's kill message is not known. The exit code.
+/// Asks the server to end: ours can be asked at a port of its own, the original's kill message is
+/// not known. The exit code.
 fn kill(config: &ClientConfig, port: Option<u16>, driver: &Driver) -> u8 {
     let Some(server) = config.peers.first().map(|peer| peer.address) else { return CODES.failed };
     let doors = doors(server, port, driver);
@@ -100,14 +101,14 @@ fn kill(config: &ClientConfig, port: Option<u16>, driver: &Driver) -> u8 {
     CODES.failed
 }
 
-/// Where a server of ours may be asked to end, the likeliest first: at the port that was named, or beside a server on this host,
-/// at the port after its own, or where `netcaliper serve` is.
+/// Addresses at which a server of ours may be asked to end, the likeliest first: the named port, or
+/// for a server on this host the port after its own, or that of `netcaliper serve`.
 fn doors(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Vec<SocketAddr> {
     let here = (driver.is_ours)(server.ip());
     let native = driver.own_protocol.port();
     let ports = match port {
         Some(port) => vec![port],
-        None => beside(server.port()).filter(|_| here).into_iter().chain([native]).collect(),
+        None => port_after(server.port()).filter(|_| here).into_iter().chain([native]).collect(),
     };
     let mut doors = Vec::new();
     for port in ports {
@@ -120,18 +121,18 @@ fn doors(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Vec<SocketAd
     doors
 }
 
-/// This host, by the address family of a server.
+/// This host's loopback address of the server's family.
 fn loopback(server: SocketAddr) -> IpAddr {
     if server.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() }
 }
 
-/// How a server's end of this echo is called.
+/// Name of a server's end of this echo.
 fn service(port: u16) -> String {
     format!("{}:{port}", crate::PROTOCOL.info.name)
 }
 
 /// The port after `port`.
-fn beside(port: u16) -> Option<u16> {
+fn port_after(port: u16) -> Option<u16> {
     port.checked_add(1)
 }
 
@@ -177,14 +178,15 @@ fn echo(server: &Server, driver: &Driver) -> Result<u8, Refusal> {
         if let Some(door) = door {
             let (interrupt, closed) = (interrupt.clone(), closed.clone());
             scope.spawn(move || {
-                // Peers here may only ask for the end; and what ends otherwise ends this server, too.
+                // Peers here may only ask for the end; and what ends otherwise ends this server,
+                // too.
                 let _ = (door.run)(&closed, &mut |_| {});
                 interrupt.ask();
             });
         }
         let ran = bound.serve(&phase, &interrupt, &mut |event| {
             run.on_event(event);
-            heard(driver, event);
+            print_event(driver, event);
         });
         closed.ask();
         ran
@@ -193,9 +195,10 @@ fn echo(server: &Server, driver: &Driver) -> Result<u8, Refusal> {
     Ok(0)
 }
 
-/// Where this server may be asked to end, from this host only; a warning where that port is taken.
+/// The socket for requests to end this server, from this host only; a warning where its port is
+/// taken.
 fn door(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Option<Bound> {
-    let port = port.or_else(|| beside(server.port()))?;
+    let port = port.or_else(|| port_after(server.port()))?;
     // A client asks over the family that it measures over.
     let both = server.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     let hosts = both.then_some(IpAddr::V4(Ipv4Addr::LOCALHOST)).into_iter().chain([loopback(server)]);
@@ -222,8 +225,8 @@ fn door(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Option<Bound>
     }
 }
 
-/// What a person should know of a server's life.
-fn heard(driver: &Driver, event: &Event) {
+/// Prints the events of a server's life that a person should see.
+fn print_event(driver: &Driver, event: &Event) {
     match event {
         Event::Connection(record) => {
             if let Some(error) = &record.error {

@@ -1,4 +1,4 @@
-//! What the printout counts: blocks, totals, and the twelve rows of the distribution.
+//! Counts of the printout: blocks, totals, and the twelve rows of the distribution.
 
 use metrics::{Clamped, real};
 
@@ -48,8 +48,9 @@ impl Rows {
     }
 }
 
-/// Bits of both directions per second, in 10^6 bits, when messages of `size` bytes take `mean_us` µs there and back. The
-/// original takes a Kbit for 1024 bits and an Mbit for 1000 of these, and cuts off the rest.
+/// Bits of both directions per second, in 10^6 bits, when messages of `size` bytes take `mean_us`
+/// µs there and back. The original takes a Kbit for 1024 bits and an Mbit for 1000 of these, and
+/// cuts off the rest.
 pub(super) fn mbps(size: u32, mean_us: f64, as_original: bool) -> f64 {
     let bits = 2.0 * 8.0 * f64::from(size);
     if as_original { bits / 1.024 / mean_us } else { bits / mean_us }

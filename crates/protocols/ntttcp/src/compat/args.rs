@@ -1,4 +1,5 @@
-//! The command line: getopt's letters, of which some take a value only when it is glued to them or does not begin with '-'.
+//! The command line: getopt's letters, of which some take a value only when it is glued to them or
+//! does not begin with '-'.
 
 use super::windows;
 use crate::Layout;
@@ -20,11 +21,11 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) role: Role,
-    /// Whether the command line says which.
+    /// True if the command line has a role.
     pub(crate) role_given: bool,
     /// Address to send to, or to listen at.
     pub(crate) address: Option<String>,
-    /// How the test is laid out and timed.
+    /// Layout and times of the test.
     pub(crate) layout: Layout,
     /// One test after the other (`-H`).
     pub(crate) hold: bool,
@@ -66,11 +67,11 @@ pub(crate) struct Spec {
     pub(crate) thread_limit: Option<u64>,
     /// IPv6 only (`-6`).
     pub(crate) v6: bool,
-    /// Where the console's lines are copied to (`-O`).
+    /// File for a copy of the console's lines (`-O`).
     pub(crate) log: Option<String>,
-    /// Where the XML file goes (`-x`).
+    /// The XML file (`-x`).
     pub(crate) xml: Option<String>,
-    /// Where the JSON file goes (`-j`).
+    /// The JSON file (`-j`).
     pub(crate) json: Option<String>,
     /// Arguments without an effect here, each with the reason.
     pub(crate) ignored: Vec<String>,
@@ -79,7 +80,7 @@ pub(crate) struct Spec {
 /// Most bytes of a datagram over IPv4: 65535 less both headers.
 pub(super) const LARGEST_DATAGRAM: u64 = 65_507;
 
-/// What a value begins with `-` for, or is not there, takes none.
+/// An option whose value is missing or begins with `-` takes none.
 const OPTIONS: &[Opt<Spec>] = ::compat::options! { Spec:
     "h help" Flag |_, _| stop(Stop::Help)?;
     "r s" Maybe |o, v| {
@@ -237,12 +238,13 @@ impl Spec {
         let usual = if self.role == Role::Sender { 128 << 10 } else { 64 << 10 };
         let mut buffer = self.buffer.unwrap_or(usual);
         if self.layout.udp && self.role == Role::Sender {
-            // What fits into a datagram, as in the original.
+            // The largest payload of a datagram, as in the original.
             buffer = buffer.min(LARGEST_DATAGRAM);
         }
         let connections = if self.role == Role::Sender { self.layout.all() } else { 1 };
         let each = |bits: u64| (bits / u64::from(connections.max(1))).max(8);
-        // The kernel paces TCP itself; datagrams only where the interface's queue is fq, so those we keep back as well.
+        // The kernel paces TCP itself; datagrams only where the interface's queue is fq, so those
+        // we keep back as well.
         let paced = self.fq_limit.filter(|_| self.role == Role::Sender && self.limit.is_none());
         Phase {
             kind: if self.layout.udp { Kind::Delay } else { Kind::Tcp },
@@ -266,7 +268,8 @@ impl Spec {
                 .or(self.thread_limit)
                 .filter(|_| self.role == Role::Sender),
             verify: Verify::Connection,
-            // Nothing may be sent for the whole length of a test, and the conversation knows when it is over.
+            // Nothing may be sent for the whole length of a test, and the conversation knows when
+            // it is over.
             stall_ns: self.patience_ms.map_or(24 * 3600 * SECOND, |ms| ms * (SECOND / 1_000)),
             sockets: SocketSettings {
                 sndbuf: self.sndbuf.filter(|_| self.role == Role::Sender),

@@ -1,7 +1,9 @@
-//! The result files of ntttcp for Linux: XML (`-x`) and JSON (`-j`), with the elements of Windows NTttcp 5.33.
+//! The result files of ntttcp for Linux: XML (`-x`) and JSON (`-j`), with the elements of Windows
+//! NTttcp 5.33.
 //!
-//! All units are decimal, those of Windows' file (`windows_xml.rs`) binary, under the same names. Where the original has invalid
-//! or odd spellings, parsers may depend on them: they are kept.
+//! All units are decimal, the units of Windows' file (`windows_xml.rs`) binary, under the same
+//! names. Where the original has invalid or odd spellings, parsers may depend on them: they are
+//! kept.
 
 use super::args::{Role, Spec};
 use super::host::Reading;
@@ -10,7 +12,7 @@ use compat::number::ratio;
 use metrics::real;
 use std::fmt::{Display, Write as _};
 
-/// What one thread of the original would have moved: that of a port (receiver), or one of a port's (sender).
+/// Traffic of one thread of the original: that of a port (receiver), or one of a port's (sender).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Thread {
     /// Bytes that count.
@@ -20,7 +22,7 @@ pub(crate) struct Thread {
     pub(crate) seconds: f64,
 }
 
-/// What a test found, as the files have it.
+/// Results of a test, as the files have them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Results {
     pub(crate) computer: String,
@@ -28,7 +30,7 @@ pub(crate) struct Results {
     pub(crate) os: String,
     /// Bytes that count.
     pub(crate) bytes: u64,
-    /// What was measured, s.
+    /// Length of the measurement, s.
     pub(crate) seconds: f64,
     pub(crate) threads: Vec<Thread>,
     pub(crate) errors: u64,
@@ -72,8 +74,8 @@ fn flag(on: bool) -> &'static str {
 const DASH_N_MS: u64 = 10_800_000;
 const WAIT_MS: u64 = 600_000;
 
-/// The parameters, with those values that Linux' file has and those that Windows' has; the ones without a name in JSON are Windows' alone.
-/// Windows' durations are in ms.
+/// The parameters, with the values of Linux' file and of Windows' file; the ones without a name in
+/// JSON are Windows' alone. Windows' durations are in ms.
 pub(super) fn parameters(spec: &Spec) -> Vec<Row> {
     let set = |xml, json, linux: &dyn Display, windows: &dyn Display| {
         row(xml, json, "", if spec.windows { windows } else { linux })

@@ -1,4 +1,4 @@
-//! What the kernel says of the host, out of the texts that it says it in.
+//! Counters of the host, from the kernel's texts.
 
 use super::args::Spec;
 use metrics::{Clamped, real};
@@ -9,9 +9,10 @@ pub(crate) struct Reading {
     pub(crate) cpu: [u64; 8],
     /// CPUs.
     pub(crate) cores: u64,
-    /// Clock of the first, MHz; 0 where it is not told.
+    /// Clock of the first, MHz; 0 where the kernel does not report it.
     pub(crate) mhz: f64,
-    /// RetransSegs, TCPLostRetransmit, TCPSynRetrans, TCPFastRetrans, TCPForwardRetrans, TCPSlowStartRetrans, TCPRetransFail.
+    /// RetransSegs, TCPLostRetransmit, TCPSynRetrans, TCPFastRetrans, TCPForwardRetrans,
+    /// TCPSlowStartRetrans, TCPRetransFail.
     pub(crate) retransmits: [u64; 7],
     /// Interrupts of the lines asked for.
     pub(crate) interrupts: u64,
@@ -22,12 +23,13 @@ pub(crate) struct Reading {
     pub(crate) datagrams: (u64, u64),
     /// Interrupts of all kinds.
     pub(crate) all_interrupts: u64,
-    /// Receive softirqs: what the kernel has put off to do behind them.
+    /// Receive softirqs: the deferred part of interrupts.
     pub(crate) deferred: u64,
 }
 
 impl Reading {
-    /// Reads what a test of `spec` prints; `text` gives the text of a file of /proc or /sys, empty where there is none.
+    /// Reads the host figures in the printout of a test of `spec`; `text` gives the text of a file
+    /// of /proc or /sys, empty where there is none.
     pub(crate) fn of(spec: &Spec, text: &dyn Fn(&str) -> String) -> Reading {
         let [stat, cpuinfo, snmp, netstat] =
             ["stat", "cpuinfo", "net/snmp", "net/netstat"].map(|name| text(&format!("/proc/{name}")));
@@ -72,7 +74,7 @@ impl Reading {
         }
     }
 
-    /// What happened since `before`.
+    /// The counts since `before`.
     pub(crate) fn since(&self, before: &Reading) -> Reading {
         let minus = |a: u64, b: u64| a.saturating_sub(b);
         let mut after = self.clone();
@@ -115,7 +117,8 @@ fn interrupts(text: &str, device: &str) -> u64 {
     text.lines().filter(|line| line.contains(device)).map(of).fold(0, u64::saturating_add)
 }
 
-/// What the host did in the test of the sample files and of the sample console: 84773 interrupts at 28251.055 a second.
+/// The host's counts in the test of the sample files and of the sample console: 84773 interrupts at
+/// 28251.055 a second.
 #[cfg(test)]
 pub(super) fn sampled() -> Reading {
     Reading {

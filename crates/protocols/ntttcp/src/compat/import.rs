@@ -1,7 +1,8 @@
 //! ntttcp's result files, XML (`-x`) and JSON (`-j`), of Linux and of Windows.
 //!
-//! Both have the same elements and not the same units: what is called MB is 10⁶ bytes on Linux and 2²⁰ on Windows. The version
-//! tells them apart. What Linux writes as a constant 0 is left out: nothing was measured there.
+//! Both have the same elements in different units: MB is 10⁶ bytes on Linux and 2²⁰ on Windows. The
+//! version separates them. Values that Linux always writes as 0 are left out: nothing was measured
+//! there.
 
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns};
@@ -9,7 +10,7 @@ use metrics::{Clamped, format_bits_per_second};
 use model::{Kind, Pattern, Role, Totals};
 use serde_json::Value;
 
-/// Where the root begins at the latest, bytes.
+/// Bytes in which the root must begin.
 const HEAD: usize = 4096;
 /// Most bytes of one test, longest test, seconds, most threads.
 const MOST_BYTES: f64 = 1e18;
@@ -17,7 +18,7 @@ const LONGEST_S: f64 = 1e9;
 /// Deepest nesting that is followed, and most values.
 const DEPTH: usize = 16;
 const MOST: usize = 200_000;
-/// Threads that are told: the values of each are searched for among all.
+/// Most threads that are reported: the values of each are searched for among all.
 const MOST_THREADS: usize = 64;
 
 /// Reads a file; `None` when it is none of ntttcp's.
@@ -84,7 +85,7 @@ impl Report {
         !self.version.contains("linux")
     }
 
-    /// Bytes of what the file calls KB.
+    /// Bytes of the file's KB.
     fn kilo(&self) -> f64 {
         if self.windows() { 1_024.0 } else { 1e3 }
     }
@@ -97,10 +98,10 @@ impl Report {
 
     fn imported(&self) -> Result<ImportedRun, String> {
         let Some((mega, seconds)) = self.value("totalbytes", "MB").zip(self.value("realtime", "s")) else {
-            return Err("the file is of ntttcp, but tells no total".to_owned());
+            return Err("the file is of ntttcp, but has no total".to_owned());
         };
         if seconds <= 0.0 {
-            return Err("the file is of ntttcp, but tells no time".to_owned());
+            return Err("the file is of ntttcp, but has no time".to_owned());
         }
         let bytes = mega * self.kilo() * self.kilo();
         if !(0.0..=MOST_BYTES).contains(&bytes) || seconds > LONGEST_S {
@@ -177,9 +178,10 @@ impl Report {
         })
     }
 
-    /// What the host did, as far as it was measured.
+    /// The measured activity of the host.
     fn figures(&self) -> Vec<String> {
-        // Name of the element, its unit, what it is called here, digits, and whether Linux writes a constant 0.
+        // Name of the element, its unit, its name here, digits, and true if Linux writes a constant
+        // 0.
         let rows: [(&str, &str, &str, usize, bool); 19] = [
             ("connstested", "", "connections tested", 0, false),
             ("avgframesize", "", "bytes/frame", 3, true),

@@ -1,4 +1,5 @@
-//! Console output before a test: banner, remarks on the command line, settings, limits and interfaces of this host.
+//! Console output before a test: banner, remarks on the command line, settings, limits and
+//! interfaces of this host.
 
 use super::args::{LARGEST_DATAGRAM, Role, Spec};
 use super::print::{Lines, Now, Printer, RULE};

@@ -31,7 +31,8 @@ pub(crate) struct Printer {
     totals: Option<Box<Totals>>,
     /// Smoothed round-trip times of connections that have ended, µs: their sum and number.
     rtt_us: (u64, u64),
-    /// What was found, once it is: for the files. The names of host and system are still to be filled in.
+    /// Results for the files, once the test is over. The names of host and system are still to be
+    /// filled in.
     pub(super) results: Option<Results>,
     tty: bool,
     sockets: Sockets,
@@ -93,7 +94,7 @@ impl Printer {
             Role::Receiver => usize::from(spec.layout.ports),
             Role::Sender => usize::from(spec.layout.ports) * usize::clamped(spec.layout.threads),
         };
-        // In the original a receiver's listeners and its epoll instance come first.
+        // In the original a receiver's listeners and its epoll instance have the first numbers.
         let own = match (spec.role, spec.layout.sync) {
             (Role::Sender, _) => 0,
             (Role::Receiver, sync) => u32::from(spec.layout.ports) + if sync { 2 } else { 0 },
@@ -106,7 +107,8 @@ impl Printer {
         self.spec.role == Role::Sender
     }
 
-    /// Takes an event in; what is printed for it, where `host` is what the kernel says now.
+    /// Takes an event in; returns its lines of the printout. `host` are the kernel's present
+    /// counters.
     pub(crate) fn on_event(&mut self, event: &Event, now: &Now, host: &Reading) -> String {
         let mut out = Lines::at(now);
         match event {
@@ -158,7 +160,8 @@ impl Printer {
     }
 
     fn interval(&mut self, local: &Traffic, host: &Reading, out: &mut Lines<'_>) {
-        // What is left of the test behind the last whole interval is told when its connections have ended, which is later.
+        // Traffic behind the last whole interval is reported when its connections have ended, which
+        // is later.
         let rest = local.ns * 2 < self.spec.phase().interval_ns;
         let bytes = local.tx_bytes + local.rx_bytes;
         if (bytes > 0 && !rest) || self.after == self.before {
@@ -313,7 +316,7 @@ impl Printer {
         lines.iter().for_each(|text| out.error(text));
     }
 
-    /// What was found, without names.
+    /// Results, without names.
     fn summed(&self, totals: &Totals) -> Results {
         // The original asks for round-trip times with -V only.
         let timed = self.sends() && self.spec.verbose && !self.spec.windows;
@@ -410,7 +413,7 @@ pub(crate) fn time_of_day(ns: i64) -> String {
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
-/// A saved run as far as ntttcp would have known it.
+/// A saved run as ntttcp would have printed it.
 pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> String {
     let Some(point) = outcome.points.first() else { return String::new() };
     let role = if outcome.begin.verb == "serve" { Role::Receiver } else { Role::Sender };

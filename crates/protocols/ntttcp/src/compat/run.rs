@@ -20,7 +20,7 @@ const CODES: ExitCodes = ExitCodes { usage: 23, failed: 24 };
 /// Windows NTttcp's exit code for bad arguments.
 const WINDOWS_USAGE: u8 = 9;
 
-/// What a test is told with that was answered beside another server.
+/// The notice for a test that was answered beside another server.
 pub(crate) fn notice(event: &Event) -> Option<String> {
     let Event::Local(totals) = event else { return None };
     let Traffic { rx_bytes, ns, .. } = totals.traffic;
@@ -28,8 +28,8 @@ pub(crate) fn notice(event: &Event) -> Option<String> {
     Some(format!("{n} connections, {rx_bytes} bytes in {:.3} s, {rate:.3} Mbit/s", seconds(ns)))
 }
 
-/// A receiver listens to a conversation, on the ports above it to data, and where Windows' senders announce that they
-/// are ready.
+/// A receiver listens to a conversation, on the ports above it to data, and where Windows' senders
+/// announce that they are ready.
 pub(crate) fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, String> {
     // As long as senders propose: the longer of both is agreed on.
     let layout = Layout { seconds: 1, ..Layout::default() };
@@ -175,7 +175,7 @@ struct Reporter<'a> {
     /// Printed once; later tests of -H start without it.
     opened: bool,
     begun: Mono,
-    /// How the last test ended.
+    /// Status of the last test.
     status: Status,
     run: Run<'a>,
     /// Opened before the run, so that nothing is measured in vain.
@@ -245,7 +245,7 @@ impl Reporter<'_> {
         self.show(&self.printer.banner(&self.now()), false);
     }
 
-    /// Prints what a receiver tells once it listens, and a sender once it starts.
+    /// Prints a receiver's lines once it listens, and a sender's once it starts.
     fn opening(&mut self, listening: &[SocketAddr]) {
         if std::mem::replace(&mut self.opened, true) {
             return;

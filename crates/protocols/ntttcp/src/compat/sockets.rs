@@ -1,5 +1,6 @@
-//! Socket numbers of the console. They follow the original's descriptors: the first number is the one that the original would get, and
-//! a new socket takes the lowest free number. They are not file descriptors of this process.
+//! Socket numbers of the console. The numbers follow the original's descriptors: the first number
+//! is the one that the original would get, and a new socket takes the lowest free number. None is a
+//! file descriptor of this process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -1,7 +1,8 @@
 //! The report of Windows NTttcp: a table of threads, and five of totals.
 //!
-//! KB and MB are 1024 and 1024² bytes here. What Windows counts and Linux does not is `n/a`; the nearest that Linux has to a
-//! deferred procedure call is a receive softirq (`NET_RX` of /proc/softirqs), which is taken for it.
+//! KB and MB are 1024 and 1024² bytes here. Counts that only Windows has are `n/a`; the nearest
+//! that Linux has to a deferred procedure call is a receive softirq (`NET_RX` of /proc/softirqs),
+//! which stands for it.
 
 use super::args::{Role, Spec};
 use super::files::Results;
@@ -37,7 +38,7 @@ pub(super) fn write(spec: &Spec, results: &Results, out: &mut Lines<'_>) {
     out.line(format_args!("{mega:16.6} {seconds:11.3} {frame:>14} {:16.3}", number::ratio(mega, *seconds)));
     out.line("\n\nThroughput(Buffers/s) Cycles/Byte       Buffers");
     out.line("===================== =========== =============");
-    // Where the clock of the CPU is not told there is nothing to multiply with.
+    // Without the clock of the CPU the cycles are unknown.
     let known = host.mhz > 0.0 && *bytes > 0;
     let cycles = if known { format!("{:.3}", results.cycles()) } else { "n/a".to_owned() };
     let buffers = total / length;

@@ -1,4 +1,5 @@
-//! The command line of Windows NTttcp: words of several letters behind one dash, and a mapping of threads to receivers.
+//! The command line of Windows NTttcp: words of several letters behind one dash, and a mapping of
+//! threads to receivers.
 
 use super::args::{MOST_PORTS, Role, Spec, address, check_ports, mapping, one_role, scaled};
 use crate::{Layout, READY_OFFSET};
@@ -11,7 +12,7 @@ struct RawOptions {
 }
 
 impl RawOptions {
-    /// What is taken without an effect.
+    /// Records an option without effect.
     fn idle(&mut self, value: &Value<'_>, why: &str) {
         self.spec.ignored.push(format!("{} ({why})", value.name));
     }
@@ -55,13 +56,13 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "jm" Flag |_, _| stop("-jm: jitter is not measured by this; netcaliper delay does")?;
 };
 
-/// What ntttcp for Linux has, too.
+/// Options that ntttcp for Linux has, too.
 const LINUX: &str = "h help ? s r u 6 l n p t a x";
 
 /// Buffers that each thread sends where no time is given.
 const BUFFERS: u64 = 20_480;
 
-/// Whether a command line is Windows': a word that no command line of ntttcp for Linux has says so.
+/// True if a command line is Windows': it has a word that no command line of ntttcp for Linux has.
 pub(crate) fn is_meant(arguments: &[String]) -> bool {
     arguments.iter().any(|word| {
         let name = word.strip_prefix("--").or_else(|| word.strip_prefix('-')).unwrap_or_default();

@@ -83,7 +83,7 @@ fn run_with(
     let now = net.now;
     net.stop_at(server, now);
     net.run_until(now.plus(SECOND));
-    let rows = net.events(server).iter().flat_map(|(_, event)| DatagramRow::told(event)).collect();
+    let rows = net.events(server).iter().flat_map(|(_, event)| DatagramRow::rows(event)).collect();
     (told(&net, server), clients.iter().map(|&client| told(&net, client)).collect(), rows)
 }
 
@@ -232,7 +232,7 @@ fn damaged_datagrams() {
         assert!(again.is_none_or(|at| at > now));
         for message in side.outbox.drain(..) {
             if let Ok(common::message::Told::Result(event)) = message.downcast().map(|told| *told) {
-                taken += DatagramRow::told(&event()).len();
+                taken += DatagramRow::rows(&event()).len();
             }
         }
     }

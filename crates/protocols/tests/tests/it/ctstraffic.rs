@@ -345,7 +345,12 @@ fn who_takes_what_at_the_end() {
 fn a_server_that_says_nothing_is_no_ctstraffic() {
     let phase = Phase { stall_ns: 5 * SECOND, ..phase(Pattern::Push, 1_000) };
     let pair = ran(pair(&phase, false).down(Link::new().cut(At::Byte(0), Cut::Silence)));
-    assert_said(&pair, 0, &["timed out: nothing moved for 5s", "no connection identifier came"], "silence");
+    assert_said(
+        &pair,
+        0,
+        &["timed out: nothing moved for 5s", "no connection identifier arrived"],
+        "silence",
+    );
 }
 
 #[test]

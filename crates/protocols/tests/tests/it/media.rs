@@ -270,7 +270,7 @@ fn start_is_said_again_until_a_frame_has_come() {
         Some(Err(cause @ Cause::Violation(v))) => {
             assert_eq!((v.ending(), v.name()), (Ending::DataError, "too few bytes"));
             assert!(
-                cause.to_string().contains("nothing came before the first frame was to be shown"),
+                cause.to_string().contains("nothing arrived before the first frame was to be shown"),
                 "{cause}"
             );
         }
@@ -309,7 +309,7 @@ fn streams_that_were_set_unlike_are_named() {
         let (_, notices) = told(&pair, 0);
         let text = notices.join("\n");
         let words = format!(
-            "frames of {} bytes were expected and come with {}",
+            "frames of {} bytes were expected and arrive with {}",
             client.frame_size, server.frame_size
         );
         assert!(text.contains(&words), "{text}");
@@ -320,7 +320,7 @@ fn streams_that_were_set_unlike_are_named() {
     let pair = ran(unlike(Media { datagram: 1_399, ..whole }, whole).0);
     let (_, notices) = told(&pair, 0);
     assert!(
-        notices[0].contains("datagrams of 1400 bytes come where at most 1399 were expected"),
+        notices[0].contains("datagrams of 1400 bytes arrive where at most 1399 were expected"),
         "{notices:?}"
     );
     assert_eq!(pair.ends[0].counts.frames.dropped, 80);

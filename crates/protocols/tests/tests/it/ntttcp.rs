@@ -578,7 +578,7 @@ fn nobody_there_is_an_error_and_so_is_silence() {
     );
     let alone = send(&mut net, 2, Layout { sync: false, ..layout() });
     finish(&mut net);
-    assert!(told(&net, alone).reason().starts_with("not all data connections came to be"));
+    assert!(told(&net, alone).reason().starts_with("not all data connections were established"));
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn a_run_whose_messages_all_were_lost_has_failed() {
     let (sent, came) = moved(&it);
     assert!(sent > 0 && came == 0, "{it:#?}");
     assert_eq!(it.status(), Status::Failed, "{it:#?}");
-    assert!(it.reason().contains("no message came back over UDP"), "{}", it.reason());
+    assert!(it.reason().contains("no message returned over UDP"), "{}", it.reason());
 }
 
 #[test]

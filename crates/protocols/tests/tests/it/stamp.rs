@@ -164,7 +164,7 @@ fn spoilt_packets_do_no_harm_and_none_proves_anything() {
                 answered += 1;
                 assert_eq!(reply.len(), bytes.len(), "never longer, never shorter");
                 if let Some(units) = reply.get(mode.base()..) {
-                    let _ = tlv::hear(mode, rules.key.as_ref(), &[0; 4], units);
+                    let _ = tlv::decode(mode, rules.key.as_ref(), &[0; 4], units);
                 }
                 let _ = Reply::decode(mode, &reply);
             }

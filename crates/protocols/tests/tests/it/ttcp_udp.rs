@@ -80,7 +80,7 @@ fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
 
 /// What a receiver says of the first test that is over.
 fn marked(net: &Network, host: Host) -> Marked {
-    net.events(host).iter().find_map(|(_, event)| Marked::told(event)).expect("a result")
+    net.events(host).iter().find_map(|(_, event)| Marked::read(event)).expect("a result")
 }
 
 fn finish(net: &mut Network, hosts: [Host; 2]) -> [Told; 2] {
@@ -200,7 +200,7 @@ fn an_end_that_is_lost_is_waited_for_as_long_as_was_said() {
     // A datagram every 10 ms for a second.
     assert!((98..=101).contains(&marked(&net, server).data), "{rx:?}");
     assert!(rx.to_ns - rx.from_ns <= SECOND, "{rx:?}");
-    let warned = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { level: Level::Warning, text } if text.starts_with("no end came from"));
+    let warned = |(_, event): &(Mono, Event)| matches!(event, Event::Notice { level: Level::Warning, text } if text.starts_with("no end arrived from"));
     assert!(net.events(server).iter().any(warned));
 }
 

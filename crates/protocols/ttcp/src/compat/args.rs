@@ -1,4 +1,5 @@
-//! The command lines: Teldat's `tx HOST` or `rx` and then words, most of them with a value; or the classic letters.
+//! The command lines: Teldat's `tx HOST` or `rx` and then words, most of them with a value; or the
+//! classic letters.
 
 use super::spec::{Dialect, Request, Role, Spec, Unit};
 use super::{help, words};
@@ -36,7 +37,8 @@ const WORDS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "time" Value |o, v| o.spec.seconds = Some(v.whole(1, 31_536_000)?);
 };
 
-/// What the classic program has besides or instead of Teldat's letters. Sourcing and sinking patterns (`-s`) is all that we do.
+/// Options of the classic program besides or instead of Teldat's letters. Sourcing and sinking
+/// patterns (`-s`) is all that we do.
 const LETTERS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "-t -r" Flag |o, v| o.role = v.name.chars().last();
     "-s" Flag |_, _| ();

@@ -1,7 +1,7 @@
 //! The printout, Teldat's and the classic one.
 //!
-//! Where the samples of Teldat's manual can be recomputed, rates are decimal (10^6) and times per call are rounded; the
-//! classic report divides by 1024.
+//! By those samples of Teldat's manual that can be recomputed, rates are decimal (10^6) and times
+//! per call are rounded; the classic report divides by 1024.
 
 use super::spec::{Dialect, Role, Spec, Unit};
 use crate::Marked;
@@ -11,7 +11,7 @@ use metrics::{Clamped, real};
 use model::{Event, Kind, Outcome, Portion, Status};
 use std::net::IpAddr;
 
-/// What the system says about this process, as the classic report shows it.
+/// The system's account of this process, as the classic report shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Usage {
     /// CPU time in user mode, seconds.
@@ -36,13 +36,13 @@ pub(crate) struct Printer {
     portion: Option<Portion>,
     /// Of a receiver of datagrams.
     marked: Option<Marked>,
-    /// What this process has used, told before the end.
+    /// Resources that this process used until shortly before the end.
     pub(crate) usage: Usage,
     buffers: (u64, u64),
     /// Marks printed so far, and the percentage shown last.
     marks: u64,
     shown: Option<u64>,
-    /// Bytes that have been told in intervals.
+    /// Bytes in the intervals so far.
     moved: u64,
     live: bool,
     pub(crate) failed: bool,
@@ -61,7 +61,7 @@ impl Printer {
         Printer { spec, name, live, ..Printer::default() }
     }
 
-    /// Takes an event in; what it is worth.
+    /// Takes an event in; returns its lines of the printout.
     pub(crate) fn on_event(&mut self, event: &Event) -> Printed {
         let mut printed = Printed::default();
         let Printed { out, err } = &mut printed;
@@ -76,7 +76,7 @@ impl Printer {
             Event::Portion(portion) => {
                 self.portion.get_or_insert(**portion);
             }
-            Event::Extra(_) => self.marked = self.marked.or_else(|| Marked::told(event)),
+            Event::Extra(_) => self.marked = self.marked.or_else(|| Marked::read(event)),
             Event::Connection(record) => {
                 if let Some(error) = &record.error {
                     self.failed = true;
@@ -135,7 +135,7 @@ impl Printer {
         }
     }
 
-    /// Hash marks and percent, as far as bytes have been told.
+    /// Hash marks and percent, up to the bytes of the latest interval.
     fn progress(&mut self, out: &mut Text) {
         if let Some(every) = self.spec.marks {
             let due = self.moved / self.spec.length.max(1) / every.max(1);
@@ -218,7 +218,7 @@ impl Printer {
         }
     }
 
-    /// What epi_ttcp's receiver says of the datagrams, where the sender has told how many they were.
+    /// epi_ttcp's statistics of datagrams, where the sender has reported their number.
     fn datagrams(&self, out: &mut Text) {
         let Some(Marked { data, starts, ends, told: Some(told), reordered, repeated }) = self.marked else {
             return;
@@ -296,7 +296,7 @@ fn rate(unit: Unit, dialect: Dialect, bytes: u64, seconds: f64) -> String {
     format!("{value:.3} {letter}{what}")
 }
 
-/// A saved run as far as ttcp would have known it.
+/// A saved run as ttcp would have printed it.
 pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> String {
     let Some(point) = outcome.points.first() else { return String::new() };
     let phase = &point.phase;

@@ -1,9 +1,9 @@
-//! Asks for what a bare command line leaves open, as Teldat's does.
+//! Asks for the options that a bare command line leaves open, as Teldat's does.
 
 use std::io::{self, BufRead, Write};
 
-/// A question: the word it sets, what it is about, the default, and whether only a sender is asked. Where the default is no, a yes makes
-/// the word, without a value.
+/// A question: the word it sets, its topic, the default, and true if only a sender is asked. Where
+/// the default is no, a yes makes the word, without a value.
 type Question = (&'static str, &'static str, &'static str, bool);
 
 const NO: &str = "no";
@@ -27,7 +27,7 @@ const QUESTIONS: &[Question] = &[
 
 /// Words that are not asked for.
 const UNASKED: [Question; 2] = [
-    ("nbhmarks", "Print a # every so many buffers", "", false),
+    ("nbhmarks", "Print a # per number of buffers", "", false),
     ("iRNG", "Number that random data is drawn from", "1", true),
 ];
 
@@ -38,7 +38,8 @@ pub(crate) fn words(sends: bool) -> String {
     lines.chain(["<cr>  begin\n".to_owned()]).collect()
 }
 
-/// Asks on `out`, hears on `input`; the answers as the words of a command line. An empty answer is the default.
+/// Asks on `out`, hears on `input`; the answers as the words of a command line. An empty answer is
+/// the default.
 ///
 /// # Errors
 /// When the terminal is gone, or ends before the role is known.

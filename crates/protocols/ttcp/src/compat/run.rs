@@ -20,7 +20,7 @@ pub(super) fn run(arguments: &[String], driver: &Driver) -> u8 {
     driver.ended("ttcp", CODES, start(arguments, driver))
 }
 
-/// Runs what is asked for, by the command line or, when there is none, at the terminal.
+/// Runs the request of the command line or, without one, of the terminal.
 fn start(arguments: &[String], driver: &Driver) -> Result<u8, Refusal> {
     let understood = |words: &[String]| read(words).map_err(Refusal::Usage);
     let asked = match understood(arguments)? {
@@ -102,7 +102,7 @@ fn receive(spec: &Spec, interrupt: &Interrupt, driver: &Driver) -> Result<u8, Re
         })
     })?;
     if absent.into_inner() {
-        driver.say(format_args!("ttcp: no transmitter came within {} ms", spec.timeout_ms));
+        driver.say(format_args!("ttcp: no transmitter arrived within {} ms", spec.timeout_ms));
         return Ok(CODES.failed);
     }
     Ok(reporter.finish())
@@ -138,7 +138,7 @@ impl Reporter<'_> {
     }
 }
 
-/// What this process has used, as the kernel tells; zeros where it does not.
+/// Resources that this process used, by the kernel's account; zeros without one.
 fn usage() -> Usage {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let of = |name: &str| {
@@ -146,7 +146,8 @@ fn usage() -> Usage {
         line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     };
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // Fields behind the name, which may hold anything: 10 is minor faults, 12 major ones, counted from 1.
+    // Fields behind the name, which may hold anything: 10 is minor faults, 12 major ones, counted
+    // from 1.
     let fields: Vec<&str> =
         stat.rsplit_once(')').map_or(Vec::new(), |(_, rest)| rest.split_whitespace().collect());
     let field = |n: usize| fields.get(n - 3).and_then(|text| text.parse().ok()).unwrap_or(0);

@@ -1,14 +1,14 @@
-//! What a command line asks for, and the phase that it makes.
+//! The request of a command line, and the phase that it makes.
 
 use common::bulk::UNLIMITED;
 use metrics::{Clamped, SECOND};
 use model::{Burst, Kind, Pattern, Payload, Phase, Probe, Range, SocketSettings, Verify};
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Request {
     Help,
-    /// What Teldat's command line may go on with, as its console lists it.
+    /// Completions of Teldat's command line, as its console lists them.
     Next(String),
     /// Nothing: the user is to be asked.
     Nothing,
@@ -36,11 +36,11 @@ pub(crate) enum Unit {
     /// Bits, and the prefix that fits.
     #[default]
     Fitting,
-    /// Bits, or bytes, with so many times the prefix: none, k, m, g.
+    /// Bits, or bytes, with the prefix: none, k, m, g.
     Fixed {
         /// Bytes instead of bits.
         bytes: bool,
-        /// How often the base (1000, or 1024 in the classic report) divides.
+        /// Number of divisions by the base (1000, or 1024 in the classic report).
         prefix: usize,
     },
 }
@@ -58,21 +58,23 @@ pub(crate) struct Spec {
     pub(crate) length: u64,
     /// Port (`port`, `-p`).
     pub(crate) port: u16,
-    /// Receiver: how long nothing may come, neither data nor a connection, ms (`timeout`, `-w`); 0 leaves it to us.
+    /// Receiver: longest time without data or a connection, ms (`timeout`, `-w`); 0 leaves it to
+    /// us.
     pub(crate) timeout_ms: u64,
     /// More of everything (`verbose`, `-v`).
     pub(crate) verbose: bool,
-    /// A `#` after so many buffers (`phmarks`, `nbhmarks`).
+    /// Buffers per `#` (`phmarks`, `nbhmarks`).
     pub(crate) marks: Option<u64>,
     /// Socket buffers, bytes (`sbsize`, `-b`).
     pub(crate) socket_buffer: Option<u64>,
-    /// Buffers of a burst (`nsrcbb`, `-Ns`), where the user has said so: else a rate is kept evenly.
+    /// Buffers of a burst (`nsrcbb`, `-Ns`), where the user has said so: else a rate is kept
+    /// evenly.
     pub(crate) burst: Option<u64>,
     /// Random payload (`random`, `-x`).
     pub(crate) random: bool,
-    /// What it is drawn from (`iRNG`, `-I`).
+    /// Seed of the random payload (`iRNG`, `-I`).
     pub(crate) seed: u64,
-    /// What rates are printed in (`frate`, `-f`).
+    /// Unit of printed rates (`frate`, `-f`).
     pub(crate) unit: Unit,
     /// Most kbit/s (`rlimit`, `-c`).
     pub(crate) limit_kbps: Option<u64>,
@@ -80,7 +82,7 @@ pub(crate) struct Spec {
     pub(crate) percent: bool,
     /// Largest segment, bytes (`mss`).
     pub(crate) mss: Option<u32>,
-    /// Send for so many seconds (`time`); it wins over the number of buffers.
+    /// Seconds to send (`time`); wins over the number of buffers.
     pub(crate) seconds: Option<u64>,
     /// UDP (`-u`).
     pub(crate) udp: bool,
@@ -132,7 +134,7 @@ impl Spec {
         self.seconds.is_none().then(|| self.buffers.saturating_mul(self.length))
     }
 
-    /// Checks what no single argument could.
+    /// Checks the options against each other.
     ///
     /// # Errors
     /// One sentence that names what cannot be.
@@ -157,7 +159,7 @@ impl Spec {
         self.limit_kbps.map(|kbps| kbps.saturating_mul(1000)).filter(|bps| self.sends() && *bps > 0)
     }
 
-    /// So many buffers at once, and the time from one burst to the next that the rate makes of it.
+    /// Buffers per burst, and the time from one burst to the next that the rate makes of it.
     fn bursts(&self) -> Option<Burst> {
         let (bps, count) = (self.rate()?, self.burst.filter(|n| *n > 1)?);
         let bits = u128::from(count) * u128::from(self.length) * 8;

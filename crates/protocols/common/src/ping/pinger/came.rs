@@ -1,4 +1,4 @@
-//! What becomes of messages: their echoes, whole, late or damaged, and their absence.
+//! Outcomes of messages: their echoes, whole, late or damaged, and their absence.
 
 use super::Pinger;
 use crate::ping::codec::{self, HEAD, Head};
@@ -63,7 +63,7 @@ impl Pinger {
         self.tell(cx, number, &slot, if late { Echo::Late } else { Echo::InTime }, remote_ns);
     }
 
-    /// Something else came in the place of an echo.
+    /// Other bytes arrived in the place of an echo.
     fn bad(&mut self, cx: &mut Context<'_>, number: u64, what: Violation) {
         let Some(slot) = self.window.slot(number).copied() else { return };
         if slot.state == State::Settled {
@@ -132,7 +132,7 @@ impl Pinger {
         Ok(())
     }
 
-    /// What is wrong with the head that has come, if anything is.
+    /// The violation of the received head, if there is any.
     fn check_head(&self, number: u64, word: u64) -> Option<Violation> {
         let (mut want, n) = codec::encode(Head { number, word }, self.size());
         if self.params.remote == Remote::Spent && n == HEAD {
@@ -141,7 +141,7 @@ impl Pinger {
         (want[..n] != self.echo.head[..n]).then(|| codec::bad_head(&want[..n], &self.echo.head[..n]))
     }
 
-    /// What the remote end says it spent, if it says so.
+    /// Time that the remote end reports, if it reports any.
     fn remote(&self, head: &[u8; HEAD]) -> Option<u64> {
         let says = self.params.remote == Remote::Spent && codec::head_of(self.size()) == HEAD;
         says.then(|| codec::decode(head, self.size(), 0).word)
@@ -151,7 +151,7 @@ impl Pinger {
     pub(super) fn take_datagram(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
         let units = self.params.units();
         let newest = (self.window.next() * units).saturating_sub(1);
-        // A short one is told by its number, if that has come.
+        // A short one is recognised by its number, if that has arrived.
         let longest = self.params.unit(0);
         let Head { number, word } = codec::decode(bytes, longest.min(self.size()), newest);
         let (message, piece) = (number / units, number % units);
@@ -160,7 +160,7 @@ impl Pinger {
         let Some(slot) = self.window.slot(message).filter(|slot| slot.left & bit != 0) else {
             return self.core.packet(cx, |packets| packets.duplicated += 1);
         };
-        // Whole or damaged it has come: another copy is a repeat.
+        // Whole or damaged, the echo has arrived: another copy is a repeat.
         slot.left &= !bit;
         let slot = *slot;
         if u64::clamped(bytes.len()) != size {
@@ -188,17 +188,17 @@ impl Pinger {
     pub(super) fn take_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8]) {
         let next = self.window.next();
         let Some(talk) = &mut self.talk else { return };
-        let Said::Answer { number, word } = talk.hear(bytes, next) else { return };
+        let Said::Answer { number, word } = talk.decode(bytes, next) else { return };
         let repeated = |packets: &mut Packets| packets.duplicated += 1;
         let Some(slot) = self.window.slot(number) else { return self.core.packet(cx, repeated) };
-        // Whole or damaged it has come: another copy is a repeat.
+        // Whole or damaged, the echo has arrived: another copy is a repeat.
         let fresh = std::mem::take(&mut slot.left) != 0;
         let slot = *slot;
         if slot.word != word {
             let (want, got) = (slot.word.to_be_bytes(), word.to_be_bytes());
             return self.bad(cx, number, codec::bad_head(&want, &got));
         }
-        let times = talk.answered(cx, got, slot.sent, fresh);
+        let times = talk.on_answer(cx, got, slot.sent, fresh);
         if !fresh {
             return self.core.packet(cx, repeated);
         }

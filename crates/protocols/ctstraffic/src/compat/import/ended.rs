@@ -78,7 +78,7 @@ fn record(row: &Ended, transport: Transport) -> ConnectionRecord {
     let [a, b, c, d, e] = row.numbers;
     let result = match row.result.as_bytes() {
         b"Succeeded" => Ending::Completed,
-        // A number of Windows, and what it says.
+        // Windows' error number and text.
         [b'0'..=b'9', ..] => Ending::NetworkError,
         _ => Ending::DataError,
     };
@@ -105,7 +105,8 @@ fn peak(records: &[ConnectionRecord]) -> u64 {
     let begin = |record: &ConnectionRecord| record.ended_ns.saturating_sub(record.duration_ns);
     let ends = |record| [(begin(record), 1), (record.ended_ns, -1)];
     let mut steps: Vec<(u64, i64)> = records.iter().flat_map(ends).collect();
-    // At one instant the ends come first: the next connection of a slot begins with the end of the last.
+    // At one instant the ends are first: the next connection of a slot begins with the end of the
+    // last.
     steps.sort_unstable();
     let mut open = 0_i64;
     let most = steps.into_iter().map(|(_, step)| {
@@ -115,14 +116,14 @@ fn peak(records: &[ConnectionRecord]) -> u64 {
     most.max().map_or(0, |most| u64::try_from(most).unwrap_or(0))
 }
 
-/// A table of frames: what came whole, by seconds of the receiver's clock, and how unevenly.
+/// A table of frames: the complete ones, by seconds of the receiver's clock, and their jitter.
 pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
     let mut all = Frames::default();
     let mut seconds: BTreeMap<u64, Frames> = BTreeMap::new();
     let (mut begun, mut at) = (None, 0);
     let (mut jitter, mut before) = (0.0_f64, None::<f64>);
     for row in rows {
-        let one = told(row).verdict.counted();
+        let one = frame_row(row).verdict.counted();
         if !row.dropped() {
             if row.stamps.receiver_hz > 0 {
                 let s = real(row.stamps.receiver_ticks) / real(row.stamps.receiver_hz);
@@ -153,14 +154,14 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
         pattern: Pattern::Pull,
         connections: 1,
         intervals: intervals.collect(),
-        frames: rows.iter().map(told).collect(),
+        frames: rows.iter().map(frame_row).collect(),
         local,
         ..ImportedPhase::default()
     }
 }
 
-/// A row as our own streams tell it.
-fn told(row: &Frame) -> FrameRow {
+/// A row in the form of our own streams.
+fn frame_row(row: &Frame) -> FrameRow {
     let FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz } = row.stamps;
     FrameRow {
         seq: u64::try_from(row.seq).unwrap_or(0),

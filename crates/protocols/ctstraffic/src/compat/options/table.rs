@@ -30,7 +30,8 @@ const UDP: Row = Row { page: Page::Udp, over: Some(Transport::Udp), ..ROW };
 const LOGGING: Row = Row { page: Page::Logging, ..ROW };
 const ADVANCED: Row = Row { page: Page::Advanced, ..ROW };
 
-/// Of each option its name, what may follow the colon, how that is read, what differs from the row above the brace, the help.
+/// Of each option its name, what may follow the colon, how that is read, what differs from the row
+/// above the brace, the help.
 macro_rules! rows {
     ($($base:ident { $($name:literal $value:literal ($kind:expr) [$($field:ident: $set:expr),*] $help:literal;)* })*) => {
         &[$($(Row { name: $name, value: $value, kind: $kind, help: $help, $($field: $set,)* ..$base },)*)*]
@@ -53,12 +54,13 @@ pub(in crate::compat) const ROWS: &[Row] = rows! {
         "-Iterations" "n" (Kind::Wide) [who: CLIENT]
             "lives of each: the client ends after Iterations x Connections; 0 is without end (default: 0)";
         "-ServerExitLimit" "n" (Kind::Wide) [who: SERVER]
-            "the server ends after so many accepted connections; 0 is without end (default: 0)";
+            "the server ends after this number of accepted connections; 0 is without end (default: 0)";
         "-ThrottleConnections" "n" (U32) [who: CLIENT]
             "connections that may be connecting at once; 0 is without limit (default: 1000)";
         "-TimeLimit" "ms" (ABOVE_0) []
-            "ends the run after so long; connections still open are closed and not counted (default: none)";
-        "-PauseAtEnd" "ms" (ABOVE_0) [] "waits so long between the end of the work and the end of the program (default: none)";
+            "ends the run after this time; connections still open are closed and not counted (default: none)";
+        "-PauseAtEnd" "ms" (ABOVE_0) [] "waits this long between the end of the work and the end of the program \
+                                         (default: none)";
         "-OnError" "log|break" (Kind::Word) [page: Page::Advanced]
             "break ends the program by SIGABRT at the first error, for a debugger (default: log)";
     }
@@ -75,8 +77,8 @@ pub(in crate::compat) const ROWS: &[Row] = rows! {
         "-Buffer" "bytes|[low,high]" (Kind::Range(&U32)) []
             "bytes of each send and receive; of a range one is drawn for each call (default: 65536)";
         "-RateLimit" "bytes/s|[low,high]" (Kind::Range(&Kind::Rate)) []
-            "limits what this end sends on each connection; of a range a rate is drawn for each connection (the original \
-             always runs at the high end); not with -BurstDelay (default: no limit)";
+            "limits the sending rate of this end on each connection; of a range a rate is drawn for each connection \
+             (the original always runs at the high end); not with -BurstDelay (default: no limit)";
         "-RateLimitPeriod" "ms" (Kind::Rate) [needs: Some("-RateLimit")]
             "the stretch of time over which the limit is kept: rate x period / 1000 bytes each (default: 100)";
         "-BurstCount" "n" (ABOVE_0) [needs: Some("-BurstDelay")]
@@ -86,8 +88,8 @@ pub(in crate::compat) const ROWS: &[Row] = rows! {
             "how the client ends a good connection: by FIN, by RST (which leaves no TIME_WAIT), by a coin flip (default: \
              graceful)";
         "-StallTimeout" "ms" (U32) [over: None]
-            "ours, not the original's: a connection that moves nothing for so long has failed, with the likely cause named; 0 \
-             waits for ever, as the original does (default: 15000)";
+            "ours, not the original's: a connection without progress for this time has failed, with the likely cause \
+             named; 0 waits for ever, as the original does (default: 15000)";
     }
     UDP {
         "-BitsPerSecond" "bits/s" (Kind::Bits) []
@@ -117,8 +119,8 @@ pub(in crate::compat) const ROWS: &[Row] = rows! {
     }
     LOGGING {
         "-ConsoleVerbosity" "0-6" (Kind::Number(0, 6)) []
-            "0 nothing; 1 status; 2 status and errors; 3 connections; 4 connections and errors; 5 all of them; 6 all, and \
-             what is only of interest when looking for faults (default: 4)";
+            "0 nothing; 1 status; 2 status and errors; 3 connections; 4 connections and errors; 5 all of them; 6 \
+             all, and details for the search of faults (default: 4)";
         "-StatusUpdate" "ms" (ABOVE_0) [] "time between two status lines; here 10 to 3600000 (default: 5000)";
         "-StatusFilename" "file" (Kind::Text) []
             "status lines go there: as CSV when the name ends in .csv, else as text (default: none)";
@@ -133,8 +135,8 @@ pub(in crate::compat) const ROWS: &[Row] = rows! {
         "-Acc" "AcceptEx|accept" (Kind::Word) [who: SERVER, over: Some(Transport::Tcp)]
             "how connections are accepted on Windows; ignored here (default: AcceptEx)";
         "-Conn" "ConnectEx|connect|ConnectByName" (Kind::Word) [who: CLIENT, over: Some(Transport::Tcp)]
-            "how connections are made on Windows; here only ConnectByName has an effect, the rude shutdown that comes with it \
-             (default: ConnectEx)";
+            "how connections are made on Windows; here only ConnectByName has an effect, the rude shutdown that \
+             belongs to it (default: ConnectEx)";
         "-IO" "iocp|RioIocp|ReadWriteFile" (Kind::Word) [over: Some(Transport::Tcp)]
             "how bytes are moved on Windows; ignored here (default: iocp)";
         "-InlineCompletions" "on|off" (Kind::Word) []
@@ -164,9 +166,9 @@ pub(in crate::compat) const ROWS: &[Row] = rows! {
         "-Compartment" "name" (Kind::Text) []
             "on Windows the compartment of the interface of that name; here a network namespace (`ip netns`) of that name, \
              else the VRF or interface of that name (default: where the program was started)";
-        "-QosDscpValue" "0-63" (Kind::Number(0, 63)) [] "DSCP of what this end sends (default: 0)";
+        "-QosDscpValue" "0-63" (Kind::Number(0, 63)) [] "DSCP of the packets of this end (default: 0)";
         "-CpuSetGroupId" "n" (U32) []
-            "uses the logical CPUs 64n to 64n+63 only, which is what a processor group is on Windows (default: all)";
+            "uses the logical CPUs 64n to 64n+63 only, Windows' processor group (default: all)";
         "-ThreadPool" "default|runslong" (Kind::Word) [] "a setting of Windows' thread pool; ignored here (default: default)";
     }
 };

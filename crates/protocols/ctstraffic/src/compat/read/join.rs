@@ -10,7 +10,7 @@ const MOST_LISTED: usize = 50;
 /// A connection in one of the files.
 type Seen<'a> = (usize, &'a Ended);
 
-pub(super) fn tell(files: &[(&str, &Connections)], lines: &mut Vec<String>) {
+pub(super) fn report(files: &[(&str, &Connections)], lines: &mut Vec<String>) {
     let mut by_id: BTreeMap<&str, Vec<Seen<'_>>> = BTreeMap::new();
     for (file, (_, table)) in files.iter().enumerate() {
         for row in table.rows.iter().filter(|row| !row.id.is_empty()) {
@@ -40,12 +40,12 @@ pub(super) fn tell(files: &[(&str, &Connections)], lines: &mut Vec<String>) {
         }
         let nameless = table.rows.iter().filter(|row| row.id.is_empty()).count();
         if nameless > 0 {
-            lines.push(format!("  and {nameless} without an identifier: they failed before it came"));
+            lines.push(format!("and {nameless} without an identifier: they failed before its arrival"));
         }
     }
 }
 
-/// Connections whose two ends differ: in the result, in what was moved, in their addresses.
+/// Connections whose two ends differ: in the result, in the moved bytes, in their addresses.
 fn disagreements(files: &[(&str, &Connections)], both: &[(&str, &[Seen<'_>])], lines: &mut Vec<String>) {
     let (mut results, mut bytes, mut translated) = (Vec::new(), Vec::new(), 0);
     for (id, seen) in both {

@@ -1,4 +1,4 @@
-//! What a table says, for people.
+//! Contents of a table, for people.
 
 use super::{Connections, Ended, Frame, Slice, Table, TcpInfo};
 use crate::compat::connection::TCP_INFO_CSV;
@@ -100,7 +100,10 @@ fn spread(rows: &[Ended], what: &str, unit: &str, value: fn(&Ended) -> u64, line
     let Some(DistSummary { min, p50, p90, p99, max, .. }) = Dist::from_iter(values).summary() else {
         return;
     };
-    lines.push(format!("  {what} of those that succeeded, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, most {max}"));
+    lines.push(format!(
+        "{what} of the successful ones, {unit}: least {min}, median {p50}, 90 % {p90}, 99 % {p99}, \
+                        most {max}"
+    ));
 }
 
 /// Failures by what went wrong, and by time.
@@ -135,7 +138,7 @@ fn failures(rows: &[Ended], lines: &mut Vec<String>) {
     }
 }
 
-/// One line per remote address, those with the most failures first.
+/// One line per remote address, in the order of failures, most first.
 fn by_remote(rows: &[Ended], lines: &mut Vec<String>) {
     let mut remotes: BTreeMap<&str, (u64, u64, f64)> = BTreeMap::new();
     for row in rows {
@@ -203,7 +206,7 @@ fn tcp_info(rows: &[TcpInfo], lines: &mut Vec<String>) {
     for (column, name) in TCP_INFO_CSV.split(',').skip(9).enumerate() {
         let told: Vec<u64> = rows.iter().filter_map(|row| row.numbers[column]).collect();
         let (Some(least), Some(most)) = (told.iter().min(), told.iter().max()) else {
-            lines.push(format!("  {name:<20} not told"));
+            lines.push(format!("{name:<20} unknown"));
             continue;
         };
         let sum: u128 = told.iter().map(|&n| u128::from(n)).sum();

@@ -5,10 +5,11 @@ use common::original::Refusal;
 use std::fs;
 use std::path::Path;
 
-/// Tells the program, once it has been started again within the namespace, that it is there.
+/// Marks the program that was started again within the namespace.
 const INSIDE: &str = "NETCALIPER_COMPARTMENT";
 
-/// The interface that sockets are bound to, if any. For a network namespace this program is started again within it.
+/// The interface that sockets are bound to, if any. For a network namespace this program is started
+/// again within it.
 pub(super) fn enter(place: Option<&Place>, command: &[String]) -> Result<Option<String>, Refusal> {
     match place {
         None => Ok(None),
@@ -53,7 +54,7 @@ fn compartment(name: &str, command: &[String]) -> Result<Option<String>, Refusal
     )))
 }
 
-/// Starts this program again within the namespace; comes back only when that cannot be done.
+/// Starts this program again within the namespace; returns only on failure.
 #[cfg(unix)]
 fn again_within(name: &str, command: &[String]) -> Refusal {
     use std::os::unix::process::CommandExt;
@@ -62,7 +63,7 @@ fn again_within(name: &str, command: &[String]) -> Refusal {
         Ok(program) => program,
         Err(e) => return failed(format!("cannot find this program's file: {e}")),
     };
-    // Under the name of a link its own arguments come first, under ours the original's name.
+    // Under the name of a link its own arguments are first, under ours the original's name.
     let as_original = command.get(1).is_none_or(|word| word.starts_with('-'));
     let mut ip = std::process::Command::new("ip");
     ip.args(["netns", "exec", name]).arg(program).env(INSIDE, name);

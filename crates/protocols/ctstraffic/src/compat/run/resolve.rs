@@ -54,7 +54,8 @@ pub(super) fn server(spec: &Spec, driver: &Driver) -> Result<Resolved, Refusal> 
     Ok(Resolved { listens: addresses(driver, &spec.listens, spec.port)?, ..Resolved::default() })
 }
 
-/// The sockets of a server: `[::]` takes IPv4 as well, so that `0.0.0.0` beside it is none of its own.
+/// The sockets of a server: `[::]` takes IPv4 as well, so that `0.0.0.0` beside it is none of its
+/// own.
 pub(super) fn listening(resolved: &Resolved) -> Vec<SocketAddr> {
     let both = ANY.iter().all(|any| resolved.listens.iter().any(|at| at.ip() == *any));
     resolved.listens.iter().filter(|at| !(both && at.ip() == ANY[0])).copied().collect()
@@ -66,9 +67,10 @@ pub(super) fn rotation(spec: &Spec, resolved: &Resolved) -> Vec<Peer> {
     in_turn(&resolved.binds, &resolved.targets).into_iter().map(peer).collect()
 }
 
-/// The original walks both lists with counters that move before they are used, so that the second element comes first, and
-/// the counter of targets moves on until its family is that of the local address. One period of that walk; where it would
-/// never come to some of the targets, they all come in turn instead.
+/// The original walks both lists with counters that move before they are used, so that it begins
+/// with the second element, and the counter of targets moves on until its family is that of the
+/// local address. One period of that walk; where it would never reach some of the targets, all are
+/// taken in turn instead.
 fn in_turn(binds: &[IpAddr], targets: &[SocketAddr]) -> Vec<SocketAddr> {
     let (mut bind, mut target) = (0, 0);
     let (mut order, mut states) = (Vec::new(), Vec::new());
@@ -83,7 +85,7 @@ fn in_turn(binds: &[IpAddr], targets: &[SocketAddr]) -> Vec<SocketAddr> {
         }
         order.push(targets[target]);
     }
-    // Where the walk comes back to its second state, its last step was its first.
+    // Where the walk returns to its second state, its last step was its first.
     let first = states.iter().position(|state| *state == (bind, target)).unwrap_or(0);
     order.truncate(order.len() - first);
     if targets.iter().any(|target| !order.contains(target)) {
