@@ -20,13 +20,16 @@ use transport::{
 
 /// Longest queue of a control link; a peer that lets it grow longer is cut off.
 const LONGEST_QUEUE: usize = 8 << 20;
-/// Longest queues of all control links together; when they grow longer, the link with the longest queue is cut off.
+/// Longest queues of all control links together; when they grow longer, the link with the longest
+/// queue is cut off.
 const LONGEST_QUEUES: usize = 64 << 20;
-/// Bytes read from one control link before the other links are read. A message can be as short as 25 bytes and each may need an
-/// answer, so that one share is some 650 messages: a few milliseconds.
+/// Bytes read from one control link before the other links are read. A message can be as short as
+/// 25 bytes and each may need an answer, so that one share is some 650 messages: a few
+/// milliseconds.
 const SHARE: usize = 16 * 1024;
-/// Shares that are read between two looks at the links with news and at the session's deadline: with more, a control thread that
-/// has a hundredth of a core, beside a hundred busy worker processes, would say nothing for longer than a peer waits.
+/// Shares that are read between two looks at the links with news and at the session's deadline:
+/// with more, a control thread that has a hundredth of a core, beside a hundred busy worker
+/// processes, would say nothing for longer than a peer waits.
 const SHARES: usize = 4;
 /// Reports of workers that are taken likewise.
 const REPORTS: usize = 64;
@@ -46,14 +49,15 @@ struct ControlLink<P: Platform> {
     process: Option<usize>,
 }
 
-/// Times after the user's interrupt at which the session is told again and more urgently: what does not end in good order is cut
-/// short, so that Ctrl-C ends a run within a second, even while it waits.
+/// Times after the user's interrupt at which the session gets it again and more urgently: a session
+/// that does not end in good order is cut short, so that Ctrl-C ends a run within a second, even
+/// while it waits.
 const STOPS: [u64; 3] = [0, 7 * metrics::SECOND / 10, 9 * metrics::SECOND / 10];
 
-/// How long queued messages may take to leave when the session is over, ns.
+/// Longest time for queued messages to leave when the session is over, ns.
 const LAST_MESSAGES: u64 = metrics::SECOND / 2;
 
-/// Where a session is in its life.
+/// Stages of a session's life.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Begin,
@@ -77,8 +81,8 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     own: Surroundings,
     links: BTreeMap<u64, ControlLink<P>>,
     next_link: u64,
-    /// Links that may have unread bytes, about which an edge-triggered reactor says nothing more. They are read in turn, one share
-    /// each, some in each round.
+    /// Links that may have unread bytes, which an edge-triggered reactor reports no more. The links
+    /// are read in turn, one share each, some in each round.
     unread: VecDeque<u64>,
     /// Workers may have reported more than has been taken.
     reports_left: bool,
@@ -89,9 +93,9 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     processes: Vec<Process>,
     groups: BTreeMap<Group, Watched>,
     troubles: HashSet<String>,
-    /// When the user asked for the end, and how often the session has been told.
+    /// Time of the user's interrupt, and the number of its deliveries to the session.
     stop: Option<(Mono, usize)>,
-    /// The session has been told to finish.
+    /// The session got `Input::Finish`.
     finishing: bool,
     /// Keeps the user's wish waking this thread.
     _attached: Attached,
@@ -180,7 +184,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    /// Hands the session what has come.
+    /// Hands the session its pending input.
     fn round(&mut self, ready: &mut Vec<Ready>) {
         let looked = self.clock.now();
         if !self.finishing && self.interrupt.is_finishing() {
@@ -206,7 +210,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             }
         }
         self.reports_left = self.take_reports();
-        // What follows a deadline that has passed meanwhile is up to the next round: a peer that has spoken meanwhile was not silent.
+        // The next round handles a deadline that has passed meanwhile: a peer that has spoken
+        // meanwhile was not silent.
         if self.session.deadline().is_some_and(|at| at <= looked) {
             self.feed(Input::Wake);
         }
@@ -221,7 +226,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         true
     }
 
-    /// When the session is to be told that the user wants the end: again while it does not come.
+    /// Time of the next delivery of the user's interrupt, while the session goes on.
     fn next_stop(&self) -> Option<Mono> {
         let (since, told) = self.stop?;
         STOPS.get(told).map(|after| since.plus(*after))
@@ -252,7 +257,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         self.act();
     }
 
-    /// Does what the session asks for, until it asks for nothing more.
+    /// Carries out the session's requests until none is left.
     fn act(&mut self) {
         loop {
             let now = self.clock.now();
@@ -270,7 +275,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    // Groups -------------------------------------------------------------------------------------------------------
+    // Groups
+    // -------------------------------------------------------------------------------------------------------
 
     fn group(&mut self, plan: GroupPlan, sources: Vec<LinkSource>) {
         let local = self.workers.handles.len();
@@ -306,7 +312,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         (0..self.processes.len()).filter(|&at| has(&self.processes[at])).collect()
     }
 
-    /// Tells what a worker process will not tell any more.
+    /// Fills in the reports that a lost worker process will not send.
     fn lose(&mut self, at: usize) {
         let now = self.clock.now();
         let lost = self.processes.get_mut(at).map(|process| process.lost(now));
@@ -408,7 +414,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    // Control links ------------------------------------------------------------------------------------------------
+    // Control links
+    // ------------------------------------------------------------------------------------------------
 
     fn enter(&mut self, stream: P::Stream, key: Option<u32>) -> Option<Link> {
         let id = self.next_link;
@@ -448,7 +455,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    /// Sends what is queued, as far as it goes.
+    /// Sends queued bytes until the socket is full.
     fn push(&mut self, id: u64) {
         let Some(entry) = self.links.get_mut(&id) else { return };
         let wrote = entry.out.send::<P>(&mut entry.stream, &self.clock);
@@ -457,7 +464,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             return self.down(id, Some(fault));
         }
         if !entry.out.is_empty() {
-            // Only where the reactor forgets what it has told.
+            // Only where the reactor forgets reported sockets.
             let _ = entry.stream.rearm(&self.reactor, id, !entry.unread, true);
             return;
         }
@@ -481,8 +488,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             entry.stream.abort();
         } else {
             entry.stream.half_close();
-            // Unread data of the peer would turn the close into an abort (RST), and the abort would take
-            // our last message with it.
+            // Unread data of the peer would turn the close into an abort (RST), and the abort would
+            // take our last message with it.
             let (mut discarded, mut scrap) = (0, [0; 4096]);
             let mut net = entry.stream.net(&mut scrap, &self.clock, false);
             while discarded < DISCARDED
@@ -501,7 +508,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         Some(entry)
     }
 
-    /// A link is lost; its session is told, unless the session has given it up already.
+    /// A link is lost; its session is notified, unless it has given the link up already.
     fn down(&mut self, id: u64, fault: Option<Fault>) {
         let Some(entry) = self.remove(id) else { return };
         let (key, closing, process) = (entry.key, entry.closing, entry.process);
@@ -536,7 +543,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
         self.push(id);
         let Some(entry) = self.links.get_mut(&id).filter(|entry| !entry.unread) else { return };
-        // What worker processes tell waits for the peers, whose silence ends a session.
+        // Reports of worker processes are read after the peers, whose silence ends a session.
         if entry.process.is_some() {
             entry.unread = true;
             self.unread.push_back(id);

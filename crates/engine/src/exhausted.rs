@@ -1,11 +1,12 @@
 //! Descriptors that have run out.
 
-/// Whether the process, or the system, has no descriptors left: EMFILE and ENFILE, and what Windows calls the former.
+/// True if the process, or the system, has no descriptors left: EMFILE and ENFILE, and Windows'
+/// WSAEMFILE.
 pub(crate) fn is_exhausted(fault: &transport::Fault) -> bool {
     matches!(fault.errno, 23 | 24 | 10_024)
 }
 
-/// What cannot be done, and what helps when descriptors have run out.
+/// The failed action, and the remedy when descriptors have run out.
 pub(crate) fn told(what: &str, fault: &transport::Fault) -> String {
     let advice =
         if is_exhausted(fault) { ": raise the limit (ulimit -n, LimitNOFILE= in the service)" } else { "" };

@@ -1,11 +1,12 @@
-//! What the control thread knows of a group: its intervals and totals, and what the host did meanwhile.
+//! The control thread's state of a group: its intervals and totals, and the host's activity
+//! meanwhile.
 
 use metrics::Mono;
 use model::{Aggregator, CpuUse, HostCounters, Totals};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Starts measuring what the host does. The result tells what it did since.
+/// Begins a measurement of the host. The result returns its activity since then.
 pub type HostMeter = Arc<dyn Fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send> + Send + Sync>;
 
 pub(crate) struct Watched {

@@ -1,8 +1,9 @@
 //! Joins sessions and flows to the sockets of a platform.
 //!
-//! The control thread runs one session: negotiation, intervals, results. Worker threads own the data sockets, one reactor
-//! and one recorder each, and share nothing; commands go down and reports come up through mailboxes. Nothing here knows a
-//! protocol, or the system: both are [`transport`]'s traits, so that what is simulated is what ships.
+//! The control thread runs one session: negotiation, intervals, results. Worker threads own the
+//! data sockets, one reactor and one recorder each, and share nothing; commands go down and reports
+//! go up through mailboxes. Nothing here knows a protocol, or the system: both are [`transport`]'s
+//! traits, so that simulations run the code that ships.
 #![forbid(unsafe_code)]
 
 mod control;
@@ -42,7 +43,7 @@ pub enum EngineError {
     /// The system refused something that nothing works without.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The action.
         what: &'static str,
         /// The system's error.
         source: std::io::Error,

@@ -3,7 +3,7 @@
 use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
 use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as _, Watch};
 
-/// Where a link is in its life.
+/// Stages of a link's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// The kernel is connecting it.
@@ -11,14 +11,16 @@ pub(crate) enum Phase {
     Open,
 }
 
-/// A socket of either kind. UDP sockets remember more, and are boxed so that links of the other kind do not pay for it.
+/// A socket of either kind. UDP sockets remember more, and are boxed so that links of the other
+/// kind do not pay for it.
 pub(crate) enum Socket<P: Platform> {
     Stream(P::Stream),
     Datagram(Box<P::Udp>),
 }
 
 impl<P: Platform> Socket<P> {
-    /// Arms the reactor anew, after each turn that waits. The call is direct: on a reactor that reports edges it is nothing.
+    /// Arms the reactor anew, after each turn that waits. The call is direct: on a reactor that
+    /// reports edges it is nothing.
     #[inline]
     pub(crate) fn rearm(
         &self,
@@ -41,7 +43,7 @@ impl<P: Platform> Socket<P> {
         }
     }
 
-    /// What the kernel knows about a connection.
+    /// The kernel's TCP_INFO of a connection.
     pub(crate) fn info(&self) -> Option<TcpInfo> {
         let Socket::Stream(stream) = self else { return None };
         stream.info()
@@ -69,13 +71,14 @@ impl<P: Platform> Socket<P> {
         }
     }
 
-    /// Transmit stamps are waited for, which a flow is told of although it may not read.
+    /// True while transmit stamps are pending, which are delivered to a flow although it may not
+    /// read.
     pub(crate) fn awaits_stamps(&self) -> bool {
         matches!(self, Socket::Datagram(udp) if udp.awaits_stamps())
     }
 }
 
-/// What a link has been through, and what is arranged for it.
+/// History of a link, and its arrangements.
 #[derive(Debug, Default)]
 pub(crate) struct LinkState {
     /// Known to the reactor.
@@ -86,7 +89,7 @@ pub(crate) struct LinkState {
     pub(crate) to_register: bool,
     /// Has not moved a byte yet.
     pub(crate) fresh: bool,
-    /// Counted among its group's links from which nothing has come yet.
+    /// Counted among its group's links without received bytes.
     pub(crate) unheard: bool,
     /// Waiting in the ready queue.
     pub(crate) queued: bool,
@@ -123,7 +126,7 @@ pub(crate) struct Link<P: Platform> {
 }
 
 impl<P: Platform> Link<P> {
-    /// Whether all there is to know of it is learned by trying to read.
+    /// True if a read alone shows the state of the link.
     pub(crate) fn is_tried(&self) -> bool {
         let reads = self.flow.interest().read != transport::Read::Pause;
         self.phase == Phase::Open && self.counted.is_some() && self.can.send && reads
@@ -137,7 +140,7 @@ impl<P: Platform> Link<P> {
         }
     }
 
-    /// Whether the reactor has still to be told to watch it.
+    /// True if the reactor does not watch it yet.
     pub(crate) fn unwatched(&self) -> bool {
         !self.state.watched || (!self.can.send && !self.state.watched_to_send)
     }
@@ -191,7 +194,8 @@ impl<P: Platform> Links<P> {
         let (_, link) = slot.take_if(|(generation, _)| u64::from(*generation) == key.0 >> 32)?;
         self.free.push(u32::clamped(key.index()));
         if self.len() == 0 {
-            // All slots are looked through for the keys: after many links that would take long for a few.
+            // All slots are looked through for the keys: after many links that would take long for
+            // a few.
             self.slots.clear();
             self.free.clear();
         }

@@ -1,4 +1,5 @@
-//! The control thread of a worker process: it passes instructions down to its workers, and their findings up.
+//! The control thread of a worker process: it passes instructions down to its workers, and their
+//! findings up.
 
 use crate::outgoing::Outgoing;
 use crate::process::{Frames, Instruction, told};
@@ -31,7 +32,8 @@ pub struct Member<P: Platform> {
 }
 
 impl<P: Platform> Member<P> {
-    /// Starts the workers; `stream` leads to the process that has the session, and `replica` makes the links that it asks for.
+    /// Starts the workers; `stream` leads to the process that has the session, and `replica` makes
+    /// the links that it asks for.
     ///
     /// # Errors
     /// When the system refuses a reactor or a thread.
@@ -61,7 +63,7 @@ impl<P: Platform> Member<P> {
         })
     }
 
-    /// Carries out what has come. Without the other end there is no session any more.
+    /// Carries out received instructions. Without the other end no session is left.
     fn read(&mut self) {
         loop {
             let mut net = self.stream.net(&mut self.buffer, &self.clock, false);
@@ -98,7 +100,8 @@ impl<P: Platform> Member<P> {
 
     fn gather(&mut self) {
         while let Mail::Message((worker, report)) = self.workers.reports.try_recv() {
-            // What flows tell their session, and control links, belong to the process that has it.
+            // Messages of flows to their session, and control links, belong to the process that has
+            // it.
             if let Report::Found(finding) = report {
                 self.out.push(&told(worker, &finding));
             }

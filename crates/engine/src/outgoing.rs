@@ -8,7 +8,7 @@ const PIECE: usize = 64 * 1024;
 #[derive(Default)]
 pub(crate) struct Outgoing {
     bytes: Vec<u8>,
-    /// How many of them have left.
+    /// Number of sent ones.
     gone: usize,
 }
 
@@ -22,7 +22,8 @@ impl Outgoing {
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {
-        // Sent bytes are removed once they are more than half of the buffer: removing them after each send would move the rest each time.
+        // Sent bytes are removed once they are more than half of the buffer: removing them after
+        // each send would move the rest each time.
         if self.gone > self.bytes.len() / 2 {
             self.bytes.drain(..std::mem::take(&mut self.gone));
         }

@@ -1,4 +1,5 @@
-//! Worker processes as the control thread sees them: what crosses to one and back, and the state of each.
+//! Worker processes as the control thread sees them: what crosses to one and back, and the state of
+//! each.
 //!
 //! ```text
 //! +---------------+----------------------+
@@ -42,7 +43,7 @@ fn framed(body: &[u8]) -> Vec<u8> {
     [&u32::clamped(body.len()).to_be_bytes(), body].concat()
 }
 
-/// What a worker process is told.
+/// Instructions to a worker process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Instruction<'a> {
     Group(Part, &'a [u8]),
@@ -105,11 +106,12 @@ impl Instruction<'_> {
     }
 }
 
-/// What worker `worker` of a process has found, on its way up.
+/// Encodes a finding of worker `worker` of a process, for the control thread.
 pub(crate) fn told(worker: usize, finding: &Finding) -> Vec<u8> {
     let mut body = u16::clamped(worker).to_be_bytes().to_vec();
-    // Here and not in `model`, which is not optimised: a client of a million connections hears of seventy processes a second.
-    // Writing our own types into memory cannot fail; if it ever did, the body could not be read.
+    // Here and not in `model`, which is not optimised: a client of a million connections hears of
+    // seventy processes a second. Writing our own types into memory cannot fail; if it ever did,
+    // the body could not be read.
     let _ = serde_json::to_writer(&mut body, finding);
     framed(&body)
 }
@@ -124,7 +126,7 @@ fn heard(body: &[u8]) -> Option<(usize, Finding)> {
 struct Progress {
     /// Its next interval.
     next: u32,
-    /// It has told its last interval.
+    /// The worker has reported its last interval.
     closed: bool,
     idle: bool,
     /// Connections that it was to keep open.
@@ -132,7 +134,7 @@ struct Progress {
     /// Connections that were open at the end of its latest interval, and that have ended so far.
     open: u64,
     ended: u64,
-    /// Payload bytes that those which have not ended have sent.
+    /// Payload bytes that open connections have sent.
     tx_bytes: u64,
 }
 
@@ -156,7 +158,7 @@ impl Process {
         Process { link, workers, is_over: false, frames: Frames::default(), beginning, groups }
     }
 
-    /// It has this part of a group with so many connections at once.
+    /// The process has this part of a group, with `slots` connections at once.
     pub(crate) fn begin(&mut self, group: Group, part: Part, slots: u32) {
         self.beginning.insert(group);
         let each = u32::clamped(self.workers.len());
@@ -168,7 +170,8 @@ impl Process {
         }
     }
 
-    /// What it has told, each with the worker as the control thread numbers them; `None` when it speaks nonsense.
+    /// Decodes findings, each with the worker by the control thread's numbers; `None` when one is
+    /// malformed.
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Option<Vec<(usize, Finding)>> {
         self.frames.push(bytes);
         let mut all = Vec::new();
@@ -196,7 +199,8 @@ impl Process {
         Some(all)
     }
 
-    /// What its workers would have told: they are waited for no longer, and what they kept open has failed.
+    /// The missing reports of a lost process: its workers are waited for no longer, and their open
+    /// connections have failed.
     pub(crate) fn lost(&mut self, now: Mono) -> Vec<(usize, Finding)> {
         self.is_over = true;
         let first = self.workers.start;
@@ -207,7 +211,8 @@ impl Process {
             let failed = if known.idle { 0 } else { failed };
             let mut tally = Box::new(failures(failed, known.tx_bytes));
             if !known.closed {
-                // In an interval, because a session may wait until each connection has moved its payload or failed.
+                // In an interval, because a session may wait until each connection has moved its
+                // payload or failed.
                 let tally = std::mem::take(&mut tally);
                 all.push((worker, Finding::Tally { group, index: known.next, to: now, last: true, tally }));
             }

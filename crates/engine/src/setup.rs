@@ -1,4 +1,4 @@
-//! What a control thread begins with.
+//! Settings of a control thread.
 
 use crate::group::HostMeter;
 use transport::{Platform, SocketSettings};
@@ -10,23 +10,25 @@ pub struct Setup<P: Platform> {
     pub sets: u16,
     /// The core of each worker of a set; where there is none, the scheduler decides.
     pub cores: Vec<Option<usize>>,
-    /// Cores that a group can share with the workers of a server on this host, in the order of these.
+    /// Cores that a group can share with the workers of a server on this host, in the order of
+    /// these.
     pub shared_cores: Vec<usize>,
     /// Listeners of each worker; empty for clients.
     pub listeners: Vec<Vec<P::Listener>>,
     /// Bound UDP sockets of each worker.
     pub datagrams: Vec<Vec<P::Udp>>,
-    /// Options of sockets that belong to no group yet: the interface, and what accepted ones have from their listener.
+    /// Options of sockets that belong to no group yet: the interface, and what accepted ones have
+    /// from their listener.
     pub inherited: SocketSettings,
     /// Longest send and receive of a worker, bytes.
     pub buffer: usize,
-    /// Whether workers run before all ordinary threads.
+    /// True if workers run before all ordinary threads.
     pub realtime: bool,
-    /// How often workers report their open connections, ns; `None` is never.
+    /// Interval of workers' reports of open connections, ns; `None` is never.
     pub links: Option<u64>,
-    /// Measures what the host does while a group runs.
+    /// Measures the host while a group runs.
     pub meter: Option<HostMeter>,
-    /// Connections to worker processes, whose workers come after those of this process.
+    /// Connections to worker processes, whose workers are numbered after those of this process.
     pub processes: Vec<P::Stream>,
     /// Workers of each of them.
     pub workers_of_process: u16,

@@ -1,4 +1,4 @@
-//! What a thread lets protocols know of their surroundings, and what they leave there.
+//! A thread's context for protocols, and their output.
 
 use metrics::{Clock, Mono, Recorder};
 use transport::{Context, Message, Rng};
@@ -15,7 +15,7 @@ impl Surroundings {
         Surroundings { wall, rng: Rng::new(seed), rec: Recorder::default(), outbox: Vec::new() }
     }
 
-    /// They at this instant.
+    /// The context at this instant.
     pub(crate) fn cx(&mut self, now: Mono) -> Context<'_> {
         Context::new(now, &self.wall, &mut self.rng, &mut self.rec, &mut self.outbox)
     }

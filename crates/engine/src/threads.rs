@@ -1,4 +1,4 @@
-//! Worker threads: how they are started, told of a group, and ended.
+//! Worker threads: their start, their orders for a group, and their end.
 
 use crate::worker::{Command, GroupProgress, GroupState, Report, Worker, WorkerConfig};
 use crate::{EngineError, Setup};
@@ -18,7 +18,7 @@ impl<P: Platform> WorkerHandle<P> {
     }
 }
 
-/// The worker threads of this process, and what they report.
+/// The worker threads of this process, and their reports.
 pub(crate) struct Workers<P: Platform> {
     pub(crate) handles: Vec<WorkerHandle<P>>,
     pub(crate) reports: P::Receiver<(usize, Report<P>)>,

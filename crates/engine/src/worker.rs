@@ -1,4 +1,4 @@
-//! A worker thread: its reactor, its links, its recorder. It shares nothing with other workers.
+//! A worker thread: its reactor, its links, its recorder. Workers share nothing with each other.
 
 mod arrive;
 mod close;
@@ -33,10 +33,10 @@ use unsolicited::Memory;
 /// A worker's mailbox, and what wakes it to look there.
 pub(crate) type Peer<P> = (<P as Platform>::Sender<Command<P>>, <P as Platform>::Waker);
 
-/// What a worker is made of.
+/// Parts of a worker.
 pub(crate) struct WorkerConfig<P: Platform> {
     pub(crate) index: usize,
-    /// Where it runs; `None` leaves it to the scheduler.
+    /// Its core; `None` leaves it to the scheduler.
     pub(crate) core: Option<usize>,
     pub(crate) listeners: Vec<P::Listener>,
     /// Bound UDP sockets, which receive the datagrams of peers without a socket of their own.
@@ -49,9 +49,10 @@ pub(crate) struct WorkerConfig<P: Platform> {
     /// Longest send and receive, bytes.
     pub(crate) buffer: usize,
     pub(crate) seed: u64,
-    /// Settings of the listeners, and of sockets beside the bound UDP sockets until their group is known.
+    /// Settings of the listeners, and of sockets beside the bound UDP sockets until their group is
+    /// known.
     pub(crate) inherited: SocketSettings,
-    /// It runs before all ordinary threads.
+    /// True if it runs before all ordinary threads.
     pub(crate) realtime: bool,
     /// Period of the reports of open links, ns; `None` for no reports.
     pub(crate) links: Option<u64>,
@@ -59,19 +60,20 @@ pub(crate) struct WorkerConfig<P: Platform> {
 
 /// Listener keys start here; link keys stay below.
 const LISTENERS: u64 = 1 << 63;
-/// And those of bound UDP sockets here.
+/// Keys of bound UDP sockets begin here.
 const DATAGRAMS: u64 = LISTENERS | 1 << 62;
 /// Links opened or accepted in a row before the others get their turn.
 const AT_ONCE: usize = 64;
-/// Bytes of datagrams that are sent in a row before the core is offered to others. A receiver of ours on the same core then
-/// reads them while they are in its cache: with 38 datagrams of 1400 bytes a call, two cores moved 9.6 million a second so,
-/// every byte compared, and 6.3 million when the scheduler decided (every 4 ms, by when megabytes had gathered).
+/// Bytes of datagrams that are sent in a row before the core is offered to others. A receiver of
+/// ours on the same core then reads them while they are in its cache: with 38 datagrams of 1400
+/// bytes a call, two cores moved 9.6 million a second so, every byte compared, and 6.3 million when
+/// the scheduler decided (every 4 ms, by when megabytes had gathered).
 const YIELD_AFTER: usize = 512 << 10;
-/// What a turn moves at most of a stream that carries messages rather than bulk, bytes.
+/// Most bytes of a turn on a stream that carries messages rather than bulk.
 const SHORT: usize = 16 << 10;
 /// The reactor is asked at least this often while there is something to do, ns.
 const LOOK_AFTER: u64 = 100_000;
-/// A link that has waited for so long on a busy worker is registered with the reactor, ns.
+/// A link that has waited this long on a busy worker is registered with the reactor, ns.
 const REGISTER_AFTER: u64 = 1_000_000;
 
 pub(crate) struct Worker<P: Platform> {
@@ -84,8 +86,9 @@ pub(crate) struct Worker<P: Platform> {
     memory: Memory<P>,
     links: Links<P>,
     ready: VecDeque<Key>,
-    /// Links that wait and that the reactor does not watch yet, and since when: registered when the worker is idle, or after
-    /// [`REGISTER_AFTER`] on one that is not, so that connections shorter than that never pay for it.
+    /// Links that wait and that the reactor does not watch yet, and since when: registered when the
+    /// worker is idle, or after [`REGISTER_AFTER`] on one that is not, so that connections shorter
+    /// than that never pay for it.
     unregistered: VecDeque<(Key, Mono)>,
     /// Links were tried in the last round, and some may be unknown to the reactor.
     tried: bool,
@@ -104,13 +107,13 @@ pub(crate) struct Worker<P: Platform> {
     peers: Option<Peers>,
 }
 
-/// Where a worker is between two steps.
+/// Stages of a worker between two steps.
 enum Stage {
     /// Before the first one.
     Begin,
-    /// It slept from this instant on, and looks at its sockets next.
+    /// The worker has slept from this instant on, and checks its sockets next.
     Asleep(Mono),
-    /// It waits for its sockets, at most until then.
+    /// The worker waits for its sockets, at most until then.
     Waiting(Option<Mono>),
 }
 
@@ -157,7 +160,8 @@ impl<P: Platform> Task<P> for Worker<P> {
 }
 
 impl<P: Platform> Worker<P> {
-    /// A worker around its reactor, which was made before the thread, so that its waker could be dealt out.
+    /// A worker around its reactor, which was made before the thread, so that its waker could be
+    /// dealt out.
     pub(crate) fn new(platform: P, config: WorkerConfig<P>, reactor: P::Reactor) -> Self {
         let clock = platform.clock();
         Worker {
@@ -191,7 +195,7 @@ impl<P: Platform> Worker<P> {
         if !self.config.realtime {
             return;
         }
-        // The worker runs before all ordinary threads, as far as the system allows it.
+        // The worker runs before all ordinary threads, where the system allows it.
         if let Err(e) = self.platform.realtime() {
             self.report(Finding::Trouble(format!("workers do not run in real time (SCHED_FIFO): {e}")));
         }
@@ -210,7 +214,8 @@ impl<P: Platform> Worker<P> {
 
     /// Everything once: commands, time, new links, ready links; then what to wait for.
     fn round(&mut self) -> Park {
-        // Before any link has its turn: the session of one that was just accepted may have come after the last look.
+        // Before any link has its turn: the session of a connection that was just accepted may have
+        // sent its commands after the last look.
         if self.reactor.woken() {
             self.commands();
             if self.quit {
@@ -230,7 +235,8 @@ impl<P: Platform> Worker<P> {
             self.drain_doors();
             self.acceptor_timer();
         }
-        // No more than so many turns in a row: new connections and the clock must not wait for thousands of busy ones.
+        // A limit of turns in a row: new connections and the clock must not wait for thousands of
+        // busy ones.
         for _ in 0..self.ready.len().min(AT_ONCE) {
             let Some(key) = self.ready.pop_front() else { break };
             if let Some(link) = self.links.get(key) {
@@ -279,7 +285,7 @@ impl<P: Platform> Worker<P> {
 
     fn wait(&mut self, now: Mono, until: Option<Mono>) -> Park {
         if until.is_some_and(|until| until <= now) && self.tries() {
-            // The reactor will tell nothing of links that it does not watch.
+            // The reactor reports nothing of links that it does not watch.
             self.try_all();
         }
         self.stage = Stage::Waiting(until);
@@ -383,14 +389,14 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Tells all links of a group something, with what the kernel knows of each.
+    /// Passes an event to all links of a group, with the kernel's TCP_INFO of each.
     fn ask(&mut self, group: Group, news: impl Fn(Option<Box<TcpInfo>>) -> FlowEvent) {
         for key in self.keys_of(group) {
             let Some(link) = self.links.get(key) else { continue };
             let info = link.socket.info().map(Box::new);
             self.tell(key, news(info));
         }
-        // What they say is waited for.
+        // Their answers are waited for.
         self.flush(false);
     }
 
@@ -481,7 +487,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Tells, once, that a group has no links left and will open no more.
+    /// Reports, once, that a group has no links left and will open no more.
     fn check_idle(&mut self, group: Group) {
         let Some(watch) = self.groups.get_mut(&group) else { return };
         let over = watch.state.exhausted || watch.state.stopped.is_some();
@@ -493,9 +499,9 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Sends up what has gathered: at once when there is nothing else to do, else in batches.
+    /// Sends up the gathered reports: at once when nothing else is to do, else in batches.
     fn flush(&mut self, all: bool) {
-        // What a flow told comes before its end.
+        // Messages of a flow are sent before its end.
         for message in std::mem::take(&mut self.own.outbox) {
             if self.platform.has(Defect::LostMessage) && self.own.rng.between(0, 7) == 0 {
                 continue;

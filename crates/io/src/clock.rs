@@ -5,11 +5,11 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the host's monotonic clock said at `Mono(0)`, the same for the whole process.
+/// The host's monotonic clock at `Mono(0)`, the same for the whole process.
 static ORIGIN: OnceLock<Reading> = OnceLock::new();
 
-/// The host's monotonic clock. On Linux it is read as nanoseconds, which takes about three quarters of the time of an `Instant`
-/// and its difference: a round trip has some five readings.
+/// The host's monotonic clock. On Linux it is read as nanoseconds, which takes about three quarters
+/// of the time of an `Instant` and its difference: a round trip has some five readings.
 #[cfg(target_os = "linux")]
 type Reading = u64;
 #[cfg(target_os = "linux")]
@@ -22,12 +22,13 @@ fn read() -> Reading {
     Reading::now()
 }
 
-/// For how long the two clocks are taken to go alike, ns: at 500 ppm they part by half a nanosecond meanwhile.
+/// For how long the two clocks are taken to go alike, ns: at 500 ppm they part by half a nanosecond
+/// meanwhile.
 #[cfg(target_os = "linux")]
 const ALIKE: u64 = metrics::SECOND / 1000;
 
-/// How the two clocks relate, found anew every millisecond: for those who read many stamps. For as long after the wall clock has
-/// been set, stamps are taken for as much older.
+/// Relation of the two clocks, sampled anew every millisecond: for readers of many stamps. After
+/// the wall clock was set, stamps are off by the step for that long.
 #[cfg(target_os = "linux")]
 #[derive(Debug, Default)]
 pub(crate) struct Relation {
@@ -57,7 +58,8 @@ fn taken(wall: i64, ahead: i64, now: Mono) -> Option<Mono> {
     known.then(|| Mono(u64::try_from(at).unwrap_or(0).min(now.0)))
 }
 
-/// The error claimed for a wall clock of which nothing is known: what Linux says of one that nothing disciplines.
+/// The error claimed for a wall clock of which nothing is known: what Linux says of one that
+/// nothing disciplines.
 const UNKNOWN_ERROR_NS: u64 = 16 * metrics::SECOND;
 
 /// The monotonic clock, in nanoseconds since an instant shared by all clocks of this process.
@@ -72,7 +74,8 @@ impl Clock {
         Clock { origin: *ORIGIN.get_or_init(read) }
     }
 
-    /// The process's clock, with the zero of the process that has started this one; `false` when it has been read already.
+    /// The process's clock, with the zero of the process that has started this one; `false` when it
+    /// has been read already.
     #[cfg(target_os = "linux")]
     pub fn begin_at(origin: u64) -> bool {
         ORIGIN.set(origin).is_ok()
@@ -86,33 +89,34 @@ impl Clock {
         Mono(u64::clamped(self.origin.elapsed().as_nanos()))
     }
 
-    /// How the monotonic clock relates to the wall clock now. Outside Linux the error is given as 16 s, not synced:
-    /// nothing is known about it.
+    /// Relation of the monotonic clock to the wall clock now. Outside Linux the error is given as
+    /// 16 s, not synced: the system reports none.
     pub fn sample(&self) -> metrics::Clock {
         let (error_ns, synced) = wall_clock_state();
         metrics::Clock { wall_at_zero: self.wall_at_zero(), error_ns, synced, host_at_zero: self.origin() }
     }
 
-    /// The instant that the wall clock stamped as `wall` (ns since 1970), which was a moment ago, and the current instant.
-    /// `None` for a stamp from the future or older than 10 s: the wall clock has been set since, and nothing follows from it.
+    /// The instant that the wall clock stamped as `wall` (ns since 1970), which was a moment ago,
+    /// and the current instant. `None` for a stamp from the future or older than 10 s: the wall
+    /// clock has been set since, and nothing follows from it.
     ///
-    /// Both clocks are read anew for each stamp, because the wall clock may run up to 500 ppm faster or slower while it is
-    /// being disciplined. The error is half the time between two readings, at most 0.5 µs unless this thread was interrupted
-    /// three times in a row.
+    /// Both clocks are read anew for each stamp, because the wall clock may run up to 500 ppm
+    /// faster or slower while it is being disciplined. The error is half the time between two
+    /// readings, at most 0.5 µs unless this thread was interrupted three times in a row.
     pub fn from_wall(&self, wall: i64) -> (Option<Mono>, Mono) {
         let (ahead, _, now) = self.related();
         (taken(wall, ahead, now), now)
     }
 
-    /// How far the wall clock is ahead of this one, ns, and how far that may be off.
+    /// Lead of the wall clock over this one, ns, and its error bound.
     #[cfg(target_os = "linux")]
     pub(crate) fn wall_ahead(&self) -> (i64, u64) {
         let (ahead, off, _) = self.related();
         (ahead, off)
     }
 
-    /// How far the wall clock is ahead of this one, ns, how far that may be off, and the current instant: the tightest of up to
-    /// three readings of the one clock between two of the other.
+    /// Lead of the wall clock over this one, ns, its error bound, and the current instant: the
+    /// tightest of up to three readings of the one clock between two of the other.
     fn related(&self) -> (i64, u64, Mono) {
         let (mut before, mut best) = (self.now(), (0, u64::MAX));
         for _ in 0..3 {
@@ -130,8 +134,8 @@ impl Clock {
         (best.0, best.1.saturating_add(1), before)
     }
 
-    /// What the host's monotonic clock says at `Mono(0)`, ns: what the clock of a worker process begins with. 0 where it says nothing
-    /// to other programs.
+    /// The host's monotonic clock at `Mono(0)`, ns: the origin for the clock of a worker process. 0
+    /// where other programs cannot read that clock.
     pub fn origin(&self) -> u64 {
         #[cfg(target_os = "linux")]
         return self.origin;
@@ -139,12 +143,13 @@ impl Clock {
         0
     }
 
-    /// How long to wait until `until`, in nanoseconds; 0 when that is past.
+    /// Time until `until`, ns; 0 when that is past.
     pub(crate) fn until(&self, until: Mono) -> u64 {
         until.since(self.now())
     }
 
-    /// Wall time at `Mono(0)`: the tightest of a few readings of the one clock between two of the other.
+    /// Wall time at `Mono(0)`: the tightest of a few readings of the one clock between two of the
+    /// other.
     fn wall_at_zero(&self) -> i64 {
         let mut best = (u64::MAX, 0);
         for _ in 0..4 {
@@ -184,8 +189,9 @@ pub(crate) fn wall_clock_state() -> (u64, bool) {
     (UNKNOWN_ERROR_NS, false)
 }
 
-/// 64 bits from the system's random generator, to seed a generator with. Should the system have none, the time and the
-/// process number stand in: good enough for sizes and identifiers, not for secrets.
+/// 64 bits from the system's random generator, to seed a generator with. Should the system have
+/// none, the time and the process number stand in: good enough for sizes and identifiers, not for
+/// secrets.
 pub fn entropy() -> u64 {
     getrandom::u64().unwrap_or_else(|_| {
         let time = u64::clamped(nanoseconds(SystemTime::now()));

@@ -1,16 +1,17 @@
 //! Keys pressed at the terminal, and its size.
 
-/// The terminal gives keys one by one while this lives; then it is as it was. Also when the process ends before. There is one at
-/// a time.
+/// While this value lives, the terminal gives keys one by one; afterwards, or when the process ends
+/// before, it is as it was. One exists at a time.
 #[derive(Debug)]
 pub struct Keys(());
 
 /// A job-control signal that another process sent to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Called {
-    /// It is to stop (`kill -TSTP`): see [`Keys::stop_alone`].
+    /// Request to stop (`kill -TSTP`): see [`Keys::stop_alone`].
     Stop,
-    /// It goes on after it was stopped without being asked (`kill -STOP`): the terminal may have been changed.
+    /// Continuation after a stop without a request (`kill -STOP`): the terminal may have been
+    /// changed.
     GoOn,
 }
 
@@ -33,9 +34,9 @@ mod linux {
 
     static BEFORE: Mutex<Option<Before>> = Mutex::new(None);
     static ONCE: Once = Once::new();
-    /// Whether a thread reads keys.
+    /// True while a thread reads keys.
     static HEARS: AtomicBool = AtomicBool::new(false);
-    /// Signals that came and have not been asked for.
+    /// Signals that have not been taken yet.
     static STOP: AtomicBool = AtomicBool::new(false);
     static GO_ON: AtomicBool = AtomicBool::new(false);
 
@@ -61,13 +62,15 @@ mod linux {
     }
 
     impl Keys {
-        /// Has stdin give keys one by one; `None` where it is no terminal, or another program's at the moment.
+        /// Has stdin give keys one by one; `None` where it is no terminal, or another program's at
+        /// the moment.
         pub fn listen() -> Option<Keys> {
             Keys::take(io::stdin().as_fd().try_clone_to_owned().ok()?, terminal::key_by_key)
         }
 
-        /// Keys of the controlling terminal, even when stdin is no terminal; Ctrl-Z and Ctrl-\ are keys, too, and a stop
-        /// signal from another process is [reported](Keys::called) before this process stops.
+        /// Keys of the controlling terminal, even when stdin is no terminal; Ctrl-Z and Ctrl-\ are
+        /// keys, too, and a stop signal from another process is [reported](Keys::called) before
+        /// this process stops.
         pub fn at_terminal() -> Option<Keys> {
             let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
             let keys = Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))?;
@@ -77,7 +80,8 @@ mod linux {
             Some(keys)
         }
 
-        /// The job-control signal since the last call. A stop takes effect only when this is called.
+        /// The job-control signal since the last call. A stop takes effect only when this is
+        /// called.
         pub fn called(&self) -> Option<Called> {
             if STOP.swap(false, Ordering::AcqRel) {
                 return Some(Called::Stop);
@@ -93,7 +97,7 @@ mod linux {
             let is = manners(&was);
             *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(Before { terminal, was, is });
             ONCE.call_once(|| terminal::at_exit(restore));
-            // What is dropped on the way out puts it back.
+            // Dropping `keys` on failure restores the terminal.
             let keys = Keys(());
             with(|before| terminal::behave(before.terminal.as_fd(), &before.is))?.ok()?;
             Some(keys)
@@ -104,7 +108,7 @@ mod linux {
             io::stdin().read(&mut [0]).is_ok_and(|n| n > 0)
         }
 
-        /// Reads what was typed, waiting `ms` for it at most: how many bytes; `None` when nothing was typed.
+        /// Reads typed bytes, for `ms` at most; returns their number, or `None` for none.
         ///
         /// # Errors
         /// When there will be nothing more: the terminal is gone.
@@ -119,18 +123,19 @@ mod linux {
             with(|before| terminal::size(before.terminal.as_fd()).ok())?
         }
 
-        /// Whether this process is in the foreground of the terminal; nothing is to be shown there otherwise.
+        /// True if this process is in the foreground of the terminal; nothing is to be shown there
+        /// otherwise.
         pub fn in_front(&self) -> bool {
             with(|before| terminal::in_front(before.terminal.as_fd())).unwrap_or(false)
         }
 
-        /// Puts the terminal back, stops this process and its group, as Ctrl-Z does, and has it give keys again when they have
-        /// been told to go on.
+        /// Restores the terminal, stops this process and its group, as Ctrl-Z does, and has the
+        /// terminal give keys again when they continue.
         pub fn stop(&self) {
             self.halt(StopScope::Group);
         }
 
-        /// The same of this process alone, as it was told to.
+        /// The same of this process alone, as requested.
         pub fn stop_alone(&self) {
             self.halt(StopScope::Own);
         }
@@ -175,12 +180,12 @@ impl Keys {
         None
     }
 
-    /// There will be none.
+    /// No key is ever pressed.
     pub fn pressed() -> bool {
         false
     }
 
-    /// There will be none.
+    /// No key is ever pressed.
     pub fn typed(&self, _ms: u16, _into: &mut [u8]) -> std::io::Result<Option<usize>> {
         Err(crate::sys::unsupported())
     }
@@ -198,7 +203,7 @@ impl Keys {
         None
     }
 
-    /// There is nothing to put back.
+    /// Nothing was changed.
     pub fn stop(&self) {}
 
     pub fn stop_alone(&self) {}

@@ -1,8 +1,9 @@
 //! The kernel: clock, reactor, sockets and their options, threads, name resolution.
 //!
-//! The only crate with unsafe code; all of it that Linux needs is in `sys::linux` and `sys::space`, one system call a function. What only
-//! Linux can do has a portable fallback or answers `None` or "unsupported" elsewhere. Nothing here knows a protocol:
-//! [`System`] implements [`transport::Platform`], and the engine joins its sockets to flows.
+//! The only crate with unsafe code; all of it that Linux needs is in `sys::linux` and `sys::space`,
+//! one system call a function. Abilities of Linux alone have a portable fallback or answers `None`
+//! or "unsupported" elsewhere. Nothing here knows a protocol: [`System`] implements
+//! [`transport::Platform`], and the engine joins its sockets to flows.
 #![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
 
 pub mod card;

@@ -1,8 +1,9 @@
 //! Network namespaces: networks of their own, in which threads and programs of this host can run.
 //!
-//! A [`Namespace`] has no name in the file system. It exists as long as a process holds it, runs or has a socket in it,
-//! so that nothing is left behind however this process ends. Configuration goes through the kernel's interface requests
-//! (ioctl) rather than the `ip` program: half a dozen calls, and no program that has to be installed.
+//! A [`Namespace`] has no name in the file system. The kernel keeps it while a process holds it,
+//! runs or has a socket in it, so that nothing is left behind however this process ends.
+//! Configuration goes through the kernel's interface requests (ioctl) rather than the `ip` program:
+//! half a dozen calls, and no program that has to be installed.
 
 use crate::host::interface_errors;
 pub use crate::sys::space::kill as signal;
@@ -17,7 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
-/// Where a thread finds its own namespace.
+/// File of a thread's own namespace.
 const OWN: &str = "/proc/thread-self/ns/net";
 
 #[derive(Debug)]
@@ -40,7 +41,8 @@ impl Namespace {
         })
     }
 
-    /// Runs `f` on a thread of its own within the namespace. Sockets and devices that it makes stay there.
+    /// Runs `f` on a thread of its own within the namespace. Sockets and devices that it makes stay
+    /// there.
     ///
     /// # Errors
     /// When the namespace may not be entered, or no thread be made.
@@ -54,8 +56,8 @@ impl Namespace {
         })
     }
 
-    /// Has `command` run within the namespace, with no signal held back, and killed when the *thread* that starts it
-    /// ends for any reason.
+    /// Has `command` run within the namespace, with no signal held back, and killed when the
+    /// *thread* that starts it ends for any reason.
     ///
     /// # Errors
     /// When the process has no descriptors left.
@@ -66,8 +68,8 @@ impl Namespace {
             space::set_mask(libc::SIG_SETMASK, &[])?;
             space::enter_network(file.as_fd())
         };
-        // SAFETY: between fork and exec only these three run. Each is a few system calls on values that exist already;
-        // none allocates or takes a lock.
+        // SAFETY: between fork and exec only these three run. Each is a few system calls on values
+        // that exist already; none allocates or takes a lock.
         unsafe { command.pre_exec(prepare) };
         Ok(())
     }
@@ -84,7 +86,7 @@ impl Namespace {
     }
 }
 
-/// What a thread came to; its panic goes on in the caller.
+/// Result of a thread; its panic goes on in the caller.
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, io::Result<T>>) -> io::Result<T> {
     match thread.join() {
         Ok(result) => result,
@@ -98,9 +100,10 @@ pub struct Interface {
     name: String,
 }
 
-/// Whether anything in the namespace of the calling thread waits for connections or datagrams.
+/// True if a socket in the namespace of the calling thread waits for connections or datagrams.
 pub fn is_listening() -> io::Result<bool> {
-    // `/proc/net/tcp`: the fourth column is the state, 0A being LISTEN; of UDP every socket with a port is in the table.
+    // `/proc/net/tcp`: the fourth column is the state, 0A being LISTEN; of UDP every socket with a
+    // port is in the table.
     let has = |table: &str, wanted: fn(&str) -> bool| match std::fs::read_to_string(format!(
         "/proc/thread-self/net/{table}"
     )) {
@@ -168,11 +171,13 @@ impl Interface {
         self.ask(Ask::SetFlags, |r| r.ifr_ifru.ifru_flags = flags).map(drop)
     }
 
-    /// Waits until all of its IPv6 addresses can be used. The kernel calls a new one tentative until a work queue of its own
-    /// has looked at it, even on a device that needs no neighbour discovery, and until then binding to it fails.
+    /// Waits until all of its IPv6 addresses can be used. The kernel calls a new one tentative
+    /// until a work queue of its own has looked at it, even on a device that needs no neighbour
+    /// discovery, and until then binding to it fails.
     ///
     /// # Errors
-    /// `TimedOut` when one is tentative after five seconds; an interface that is down has no others.
+    /// `TimedOut` when one is tentative after five seconds; an interface that is down has no
+    /// others.
     pub fn settled(&self) -> io::Result<()> {
         // `/proc/net/if_inet6`: address, index, prefix, scope, flags (IFA_F_TENTATIVE 0x40), name.
         let tentative = |line: &str| {
@@ -191,8 +196,8 @@ impl Interface {
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// Keeps the kernel from sending on its own account through it what it would on a cable with unknown neighbours
-    /// (link-local addresses, router solicitations). Where there is no IPv6 there is nothing to keep.
+    /// Keeps the kernel from sending packets of its own through it, as it would on a cable with
+    /// unknown neighbours (link-local addresses, router solicitations). Without IPv6 it sends none.
     pub fn quiet(&self) {
         for (setting, value) in
             [("addr_gen_mode", "1"), ("router_solicitations", "0"), ("accept_ra", "0"), ("accept_dad", "0")]
@@ -203,7 +208,7 @@ impl Interface {
         }
     }
 
-    /// What it has lost since it was made.
+    /// Its losses since it was made.
     pub fn losses(&self) -> io::Result<Losses> {
         let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
         let (_, counters) =
@@ -220,7 +225,8 @@ impl Interface {
     /// One request, through a socket of the calling thread's namespace.
     fn ask(&self, ask: Ask, fill: impl FnOnce(&mut libc::ifreq)) -> io::Result<libc::ifreq> {
         let mut request = space::request(&self.name)?;
-        // The kernel looks at the IPv4 addresses of a socket of that family; the other requests take any socket.
+        // The kernel looks at the IPv4 addresses of a socket of that family; the other requests
+        // take any socket.
         let socket: OwnedFd = match ask {
             Ask::Address | Ask::Netmask => UdpSocket::bind("0.0.0.0:0")?.into(),
             _ => UnixDatagram::unbound()?.into(),

@@ -1,12 +1,12 @@
-//! This process: its terminal, its way into the background, and its end.
+//! This process: its terminal, its move into the background, and its end.
 
 use crate::clock::Clock;
 use metrics::Mono;
 use std::io;
 use std::process::{Child, Command};
 
-/// Asks with `prompt` on standard error, and reads a line from standard input, without its end; where that is a terminal (Linux), what
-/// is typed is not shown, not even what is typed as soon as the prompt is.
+/// Asks with `prompt` on standard error, and reads a line from standard input, without its end;
+/// where that is a terminal (Linux), the typed text is not shown, from before the prompt on.
 pub fn read_hidden(prompt: &str) -> io::Result<String> {
     #[cfg(target_os = "linux")]
     let _hidden = Hidden::new();
@@ -17,8 +17,8 @@ pub fn read_hidden(prompt: &str) -> io::Result<String> {
     Ok(line)
 }
 
-/// Columns of the terminal that standard output, standard error or standard input is; `None` where none of them is one, or its size is
-/// not known (or, outside Linux, asked for).
+/// Columns of the terminal that standard output, standard error or standard input is; `None` where
+/// none of them is one, or its size is not known (or, outside Linux, asked for).
 pub fn terminal_columns() -> Option<u16> {
     #[cfg(target_os = "linux")]
     {
@@ -32,7 +32,7 @@ pub fn terminal_columns() -> Option<u16> {
     None
 }
 
-/// While it lives, the terminal does not show what is typed.
+/// While this value lives, the terminal does not show typed text.
 #[cfg(target_os = "linux")]
 struct Hidden(crate::sys::terminal::Termios);
 
@@ -56,8 +56,8 @@ impl Drop for Hidden {
     }
 }
 
-/// Goes to the background: this process ends with success, and a child goes on in `/`, without a terminal. To be called before
-/// there are other threads.
+/// Goes to the background: this process ends with success, and a child goes on in `/`, without a
+/// terminal. To be called before there are other threads.
 ///
 /// # Errors
 /// When the system refuses, or there are other threads, or (`Unsupported`) outside Linux.
@@ -73,8 +73,9 @@ pub fn to_background() -> io::Result<()> {
     Err(crate::sys::unsupported())
 }
 
-/// Has a write beyond the limit on the size of files (`ulimit -f`) fail like one to a full disk, instead of ending this process by a
-/// signal. Programs that this one starts find the signal as it was; Rust's library does the same for a closed pipe's.
+/// Has a write beyond the limit on the size of files (`ulimit -f`) fail like one to a full disk,
+/// instead of ending this process by a signal. Programs that this one starts find the signal as it
+/// was; Rust's library does the same for a closed pipe's.
 pub fn fail_writes_beyond_limit() {
     #[cfg(target_os = "linux")]
     {
@@ -84,13 +85,15 @@ pub fn fail_writes_beyond_limit() {
     }
 }
 
-/// Has the process that `command` starts killed when the thread that starts it ends, for any reason (Linux).
+/// Has the process that `command` starts killed when the thread that starts it ends, for any reason
+/// (Linux).
 pub fn end_with_this_thread(command: &mut Command) {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::process::CommandExt as _;
         let parent = std::process::id();
-        // SAFETY: between fork and exec only this runs: two system calls on a number, which neither allocate nor take a lock.
+        // SAFETY: between fork and exec only this runs: two system calls on a number, which neither
+        // allocate nor take a lock.
         unsafe { command.pre_exec(move || crate::sys::space::die_with(parent)) };
     }
     #[cfg(not(target_os = "linux"))]
@@ -114,9 +117,10 @@ pub fn ask_to_end(child: &mut Child) -> io::Result<()> {
     child.kill()
 }
 
-/// How long after a request to end further signals repeat that request instead of insisting on it, ns. coreutils' `timeout`
-/// signals its child and then the child's process group, so that one request is two signals within microseconds; supervisors
-/// that signal a wrapper and its group do the same.
+/// Time after a request to end in which further signals repeat that request instead of insisting on
+/// it, ns. coreutils' `timeout` signals its child and then the child's process group, so that one
+/// request is two signals within microseconds; supervisors that signal a wrapper and its group do
+/// the same.
 pub const ONE_REQUEST_NS: u64 = 500_000_000;
 
 /// A request to this process to end.
@@ -145,8 +149,9 @@ impl EndRequests {
     }
 }
 
-/// Has `requested` called, on a thread of its own, for each request to this process to end: Ctrl-C, a request to terminate, a
-/// terminal that goes away. The process does not end by itself from then on. To be called once.
+/// Has `requested` called, on a thread of its own, for each request to this process to end: Ctrl-C,
+/// a request to terminate, a terminal that goes away. The process does not end by itself from then
+/// on. To be called once.
 ///
 /// # Errors
 /// When it was called before, or the system refuses.

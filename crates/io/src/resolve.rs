@@ -22,11 +22,12 @@ impl Family {
     }
 }
 
-/// The addresses of `host` in the system's order of preference, each once. `host` is a name, an IPv4 address, or an IPv6
-/// address with or without brackets and with or without a scope (`fe80::1%eth0`, `fe80::1%2`).
+/// The addresses of `host` in the system's order of preference, each once. `host` is a name, an
+/// IPv4 address, or an IPv6 address with or without brackets and with or without a scope
+/// (`fe80::1%eth0`, `fe80::1%2`).
 ///
 /// # Errors
-/// A sentence that names the host and what is wrong with it.
+/// The error is a sentence with the host and the fault.
 pub fn resolve(host: &str, port: u16, want: Family) -> Result<Vec<SocketAddr>, String> {
     let bare = host.strip_prefix('[').map_or(Some(host), |rest| rest.strip_suffix(']'));
     let Some(bare) = bare.filter(|bare| !bare.is_empty()) else {

@@ -17,18 +17,19 @@ pub const CHILD: i32 = libc::SIGCHLD;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
     pub number: i32,
-    /// Whether the kernel sent it, as it does to all of the terminal's foreground group at Ctrl-C; else a process sent
-    /// it, to this one.
+    /// True if the kernel sent it, as it does to all of the terminal's foreground group at Ctrl-C;
+    /// else a process sent it, to this one.
     pub from_kernel: bool,
 }
 
-/// Signals that no longer do what they did to the process, but wait to be asked for.
+/// Signals without their usual effect on the process: they are kept until [`Signals::wait`] takes
+/// them.
 #[derive(Debug)]
 pub struct Signals(Vec<i32>);
 
 impl Signals {
-    /// Holds these signals back from the calling thread and all that it starts from now on: to be called before the
-    /// program has other threads.
+    /// Holds these signals back from the calling thread and all that it starts from now on: to be
+    /// called before the program has other threads.
     ///
     /// # Errors
     /// When one is not a signal's number.
@@ -37,8 +38,8 @@ impl Signals {
         Ok(Signals(numbers.to_vec()))
     }
 
-    /// Waits for the next, `ns` nanoseconds at most (`None`: for ever). `None` when none came, or the wait was
-    /// interrupted.
+    /// Waits for the next, `ns` nanoseconds at most (`None`: for ever). `None` without one, or when
+    /// the wait was interrupted.
     pub fn wait(&self, ns: Option<u64>) -> io::Result<Option<Signal>> {
         space::wait_signal(&self.0, ns)
     }

@@ -1,6 +1,7 @@
 //! The calling thread: its cores, its timers, its weight.
 
-/// The cores that the calling thread may use. Outside Linux they are merely counted, from 0; never empty.
+/// The cores that the calling thread may use. Outside Linux they are merely counted, from 0; never
+/// empty.
 pub fn available() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     if let Ok(cores) = crate::sys::linux::affinity(0)
@@ -11,7 +12,7 @@ pub fn available() -> Vec<usize> {
     (0..std::thread::available_parallelism().map_or(1, usize::from)).collect()
 }
 
-/// Whether this system lets a thread run on chosen cores only.
+/// True if this system lets a thread run on chosen cores only.
 pub const CAN_PIN: bool = cfg!(target_os = "linux");
 
 #[cfg(target_os = "linux")]

@@ -1,7 +1,8 @@
 //! TUN devices: interfaces whose packets a program reads and writes.
 //!
-//! Without offloads: each read is one IP packet as it would stand on a cable, cut to size and with its checksums done;
-//! each write is one that arrives, and is in the receiver's socket when the call returns.
+//! Without offloads: each read is one IP packet as it would stand on a cable, cut to size and with
+//! its checksums done; each write is one that arrives, and is in the receiver's socket when the
+//! call returns.
 
 use crate::sys::space::{self, Ask};
 use crate::sys::uninterrupted;
@@ -17,11 +18,12 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes a device of this name in the network namespace of the calling thread. It stays there; the value may be
-    /// used by any thread.
+    /// Makes a device of this name in the network namespace of the calling thread. The device stays
+    /// there; the value may be used by any thread.
     ///
     /// # Errors
-    /// `NotFound` where the kernel has no TUN devices, `PermissionDenied` without the privilege (`CAP_NET_ADMIN`).
+    /// `NotFound` where the kernel has no TUN devices, `PermissionDenied` without the privilege
+    /// (`CAP_NET_ADMIN`).
     pub fn new(name: &str) -> io::Result<Self> {
         let mut request = space::request(name)?;
         let file =
@@ -31,8 +33,8 @@ impl Tun {
         Ok(Tun { file })
     }
 
-    /// The next packet that was sent through the device, into `buffer`: its length, `None` when there is none. What
-    /// does not fit is cut off; 65535 bytes always do.
+    /// The next packet that was sent through the device, into `buffer`: its length, `None` when
+    /// there is none. A longer packet is cut off; none is longer than 65535 bytes.
     ///
     /// # Errors
     /// When the device is gone or down.

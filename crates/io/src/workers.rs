@@ -1,4 +1,5 @@
-//! Worker processes: this program once more, whose standard input is a connection to the process that has started it.
+//! Worker processes: this program once more, whose standard input is a connection to the process
+//! that has started it.
 
 use crate::Stream;
 use metrics::real;
@@ -11,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a worker process may take until it is ready.
+/// Longest time until a worker process is ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A worker process that has been started.
@@ -21,8 +22,8 @@ pub struct Starting {
     child: Child,
 }
 
-/// Starts this program with these arguments. It has a process group of its own, so that a terminal's Ctrl-C reaches this process alone:
-/// a worker process ends when its connection does.
+/// Starts this program with these arguments. The process has a group of its own, so that a
+/// terminal's Ctrl-C reaches this process alone: a worker process ends when its connection does.
 ///
 /// # Errors
 /// When the system refuses.
@@ -39,7 +40,7 @@ pub fn start(arguments: &[String]) -> io::Result<Starting> {
 }
 
 impl Starting {
-    /// Waits until it is ready: the connection to it, and what its end can be waited for with.
+    /// Waits until it is ready: returns the connection to it, and the handle to wait for its end.
     ///
     /// # Errors
     /// When it ends instead, or takes too long.
@@ -71,7 +72,8 @@ pub fn read_again(process: u32) {
     }
 }
 
-/// Keeps the CPU times of a worker process that has ended as they were last read: another process may have its number now.
+/// Keeps the CPU times of a worker process that has ended as they were last read: another process
+/// may have its number now.
 pub fn forget(process: u32) {
     let mut times = cpu_times();
     if let Some((user, system)) = times.running.remove(&process) {
@@ -80,8 +82,8 @@ pub fn forget(process: u32) {
     }
 }
 
-/// CPU time of all worker processes that this process has started, in user mode and in the kernel, seconds. Of one that has ended it is
-/// what was read last.
+/// CPU time of all worker processes that this process has started, in user mode and in the kernel,
+/// seconds. An ended process has its last reading.
 pub(crate) fn cpu_use() -> (f64, f64) {
     let mut times = cpu_times();
     let (mut user, mut system) = times.ended;

@@ -1,12 +1,13 @@
-//! Places for connections whose peers have proved nothing yet: a table without sockets and without a clock, for the acceptors of
-//! every protocol and for agents of a fleet.
+//! Places for connections whose peers have proved nothing yet: a table without sockets and without
+//! a clock, for the acceptors of every protocol and for agents of a fleet.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The unit that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, because one host has all the rest.
+/// The unit that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, because
+/// one host has all the rest.
 pub fn holder(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64)),
@@ -14,9 +15,9 @@ pub fn holder(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections that have not introduced themselves, over all workers. A newcomer always gets a place: when its address has as many
-/// as it may, the oldest connection of that address gives way, and when all places are taken, the oldest connection of the address
-/// that holds most.
+/// Connections that have not introduced themselves, over all workers. A newcomer always gets a
+/// place: when its address has as many as it may, the oldest connection of that address gives way,
+/// and when all places are taken, the oldest connection of the address that holds most.
 #[derive(Debug)]
 pub struct PendingPeers {
     table: Mutex<Table>,
@@ -32,7 +33,8 @@ struct Table {
     holders: HashMap<IpAddr, BTreeSet<u64>>,
 }
 
-/// Smallest share of an address: connections that a worker accepts in a row must fit, those of one client of several workers too.
+/// Smallest share of an address: the connections that a worker accepts in a row must fit, several
+/// workers' connections of one client too.
 const SMALLEST_SHARE: usize = 128;
 
 impl PendingPeers {
@@ -47,7 +49,8 @@ impl PendingPeers {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a connection from `address`, and the number of the connection that gave way to it.
+    /// A place for a connection from `address`, and the number of the connection that gave way to
+    /// it.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> (PendingPlace, Option<u64>) {
         let holder = holder(address);
         let mut table = self.table();
@@ -69,7 +72,7 @@ impl PendingPeers {
         (PendingPlace { pending: Arc::clone(self), holder, number }, oldest.map(|(_, number)| number))
     }
 
-    /// How many places are taken, and by how many addresses.
+    /// Number of taken places, and of the addresses that have them.
     pub fn held(&self) -> (usize, usize) {
         let table = self.table();
         (table.total, table.holders.len())
@@ -77,8 +80,8 @@ impl PendingPeers {
 }
 
 impl Table {
-    /// The address that has most connections; of several, the one whose oldest connection is older. Searched for, but only when all
-    /// places are taken.
+    /// The address that has most connections; of several, the one whose oldest connection is older.
+    /// Searched for, but only when all places are taken.
     fn largest(&self) -> Option<IpAddr> {
         let most = self.holders.iter().max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
         most.map(|(holder, _)| *holder)
@@ -107,7 +110,7 @@ impl PendingPlace {
         self.number
     }
 
-    /// Whether the connection is to be closed because a newer one has its place.
+    /// True if the connection is to be closed because a newer one has its place.
     pub fn evicted(&self) -> bool {
         !self.pending.table().holders.get(&self.holder).is_some_and(|own| own.contains(&self.number))
     }

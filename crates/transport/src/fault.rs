@@ -1,10 +1,10 @@
-//! What can go wrong with a link: the kernel's word (a fault) and the peer's deed (a violation).
+//! Failures of a link: a refusal of the kernel (a fault) and an act of the peer (a violation).
 
 use metrics::Ending;
 use std::fmt;
 use std::time::Duration;
 
-/// What was being done when the kernel refused.
+/// The action that the kernel refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Deed {
     /// Making a socket or setting its options.
@@ -24,7 +24,7 @@ pub enum Deed {
 /// A refusal by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fault {
-    /// What was being done.
+    /// The action.
     pub deed: Deed,
     /// The system's error number.
     pub errno: i32,
@@ -47,15 +47,16 @@ impl fmt::Display for Fault {
 /// Something the peer, or the path, did that the protocol does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Payload that differs from what was sent. `interest` and `got` hold the first `len` bytes from the first bad one.
+    /// Payload that differs from the sent one. `want` and `got` hold the first `len` bytes from
+    /// the first bad one.
     BadData {
         /// Offset of the first bad byte in its direction's payload.
         offset: u64,
-        /// What should have come.
+        /// The expected bytes.
         want: [u8; 16],
-        /// What came.
+        /// The received bytes.
         got: [u8; 16],
-        /// How many bytes of `interest` and `got` are meant.
+        /// Number of valid bytes in `want` and `got`.
         len: u8,
     },
     /// The stream ended before its payload was complete.
@@ -82,12 +83,12 @@ pub enum Violation {
         /// Offset of the first bad byte as the peer counted.
         offset: u64,
     },
-    /// The framing around the payload was damaged, after so many payload bytes.
+    /// The framing around the payload was damaged, after this many payload bytes.
     BadFrame {
         /// Payload bytes received before it.
         offset: u64,
     },
-    /// The peer hung up before it confirmed what it had received.
+    /// The peer hung up before it confirmed its received bytes.
     Unconfirmed {
         /// Payload bytes sent.
         sent: u64,
@@ -96,15 +97,15 @@ pub enum Violation {
     Vanished,
     /// Nothing moved for too long.
     Stalled(Duration),
-    /// The peer spoke, but not our protocol; the text says what was seen.
+    /// The peer spoke, but not our protocol; the text describes its bytes.
     Malformed(&'static str),
-    /// The kernel's word about a datagram, which ended what the flow was doing.
+    /// The kernel's error about a datagram that ended the flow's present step.
     Refused(Fault),
     /// A violation with its likely cause, where two ends that agree on nothing were not set alike.
     Likely(Box<Violation>, String),
 }
 
-/// What a flow makes of what came: it goes on, or its peer broke the protocol.
+/// A flow's verdict on received bytes: it goes on, or its peer broke the protocol.
 pub type Checked = Result<(), Violation>;
 
 impl Violation {
@@ -124,7 +125,7 @@ impl Violation {
         }
     }
 
-    /// What went wrong, without particulars: failures with the same name are counted together.
+    /// The violation without particulars: failures with the same name are counted together.
     pub fn name(&self) -> &'static str {
         match self {
             Violation::BadData { .. } => model::ending::WRONG_DATA,

@@ -7,18 +7,19 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use uuid::Uuid;
 
-/// A message between a flow, connector or acceptor on a worker and its session on the control thread; only they know its type.
+/// A message between a flow, connector or acceptor on a worker and its session on the control
+/// thread; only they know its type.
 pub type Message = Box<dyn Any + Send>;
 
 /// Everything a protocol may know of its surroundings, as an argument.
 pub struct Context<'a> {
     /// The current instant.
     pub now: Mono,
-    /// How it relates to wall time.
+    /// Its relation to wall time.
     pub clock: &'a Clock,
     /// Randomness.
     pub rng: &'a mut Rng,
-    /// Where counts go.
+    /// Receives the counts.
     pub rec: &'a mut Recorder,
     /// Messages for the session.
     pub outbox: &'a mut Vec<Message>,
@@ -113,7 +114,7 @@ pub enum When {
 }
 
 impl When {
-    /// Whether it is time to send.
+    /// True if a send is due.
     #[inline]
     pub fn is_due(self, now: Mono) -> bool {
         match self {
@@ -124,15 +125,15 @@ impl When {
     }
 }
 
-/// What a flow wants to read next. The limit never goes beyond what belongs to this step of the protocol, so that a
-/// socket can be handed on without left-over bytes.
+/// A flow's next read. The limit never goes beyond the bytes of this step of the protocol, so that
+/// a socket can be handed on without left-over bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
     /// Nothing.
     Pause,
-    /// Up to so many bytes, to look at.
+    /// Up to this many bytes, to look at.
     Look(NonZeroU32),
-    /// Up to so many bytes, dropped unseen (cheaper where the kernel can: `MSG_TRUNC`).
+    /// Up to this many bytes, dropped unseen (cheaper where the kernel can: `MSG_TRUNC`).
     Skip(NonZeroU32),
 }
 
@@ -154,14 +155,14 @@ impl Read {
     }
 }
 
-/// How a flow wants its socket to end.
+/// A flow's wish for the end of its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// No more sends from our side; reading goes on. Asked for until it is done, done once.
     Half,
     /// The flow is done with the socket.
     Done {
-        /// What became of the connection.
+        /// Result of the connection.
         how: Ending,
         /// Abort (RST) instead of an orderly close.
         reset: bool,
@@ -179,7 +180,7 @@ impl End {
     pub const COMPLETED: End = End::Done { how: Ending::Completed, reset: false };
 }
 
-/// What a flow asks of its worker.
+/// Requests of a flow to its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
     /// To send.
@@ -207,26 +208,27 @@ impl Interest {
     }
 }
 
-/// What the kernel made of a send.
+/// The kernel's result of a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Bytes accepted.
     pub bytes: usize,
-    /// Why no more were, unless the socket was merely full. On a datagram socket it concerns this send alone: what was not
-    /// accepted has not left, and the next send may succeed. A flow that wants to send `Now` must give the datagram up, or
-    /// wait, or end: offering it again at once may be refused for ever.
+    /// The fault that stopped the send, unless the socket was merely full. On a datagram socket it
+    /// concerns this send alone: a refused datagram has not left, and the next send may succeed. A
+    /// flow that wants to send `Now` must give the datagram up, or wait, or end: offering it again
+    /// at once may be refused for ever.
     pub fault: Option<Fault>,
 }
 
-/// What happens to a flow besides sending and receiving.
+/// Events of a flow besides sending and receiving.
 #[derive(Debug)]
 pub enum FlowEvent {
     /// The link is established (connected or accepted), or has arrived on this worker.
     Up(Path),
     /// The peer will send no more.
     Fin,
-    /// The kernel gave the link up. On a datagram socket: one datagram could not be received, or one that was sent earlier
-    /// came back as an ICMP message; the link goes on unless the flow ends it.
+    /// The kernel gave the link up. On a datagram socket: one datagram could not be received, or an
+    /// ICMP message returned one that was sent earlier; the link goes on unless the flow ends it.
     Broken(Fault),
     /// A transmit stamp that was asked for with this tag: the kernel's, or the network card's.
     Stamped {
@@ -234,35 +236,36 @@ pub enum FlowEvent {
         tag: u32,
         /// The stamp.
         stamp: Stamp,
-        /// How far it may be off for having been taken by the card's clock, ns; 0 when it was not.
+        /// Error bound from the card's clock, ns; 0 without one.
         bound_ns: u64,
     },
-    /// The instant asked for with `Interest::wake` has come.
+    /// The instant of `Interest::wake` is reached.
     Wake,
-    /// What the kernel knows of the connection at this instant, for a flow that [asks for it](Flow::wants_socket_state).
+    /// The kernel's state of the connection at this instant, for a flow that [asks for
+    /// it](Flow::wants_socket_state).
     State(Box<SocketState>),
-    /// Its group begins: what it held back for may be done.
+    /// Its group begins: held sends may leave.
     Start,
     /// Its session wants to know how it stands.
     Ask {
-        /// What the session calls the question.
+        /// The session's name for the question.
         tag: u32,
-        /// What the kernel knows of the connection at this instant.
+        /// The kernel's TCP_INFO at this instant.
         info: Option<Box<TcpInfo>>,
     },
-    /// Measuring ends: what comes from now on does not count, and nothing is sent any more. Its session wants to know how it
-    /// stands.
+    /// The measurement ends: later bytes do not count, and nothing is sent any more. The session
+    /// wants the counts so far.
     Freeze {
-        /// What the session calls the question.
+        /// The session's name for the question.
         tag: u32,
-        /// What the kernel knows of the connection at this instant.
+        /// The kernel's TCP_INFO at this instant.
         info: Option<Box<TcpInfo>>,
     },
-    /// The run ends: finish what is begun, begin nothing.
+    /// The run ends: finish the present step, begin nothing.
     Stop,
 }
 
-/// What identifies a flow in records and logs.
+/// Identity of a flow in records and logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowId {
     /// Its row in the worker's recorder, once it counts anything.
@@ -276,27 +279,30 @@ pub struct FlowId {
 /// One socket: its bytes, its time-outs, its end. Lives on the worker that owns the socket.
 ///
 /// 1. `interest` changes nothing and costs nothing.
-/// 2. `prepare_send` offers; only `on_sent` moves offsets and counts. A send may be partial, blocked or refused at any byte.
-/// 3. A flow that wants to send `Now` offers something: an empty offer with the same wish is a busy loop.
-/// 4. A read budget ends where this step of the protocol ends, so that neither end leaves bytes to the next.
+/// 2. `prepare_send` offers; only `on_sent` moves offsets and counts. A send may be partial,
+///    blocked or refused at any byte.
+/// 3. A flow that wants to send `Now` offers something: an empty offer with the same wish is a busy
+///    loop.
+/// 4. A read budget ends where this step of the protocol ends, so that neither end leaves bytes to
+///    the next.
 /// 5. After `Fin` a flow asks for no more reads.
 /// 6. `on_received` looks at the bytes in the worker's buffer and keeps none of them.
 /// 7. Nothing is allocated per byte, datagram or turn.
-/// 8. A time-out is judged in `Wake`, not in `on_received`, behind which more may be waiting: a UDP socket is read empty before `Wake`,
-///    `Freeze` and `Stop`.
+/// 8. A time-out is judged in `Wake`, not in `on_received`, behind which more may be waiting: a UDP
+///    socket is read empty before `Wake`, `Freeze` and `Stop`.
 pub trait Flow: Send {
-    /// What it asks for; changes nothing. Read after every other call.
+    /// Its present requests; changes nothing. Read after every other call.
     fn interest(&self) -> Interest;
     /// Offers ONE send call. Offsets and counts change in [`Flow::on_sent`] only.
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let _ = (cx, out);
     }
-    /// How much of the offer the kernel accepted.
+    /// The kernel accepted this part of the offer.
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         let _ = (cx, n);
     }
-    /// One receive call's bytes. On datagram sockets `reply` may be filled at once, with no more bytes than came and to the
-    /// same peer; on streams it has no room.
+    /// One receive call's bytes. On datagram sockets `reply` may be filled at once, with no more
+    /// bytes than arrived and to the same peer; on streams it has no room.
     ///
     /// # Errors
     /// When the peer broke the protocol; the link is then given up.
@@ -312,20 +318,20 @@ pub trait Flow: Send {
         let _ = (cx, event);
         Ok(())
     }
-    /// Whether [`FlowEvent::State`] is to precede the next `Wake`. Asked only when a wake is due, so that other flows cost
-    /// nothing; where the kernel does not tell the state, `Wake` comes alone.
+    /// True if [`FlowEvent::State`] is to precede the next `Wake`. Asked only when a wake is due,
+    /// so that other flows cost nothing; where the kernel has no state, `Wake` is delivered alone.
     fn wants_socket_state(&self) -> bool {
         false
     }
-    /// The flow that takes its place on [`End::Replace`]; it is told [`FlowEvent::Up`].
+    /// The flow that takes its place on [`End::Replace`]; its first event is [`FlowEvent::Up`].
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
         None
     }
-    /// How records and logs name it.
+    /// Its name in records and logs.
     fn id(&self) -> FlowId;
 }
 
-/// Where a new link goes.
+/// Destination of a new link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The other end.
@@ -338,18 +344,20 @@ pub struct Target {
 pub enum Open {
     /// Connect this flow.
     Flow(Box<dyn Flow>, Target),
-    /// Give this flow a UDP socket that is connected to the target, so that the kernel drops datagrams of other peers and reports
-    /// ICMP errors. It is up at once: nothing is sent by that.
+    /// Give this flow a UDP socket that is connected to the target, so that the kernel drops
+    /// datagrams of other peers and reports ICMP errors. The link is up at once: nothing is sent by
+    /// that.
     Datagram(Box<dyn Flow>, Target),
     /// Ask again at this instant.
     At(Mono),
     /// Ask again after the next link has ended.
     Idle,
-    /// There will be no more.
+    /// No further link will be opened.
     Done,
 }
 
-/// Opens links on the worker where their flows will live: one connector per worker, no thread crossing per connection.
+/// Opens links on the worker where their flows will live: one connector per worker, no thread
+/// crossing per connection.
 pub trait Connector: Send {
     /// The next link to connect, if any. Asked until it answers otherwise.
     fn open(&mut self, cx: &mut Context<'_>) -> Open;
@@ -361,23 +369,27 @@ pub trait Connector: Send {
     fn stop(&mut self);
 }
 
-/// Answers the peers that reach the listeners and the bound UDP sockets of a worker: one acceptor per worker.
+/// Answers the peers that reach the listeners and the bound UDP sockets of a worker: one acceptor
+/// per worker.
 pub trait Acceptor: Send {
     /// A connection was accepted: its flow, or `None` to abort it.
     fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         let _ = (cx, path);
         None
     }
-    /// A datagram from a peer that has no socket of its own has reached a worker's bound UDP socket; `got.from` holds
-    /// both addresses. The answer goes into `reply`, which has room for as many bytes as came: never more is sent to
-    /// an unproven address. It goes out at once or is lost.
+    /// A datagram from a peer that has no socket of its own has reached a worker's bound UDP
+    /// socket; `got.from` holds both addresses. The answer goes into `reply`, which has room for as
+    /// many bytes as arrived: never more is sent to an unproven address. The answer leaves at once
+    /// or is lost.
     ///
-    /// By returning a flow the acceptor vouches for the address: it is proven (the peer has returned something that was sent
-    /// there) or allowed by a fence, and the peer's socket has no such limit. The flow gets a UDP socket of its own on the same
-    /// local address and port, connected to the peer, on this worker, and is told `Up` with the path; `got` itself is not given
-    /// to it again. From then on the peer's datagrams go there. Another peer's datagram that reaches the new socket before
-    /// it is connected is dropped, and so are datagrams that come before the flow is there: a peer repeats what opens a flow until
-    /// it is answered, and every copy that was already under way comes to the flow.
+    /// By returning a flow the acceptor vouches for the address: it is proven (the peer has
+    /// returned a value that was sent there) or allowed by a fence, and the peer's socket has no
+    /// such limit. The flow gets a UDP socket of its own on the same local address and port,
+    /// connected to the peer, on this worker, and gets `Up` with the path; `got` itself is not
+    /// given to it again. From then on the peer's datagrams go there. Another peer's datagram that
+    /// reaches the new socket before it is connected is dropped, and so are datagrams that come
+    /// before the flow is there: a peer repeats what opens a flow until it is answered, and every
+    /// copy that was already under way comes to the flow.
     ///
     /// The link is counted under the group of the flow's row, like an accepted one.
     fn on_unsolicited(
@@ -389,8 +401,9 @@ pub trait Acceptor: Send {
         let _ = (cx, got, reply);
         None
     }
-    /// Called after unsolicited datagrams, at the instant that its last answer named, and for the last time when the run has been
-    /// stopped. Answers when it is to be called next if nothing comes until then.
+    /// Called after unsolicited datagrams, at the instant that its last answer named, and for the
+    /// last time when the run has been stopped. Returns the time of the next call without datagrams
+    /// until then.
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         let _ = cx;
         None
@@ -403,11 +416,11 @@ pub trait Acceptor: Send {
     fn stop(&mut self) {}
 }
 
-/// What makes links on one worker.
+/// Source of links on one worker.
 pub enum LinkSource {
-    /// It opens them.
+    /// Opens links.
     Connector(Box<dyn Connector>),
-    /// It answers links that peers open.
+    /// Answers links that peers open.
     Acceptor(Box<dyn Acceptor>),
 }
 

@@ -51,18 +51,20 @@ impl Interrupt {
         self.wake();
     }
 
-    /// The same for the user, with a [`finish`](Self::finish) of its own: for one of several runs beside each other.
+    /// The same for the user, with a [`finish`](Self::finish) of its own: for one of several runs
+    /// beside each other.
     pub fn for_one(&self) -> Self {
         Interrupt { state: Arc::clone(&self.state), finishing: Arc::default() }
     }
 
-    /// Ends the measurement as the end of its time does: what it found is complete. Sessions that cannot are not affected.
+    /// Ends the measurement as the end of its time does: its result is complete. Sessions without
+    /// such an end are not affected.
     pub fn finish(&self) {
         self.finishing.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether the measurement is to end as at the end of its time.
+    /// True if the measurement is to end as at the end of its time.
     pub fn is_finishing(&self) -> bool {
         self.finishing.load(Ordering::Acquire)
     }
@@ -72,7 +74,7 @@ impl Interrupt {
         wakers.iter().for_each(|(_, wake)| wake());
     }
 
-    /// Whether the end was asked for.
+    /// True once the end was requested.
     pub fn asked(&self) -> bool {
         self.state.asked.load(Ordering::Acquire)
     }

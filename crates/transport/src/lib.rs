@@ -1,12 +1,13 @@
 //! The contract between a protocol and its sockets.
 //!
-//! A protocol implements [`Flow`], [`Connector`], [`Acceptor`] and [`Session`]; `io` and `sim` fill a [`Received`] and empty a [`Transmit`];
-//! `engine` joins them through [`turn()`]. Neither side sees the other, and nothing here knows a socket, reads a clock
-//! or holds protocol state.
+//! A protocol implements [`Flow`], [`Connector`], [`Acceptor`] and [`Session`]; `io` and `sim` fill
+//! a [`Received`] and empty a [`Transmit`]; `engine` joins them through [`turn()`]. Neither side
+//! sees the other, and nothing here knows a socket, reads a clock or holds protocol state.
 //!
-//! What it costs on a two-core machine: `interest` 1.3 ns, a call through `Box<dyn Flow>` 6 ns, a datagram from a template 0.6 ns. Headers
-//! and payload as separate pieces would cost a quarter to a half of the rate of small datagrams. A system call is at least 110 ns, so a turn is
-//! dominated by the kernel from the first byte on.
+//! Costs on a two-core machine: `interest` 1.3 ns, a call through `Box<dyn Flow>` 6 ns, a datagram
+//! from a template 0.6 ns. Headers and payload as separate pieces would cost a quarter to a half of
+//! the rate of small datagrams. A system call is at least 110 ns, so a turn is dominated by the
+//! kernel from the first byte on.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

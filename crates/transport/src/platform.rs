@@ -1,7 +1,9 @@
-//! The system beneath the engine: the operating system's sockets, clock and threads, or a simulated one in virtual time.
+//! The system beneath the engine: the operating system's sockets, clock and threads, or a simulated
+//! one in virtual time.
 //!
-//! `engine` is generic over [`Platform`] and names nothing of the system itself, so that the scheduler which ships is the one
-//! that is simulated. The engine's threads are [`Task`]s: they never block within a call, and return a [`Park`] instead.
+//! `engine` is generic over [`Platform`] and names nothing of the system itself, so that the
+//! scheduler which ships is the one that is simulated. The engine's threads are [`Task`]s: they
+//! never block within a call, and return a [`Park`] instead.
 
 use crate::{Effective, SocketSettings, UdpEffective};
 use crate::{Fault, Net, Path, Target};
@@ -13,7 +15,7 @@ use std::sync::mpsc::{self, TryRecvError};
 /// Longest datagram payload of UDP, bytes; also the most that one send of several datagrams holds.
 pub const LONGEST_DATAGRAM: usize = 65_507;
 
-/// A system: what the engine's threads call. A cheap handle; all handles of one platform share it.
+/// A system, as the engine's threads call it. A cheap handle; all handles of one platform share it.
 pub trait Platform: Clone + Send + Sync + 'static {
     /// The error number of a connect that timed out.
     const TIMED_OUT: i32;
@@ -63,13 +65,14 @@ pub trait Platform: Clone + Send + Sync + 'static {
     /// Begins to connect; the flag says that the connection is up already.
     ///
     /// # Errors
-    /// What was refused at once.
+    /// An immediate refusal.
     fn connect(&self, to: &Target, settings: &SocketSettings) -> Result<(Self::Stream, bool), Fault>;
 
     /// A UDP socket that is connected to an address.
     fn connect_udp(&self, to: &Target, settings: &SocketSettings) -> Result<Self::Udp, Fault>;
 
-    /// A connected UDP socket for a peer that has sent to the socket `bound`, on the bound one's port.
+    /// A connected UDP socket for a peer that has sent to the socket `bound`, on the bound one's
+    /// port.
     ///
     /// # Errors
     /// When the system refuses, as where `bound` does not share its port.
@@ -86,7 +89,8 @@ pub trait Platform: Clone + Send + Sync + 'static {
     /// When the core may not be used.
     fn pin(&self, core: usize) -> io::Result<()>;
 
-    /// Makes the calling thread's timers as precise as they get; where that is impossible they are later.
+    /// Makes the calling thread's timers as precise as they get; where that is impossible they are
+    /// later.
     fn precise_timers(&self);
 
     /// Runs the calling thread before all ordinary ones (`SCHED_FIFO`).
@@ -104,14 +108,15 @@ pub trait Platform: Clone + Send + Sync + 'static {
     /// Lets other threads that wait for this core run first; returns at once where there are none.
     fn yield_core(&self);
 
-    /// Whether the engine is to have this defect: only ever on a simulated platform.
+    /// True if the engine is to have this defect: only ever on a simulated platform.
     #[inline]
     fn has(&self, _: Defect) -> bool {
         false
     }
 }
 
-/// Mistakes that a simulated platform plants in the engine, so that the simulation proves that it would find them.
+/// Mistakes that a simulated platform plants in the engine, so that the simulation proves that it
+/// would find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// Sockets that wait are registered by an idle worker only: beside a busy one they starve.
@@ -159,17 +164,19 @@ impl Defect {
 pub trait Clock: Clone + Send {
     /// The current instant.
     fn now(&self) -> Mono;
-    /// How the monotonic clock relates to the wall clock now.
+    /// Relation of the monotonic clock to the wall clock now.
     fn sample(&self) -> metrics::Clock;
 }
 
 /// A handle that wakes one thread, from any thread.
 pub trait Wake: Clone + Send + Sync + 'static {
-    /// Ends the thread's current or next wait. What was sent to it before is visible after the wait.
+    /// Ends the thread's current or next wait. Messages sent to it before are visible after the
+    /// wait.
     fn wake(&self);
 }
 
-/// What a watched socket is ready for. A hung-up or failed socket is ready for everything: trying tells why.
+/// Readiness of a watched socket. A hung-up or failed socket is ready for everything: the next call
+/// returns the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
     /// The key it was registered under.
@@ -178,18 +185,20 @@ pub struct Ready {
     pub readable: bool,
     /// Sending will not block.
     pub writable: bool,
-    /// The peer will send no more, or the socket failed: read to the end, there may be no further event.
+    /// The peer will send no more, or the socket failed: read to the end, there may be no further
+    /// event.
     pub hangup: bool,
 }
 
-/// What a thread waits for sockets with. Waiting itself is the driver's part: see [`Park::Wait`].
+/// A thread's means to wait for sockets. Waiting itself is the driver's part: see [`Park::Wait`].
 pub trait Reactor: Send {
     /// Wakes the thread that this reactor belongs to.
     type Waker: Wake;
     /// A handle that ends a wait on this reactor.
     fn waker(&self) -> Self::Waker;
-    /// Whether a wake has come since the last wait or the last call of this; for threads that do not wait. The call takes the
-    /// wake: on some systems no later wait ends for it, so the caller reads its mailbox, and acts on it, before it waits.
+    /// True if a wake arrived since the last wait or the last call of this; for threads that do not
+    /// wait. The call takes the wake: on some systems no later wait ends for it, so the caller
+    /// reads its mailbox, and acts on it, before it waits.
     fn woken(&self) -> bool;
     /// The same without taking the wake away.
     fn rung(&self) -> bool;
@@ -200,7 +209,8 @@ pub trait Reactor: Send {
 pub enum Trigger {
     /// Each time it becomes readable or writable.
     Edges,
-    /// Each time it becomes readable. A UDP socket becomes writable after each datagram that has left, full or not.
+    /// Each time it becomes readable. A UDP socket becomes writable after each datagram that has
+    /// left, full or not.
     ReadEdges,
     /// At every wait for as long as it is readable.
     Level,
@@ -208,7 +218,8 @@ pub enum Trigger {
 
 /// A socket that a reactor can watch. Until it is watched, nothing is reported of it.
 pub trait Watch<P: Platform> {
-    /// Reports the socket under `key` at this trigger, and what it is ready for already. Watching again changes both.
+    /// Reports the socket under `key` at this trigger, and its present readiness. Watching again
+    /// changes both.
     fn watch(&self, reactor: &P::Reactor, key: u64, trigger: Trigger) -> io::Result<()>;
     /// Asks for the next event after one was reported, on systems that report one only.
     ///
@@ -230,7 +241,7 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     type Net<'a>: Net
     where
         Self: 'a;
-    /// Whether connecting is over: the path when it has succeeded.
+    /// The path of an established connection; `None` while connecting.
     fn connected(&self) -> Result<Option<Path>, Fault>;
     /// Sets options.
     ///
@@ -241,9 +252,9 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     fn effective(&self) -> Effective;
     /// The current segment size, bytes.
     fn mss(&self) -> Option<u32>;
-    /// What the system knows about the connection.
+    /// The system's TCP_INFO of the connection.
     fn info(&self) -> Option<TcpInfo>;
-    /// Part of the same: what a single message was met by.
+    /// Part of the same: the state that a single message met.
     fn state(&self) -> Option<SocketState>;
     /// Lets receive calls sleep that ask for it ([`StreamSocket::net`]).
     ///
@@ -254,7 +265,8 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     fn half_close(&self);
     /// Closes it with a reset.
     fn abort(self);
-    /// The socket for one turn or many; no receive is longer than `buffer`. With `sleeps`, receive calls may sleep.
+    /// The socket for one turn or many; no receive is longer than `buffer`. With `sleeps`, receive
+    /// calls may sleep.
     fn net<'a>(&'a self, buffer: &'a mut [u8], clock: &'a P::Clock, sleeps: bool) -> Self::Net<'a>;
 }
 
@@ -285,15 +297,15 @@ pub trait DatagramSocket<P: Platform>: Watch<P> + Send + 'static {
     /// The local address.
     ///
     /// # Errors
-    /// When the system does not tell.
+    /// When the system does not report it.
     fn local(&self) -> Result<SocketAddr, Fault>;
     /// Most datagrams in one send.
     fn segments(&self) -> usize;
     /// Lets receive calls sleep that ask for it.
     fn let_sleep(&self) -> io::Result<()>;
-    /// Whether transmit stamps were asked for that have not come back.
+    /// True while requested transmit stamps are missing.
     fn awaits_stamps(&self) -> bool;
-    /// The next transmit stamp that has come back: its tag, the stamp and its error bound, ns.
+    /// The next returned transmit stamp: its tag, the stamp and its error bound, ns.
     fn stamped(&mut self, memory: &mut P::UdpMemory, clock: &P::Clock) -> Option<(u32, Stamp, u64)>;
     /// The socket for one turn or many. With `sleeps`, receive calls may sleep.
     fn net<'a>(
@@ -333,7 +345,7 @@ impl<T: Send> Receiver<T> for mpsc::Receiver<T> {
     }
 }
 
-/// What a look into a mailbox finds.
+/// Result of a look into a mailbox.
 #[derive(Debug)]
 pub enum Mail<T> {
     /// The next message.
@@ -350,26 +362,28 @@ pub trait Join: Send {
     fn join(self) -> bool;
 }
 
-/// One of the engine's threads, driven by the platform: `step`, then what its [`Park`] asks for, and again.
+/// One of the engine's threads, driven by the platform: `step`, then the wait of its [`Park`], and
+/// again.
 pub trait Task<P: Platform> {
     /// Does what there is to do without blocking, and says what to wait for.
     fn step(&mut self) -> Park;
     /// The reactor that a [`Park::Wait`] waits on.
     fn reactor(&mut self) -> &mut P::Reactor;
-    /// A [`Park::Wait`] is over: takes what is ready out of `ready`, or learns why there was no waiting.
+    /// A [`Park::Wait`] is over: takes the ready sockets out of `ready`, or learns why the wait
+    /// failed.
     fn resume(&mut self, ready: io::Result<&mut Vec<Ready>>);
-    /// What it keeps in memory. Only simulations call it, to check that it stays bounded.
+    /// Its memory. Only simulations call it, to check that it stays bounded.
     fn held(&self) -> Held {
         Held::default()
     }
 }
 
-/// What a [`Task`] keeps in memory, by number.
+/// Memory of a [`Task`], by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Links.
     pub links: usize,
-    /// Timers, those of closed links among them.
+    /// Timers, those of closed links included.
     pub timers: usize,
     /// Messages that wait to be sent or handled.
     pub messages: usize,
@@ -377,7 +391,7 @@ pub struct Held {
     pub bytes: usize,
 }
 
-/// What a [`Task`] waits for between two steps.
+/// A [`Task`]'s wait between two steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Park {
     /// Nothing: the next step follows at once.

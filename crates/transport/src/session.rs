@@ -10,17 +10,18 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Link(pub u64);
 
-/// What a session calls a thing it asked for, before it has a [`Link`].
+/// A session's name for a requested thing, before it has a [`Link`].
 pub type Key = u32;
 
-/// How the workers of a group wait for what is due or ready. The most eager policy of its groups is the worker's.
+/// A group's way of waiting for due times and sockets. The most eager policy of its groups is the
+/// worker's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wait {
     /// Sleep in the reactor: costs nothing, and a send leaves some tens of microseconds late.
     #[default]
     Block,
-    /// Sleep in the receive call of the only link, as long as nothing else is due soon: one call less for each message, and
-    /// a new connection is seen some milliseconds later.
+    /// Sleep in the receive call of the only link, as long as nothing else is due soon: one call
+    /// less for each message, and a new connection is seen some milliseconds later.
     Receive,
     /// Sleep until shortly before a due time, by a margin that is learned, and spin from there.
     Hybrid,
@@ -39,42 +40,46 @@ pub struct GroupPlan {
     pub sockets: SocketSettings,
     /// Links that may be connecting at once, per worker.
     pub throttle: u32,
-    /// Whether a link counts as connecting until the peer has sent something, and not only until the kernel has connected it: the
-    /// kernel connects to a listener whose program is far behind.
+    /// True if a link counts as connecting until the peer has sent something, and not only until
+    /// the kernel has connected it: the kernel connects to a listener whose program is far behind.
     pub until_heard: bool,
-    /// How long a connect may take, ns.
+    /// Longest time of a connect, ns.
     pub connect_timeout: u64,
-    /// When its first interval begins; what ends before does not count. [`WHEN_TOLD`] leaves it to [`Order::Start`].
+    /// When its first interval begins; what ends before does not count. [`WHEN_TOLD`] leaves it to
+    /// [`Order::Start`].
     pub start: Mono,
     /// Length of an interval, ns.
     pub interval: u64,
-    /// When measuring ends by the clock: the last interval is cut there, and what moves later does not count.
+    /// When measuring ends by the clock: the last interval is cut there, and what moves later does
+    /// not count.
     pub end: Option<Mono>,
-    /// Whether its links end by themselves after `end`, once what is under way then has arrived: the last interval is not cut at
-    /// `end`, but reaches to the last payload.
+    /// True if its links end by themselves after `end`, once the payload on its way has arrived:
+    /// the last interval is not cut at `end`, but reaches to the last payload.
     pub tail: bool,
-    /// How much of the start does not count, ns; rounded up to whole intervals.
+    /// Omitted time at the start, ns; rounded up to whole intervals.
     pub omit: u64,
-    /// Whether every ended connection is reported, or only failed ones.
+    /// True if every ended connection is reported, or only failed ones.
     pub records: bool,
-    /// The server's worker that has the first connection, where both ends are on one host: it pays that a connection has the
-    /// same core at both.
+    /// The server's worker that has the first connection, where both ends are on one host: it pays
+    /// that a connection has the same core at both.
     pub beside: Option<u32>,
-    /// Whether the kernel's TCP_INFO is wanted of every connection when it ends.
+    /// True if the kernel's TCP_INFO is wanted of every connection when it ends.
     pub info: bool,
-    /// Whether its links are media streams, whose frames are told.
+    /// True if its links are media streams, whose frames are reported.
     pub frames: bool,
-    /// Whether its links count datagrams, so that the memory for their distributions is made before the first.
+    /// True if its links count datagrams, so that the memory for their distributions is made before
+    /// the first.
     pub packets: bool,
-    /// How its workers wait.
+    /// Its workers' way of waiting.
     pub wait: Wait,
-    /// Its concurrent connections, where that is known: those of a worker process that ends count as failed.
+    /// Its concurrent connections, where their number is known: connections of a worker process
+    /// that ends count as failed.
     pub slots: u32,
-    /// What the [`Replica`]s in worker processes are told of it, where it is on such.
+    /// Serialised plan for worker processes; `None` if the group has none.
     pub about: Option<Arc<[u8]>>,
 }
 
-/// Which part of a group a worker process has: the `index`-th of so many.
+/// A worker process's part of a group: the `index`-th of `count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// From 0.
@@ -83,22 +88,24 @@ pub struct Part {
     pub of: u32,
 }
 
-/// A session as a worker process knows it: makes the links of a group from what the session says of it.
+/// A session in a worker process: makes the links of a group from the session's description of it.
 pub trait Replica: Send {
-    /// A group begins: its plan, and what makes its links on each of so many `workers`. `None` when it cannot be understood, and
-    /// nothing begins.
+    /// A group begins: its plan, and the sources of its links on each of `workers` workers. `None`
+    /// when `about` is malformed, and nothing begins.
     fn group(&mut self, part: Part, workers: u16, about: &[u8]) -> Option<(GroupPlan, Vec<LinkSource>)>;
     /// A group is given an order, which its workers follow afterwards.
     fn order(&mut self, group: Group, order: Order);
 }
 
 impl GroupPlan {
-    /// A group of no links of its own, whose intervals begin at `start` and last `interval` ns: nothing else is asked for.
+    /// A group of no links of its own, whose intervals begin at `start` and last `interval` ns:
+    /// nothing else is asked for.
     pub fn new(group: Group, start: Mono, interval: u64) -> Self {
         GroupPlan { group, start, interval, ..GroupPlan::default() }
     }
 
-    /// The same for the links of `phase`: their options, how they connect, when they end, and what is counted of them.
+    /// The same for the links of `phase`: their options, their connects, their end, and their
+    /// counts.
     pub fn of(phase: &Phase, group: Group, start: Mono) -> Self {
         GroupPlan {
             sockets: phase.sockets.clone(),
@@ -115,32 +122,33 @@ impl GroupPlan {
     }
 }
 
-/// The start of a group whose session will say when: its links come first.
+/// The start of a group whose session will name the instant: its links are opened first.
 pub const WHEN_TOLD: Mono = Mono(u64::MAX);
 
-/// What a group is told. Times are absolute.
+/// Orders to a group. Times are absolute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// Its intervals begin at this instant, and its links are told `FlowEvent::Start`. To be given once, to a group that was planned to
-    /// start [`WHEN_TOLD`].
+    /// Its intervals begin at this instant, and its links get `FlowEvent::Start`. To be given once,
+    /// to a group that was planned to start [`WHEN_TOLD`].
     Start(Mono),
-    /// Its links are told `FlowEvent::Ask` with this tag, and post a message that says how they stand.
+    /// Its links get `FlowEvent::Ask` with this tag, and post a message with their counts.
     Ask(u32),
-    /// Measuring ends: the last interval is cut, and its links are told `FlowEvent::Freeze` with this tag. They stay as they are until
-    /// they are told to stop.
+    /// The measurement ends: the last interval is cut, and its links get `FlowEvent::Freeze` with
+    /// this tag. Its links stay as they are until `Stop`.
     Freeze(u32),
     /// Open no more links and end the open ones in good order.
     Stop,
-    /// Abort the links that have not ended since it was told to stop.
+    /// Abort the links that have not ended since `Stop`.
     Kill,
-    /// Forget the group; what it found comes up as `Input::Dropped`. Links that are open are aborted: after `Stop` as by
-    /// `Kill`, else as failed, because their session is gone.
+    /// Forget the group; its totals follow as `Input::Dropped`. Open links are aborted: after
+    /// `Stop` as by `Kill`, else as failed, because their session is gone.
     Drop,
 }
 
-/// What reaches a session.
+/// Input of a session.
 pub enum Input<'a> {
-    /// A control link is up: the one asked for under this key, or one that a worker detached (no key).
+    /// A control link is up: the one asked for under this key, or one that a worker detached (no
+    /// key).
     Up(Link, Path, Option<Key>),
     /// A control link asked for could not be had.
     Refused(Key, Fault),
@@ -152,7 +160,7 @@ pub enum Input<'a> {
     Message(Message),
     /// All worker processes that have a group know it.
     Begun(Group),
-    /// What a group counted in an interval, summed over the workers.
+    /// Counts of a group in an interval, summed over the workers.
     Tally {
         /// The group.
         group: Group,
@@ -167,11 +175,11 @@ pub enum Input<'a> {
     },
     /// A group has no links left and will open no more.
     Idle(Group),
-    /// A group was dropped; this is what it found.
+    /// A group was dropped, with these totals.
     Dropped(Group, Box<Totals>),
-    /// The process with these workers has ended; what it would have told of its groups is told without it.
+    /// A worker process died; the engine has filled in its missing reports.
     Lost(Range<u16>),
-    /// The deadline asked for has come.
+    /// The deadline is reached.
     Wake,
     /// The measurement is long enough: it ends as it would when its time is over.
     Finish,
@@ -179,20 +187,20 @@ pub enum Input<'a> {
     Stop,
 }
 
-/// What a session asks for.
+/// Requests of a session.
 pub enum Action {
     /// A control link.
     Connect(Key, Target),
     /// Bytes for a control link; queued, bounded by the machine.
     Send(Link, Vec<u8>),
-    /// End a control link after what is queued has been sent.
+    /// End a control link after its queued bytes have been sent.
     Close(Link, End),
-    /// Start a group on the workers, and what makes its links on each of them, in their order; empty when the links come from another
-    /// group's acceptors.
+    /// Start a group on the workers, with the source of its links on each of them, in their order;
+    /// empty when another group's acceptors make the links.
     Group(Box<GroupPlan>, Vec<LinkSource>),
-    /// Tell a group something.
+    /// Give a group an order.
     Order(Group, Order),
-    /// Tell the reporters something.
+    /// Give the reporters an event.
     Emit(Event),
     /// The session is over.
     Done,

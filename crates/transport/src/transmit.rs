@@ -17,8 +17,8 @@ pub enum Piece {
     Fixed(&'static [u8]),
 }
 
-/// Worker-owned memory for one send. Its contents survive from one send to the next while the same template key is
-/// used, so that prepared datagrams only need their headers rewritten.
+/// Worker-owned memory for one send. Its contents survive from one send to the next while the same
+/// template key is used, so that prepared datagrams only need their headers rewritten.
 #[derive(Debug)]
 pub struct Arena {
     bytes: Vec<u8>,
@@ -41,15 +41,16 @@ pub struct Transmit<'a> {
     segments: usize,
     used: usize,
     len: usize,
-    /// Datagrams: size of each but the last (generic segmentation); 0 for a single one and for streams.
+    /// Datagrams: size of each but the last (generic segmentation); 0 for a single one and for
+    /// streams.
     pub segment: u16,
     /// Datagrams: where to, and from which local address; `None` on a connected socket.
     pub to: Option<Path>,
     /// Traffic class octet (DSCP and ECN) of this send, when it differs from the socket's.
     pub tos: Option<u8>,
-    /// Asks for a kernel transmit stamp, which comes back as `FlowEvent::Stamped` with this tag.
+    /// Asks for a kernel transmit stamp, which returns as `FlowEvent::Stamped` with this tag.
     pub tag: Option<u32>,
-    /// `on_sent` is to be told the instant just before the send call, not that before `prepare_send`.
+    /// `on_sent` gets the instant just before the send call, not that before `prepare_send`.
     pub timed: bool,
 }
 
@@ -71,14 +72,15 @@ impl<'a> Transmit<'a> {
         }
     }
 
-    /// The same with room for so many datagrams, if they are of one size and `segment` says so.
+    /// The same with room for several datagrams, if they are of one size and `segment` has it.
     #[must_use]
     pub fn datagrams(self, segments: usize) -> Self {
         Transmit { segments: segments.max(1), ..self }
     }
 
-    /// How many datagrams this send may hold, at least one: `segment` bytes each, the last one shorter or not. More than
-    /// one only where the kernel was seen to cut them apart (generic segmentation). The room in bytes is a limit of its own.
+    /// Most datagrams of this send, at least one: `segment` bytes each, the last one shorter or
+    /// not. More than one only where the kernel was seen to cut them apart (generic segmentation).
+    /// The room in bytes is a limit of its own.
     pub fn segments(&self) -> usize {
         self.segments
     }
@@ -93,7 +95,7 @@ impl<'a> Transmit<'a> {
         self.len
     }
 
-    /// Whether nothing was offered. Datagrams without a byte cannot be offered.
+    /// True without an offer. Datagrams without a byte cannot be offered.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -144,8 +146,8 @@ impl<'a> Transmit<'a> {
         fits
     }
 
-    /// The burst's only piece: `n` bytes that `make` prepares once under `key` (not 0) and that are kept from send to
-    /// send, so that only what changes is written again.
+    /// The burst's only piece: `n` bytes that `make` prepares once under `key` (not 0) and that are
+    /// kept from send to send, so that only what changes is written again.
     pub fn template(&mut self, key: u64, n: usize, make: impl FnOnce(&mut [u8])) -> &mut [u8] {
         let n = n.min(self.room()).min(self.arena.bytes.len());
         if self.arena.key != key {
@@ -172,15 +174,17 @@ impl<'a> Transmit<'a> {
 pub struct Received<'a> {
     /// The bytes; empty when they were skipped unseen (`Read::Skip`).
     pub bytes: &'a [u8],
-    /// How many bytes were received, seen or not; 0 for a datagram without a byte, which is a batch of its own.
+    /// Number of received bytes, seen or not; 0 for a datagram without a byte, which is a batch of
+    /// its own.
     pub len: usize,
-    /// Size of each datagram but the last (generic receive offload); equals `len` for one datagram and for streams.
+    /// Size of each datagram but the last (generic receive offload); equals `len` for one datagram
+    /// and for streams.
     pub stride: usize,
     /// When the receive call returned.
     pub at: Mono,
     /// When it arrived, if better known than that: by the kernel.
     pub stamp: Option<Stamp>,
-    /// What the network card says of that, where it was asked to.
+    /// The network card's stamp of the arrival, where it was asked to.
     pub card: Option<CardStamp>,
     /// Datagrams: where from, and to which local address.
     pub from: Option<Path>,
@@ -190,8 +194,9 @@ pub struct Received<'a> {
     pub ttl: u8,
     /// A datagram was longer than the buffer.
     pub truncated: bool,
-    /// Datagrams the socket's receive buffer has dropped so far (`SO_RXQ_OVFL`), modulo 2^32. The kernel counts buffers: a
-    /// run that it had merged (GRO) counts as one. A loss behind the last datagram received is not in it yet.
+    /// Datagrams the socket's receive buffer has dropped so far (`SO_RXQ_OVFL`), modulo 2^32. The
+    /// kernel counts buffers: a run that it had merged (GRO) counts as one. A loss behind the last
+    /// datagram received is not in it yet.
     pub dropped: u32,
 }
 
@@ -206,8 +211,8 @@ impl<'a> Received<'a> {
         Received { len, stride: len, at, ..Received::default() }
     }
 
-    /// The best arrival stamp there is, of the card, the kernel or the reading thread, and its error from converting
-    /// between clocks, ns.
+    /// The best arrival stamp there is, of the card, the kernel or the reading thread, and its
+    /// error from converting between clocks, ns.
     pub fn came(&self) -> (Stamp, u64) {
         match (self.card.and_then(|card| card.placed.ok()), self.stamp) {
             (Some((at, bound)), _) => (Stamp { at, kind: StampKind::Hardware }, bound),
@@ -216,12 +221,12 @@ impl<'a> Received<'a> {
         }
     }
 
-    /// When it came, as far as the kernel or who read it says.
+    /// Time of arrival, by the kernel's stamp or else the reader's clock.
     pub fn arrived(&self) -> Mono {
         self.stamp.map_or(self.at, |stamp| stamp.at)
     }
 
-    /// How many datagrams came, seen or not.
+    /// Number of datagrams, seen or not.
     pub fn count(&self) -> usize {
         self.len.div_ceil(self.stride.max(1)).max(1)
     }

@@ -3,7 +3,7 @@
 use crate::{Arena, Cause, Context, End, Fault, Flow, FlowEvent, Read, Received, Sent, Transmit, When};
 use metrics::{Clamped, Mono};
 
-/// What a receive call brought.
+/// Result of a receive call.
 #[derive(Debug)]
 pub enum Got<'a> {
     /// The socket is empty.
@@ -16,11 +16,13 @@ pub enum Got<'a> {
     Fault(Fault),
 }
 
-/// A socket, real or simulated. Static: compiled once for each kind of socket of the worker, and once for the simulator.
+/// A socket, real or simulated. Static: compiled once for each kind of socket of the worker, and
+/// once for the simulator.
 pub trait Net {
-    /// Whether bytes make a stream. On a stream, a receive that brings less than was asked for has emptied the socket, and
-    /// a fault is the link's end. On a datagram socket each call concerns one datagram (or one run of them): behind a
-    /// short one the next may be waiting, and a fault says something about one datagram only.
+    /// True if bytes make a stream. On a stream, a receive of less than the requested bytes has
+    /// emptied the socket, and a fault is the link's end. On a datagram socket each call concerns
+    /// one datagram (or one run of them): behind a short one the next may be waiting, and a fault
+    /// concerns one datagram only.
     fn stream(&self) -> bool;
     /// Tries to send. A full socket is `Sent::default()`.
     fn send(&mut self, burst: &Transmit<'_>) -> Sent;
@@ -28,11 +30,13 @@ pub trait Net {
     fn recv(&mut self, how: Read) -> Got<'_>;
     /// The current instant.
     fn now(&mut self) -> Mono;
-    /// There is more to send, now or at some time: the next receive call must not sleep, where it otherwise may.
+    /// More is to be sent, now or at some time: the next receive call must not sleep, where it
+    /// otherwise may.
     fn hurry(&mut self) {}
 }
 
-/// Which calls are worth trying: a socket that was full or empty is not tried again before the kernel says so.
+/// Which calls are worth trying: a socket that was full or empty is not tried again before the
+/// kernel says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Can {
     /// Sending may succeed.
@@ -41,7 +45,7 @@ pub struct Can {
     pub read: bool,
 }
 
-/// What a turn did.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Bytes accepted by the kernel.
@@ -50,28 +54,30 @@ pub struct Turn {
     pub full: bool,
     /// Bytes received.
     pub got: usize,
-    /// The socket is empty: on a stream there was nothing, or less than was asked for; on a datagram socket there was
-    /// nothing.
+    /// The socket is empty: on a stream there was nothing, or less than was asked for; on a
+    /// datagram socket there was nothing.
     pub empty: bool,
 }
 
-/// A send of more than so many bytes is a batch of datagrams.
+/// A send of more bytes is a batch of datagrams.
 const BATCH: usize = 9_000;
-/// In a turn in which one has left, so many times its bytes may be received.
+/// In a turn in which a batch has left, this many times its bytes may be received.
 const TIMES: usize = 8;
 
 /// A worker's memory for turns, shared by all its links.
 #[derive(Debug)]
 pub struct Scratch {
-    /// What flows write their sends into.
+    /// Memory for sends.
     pub tx: Arena,
-    /// What they write their replies into.
+    /// Memory for replies.
     pub reply: Arena,
     /// Most bytes in one send.
     pub room: usize,
-    /// Most bytes in one reply: no more than was received, and none on streams, where a partial send would lose the rest.
+    /// Most bytes in one reply: no more than was received, and none on streams, where a partial
+    /// send would lose the rest.
     pub reply_room: usize,
-    /// Most datagrams in one send (generic segmentation), 1 where the kernel cannot or shall not; of no meaning on streams.
+    /// Most datagrams in one send (generic segmentation), 1 where the kernel cannot or shall not;
+    /// of no meaning on streams.
     pub segments: usize,
 }
 
@@ -82,17 +88,19 @@ impl Scratch {
     }
 }
 
-/// One turn: interest, prepare_send, send, on_sent; interest, recv, on_received. At most one send and one receive, and some more where
-/// a batch of datagrams has left: where nothing was due before the
-/// receive call and something is after it, such as an answer, it is sent last and not in the next turn.
-/// Where a stream refuses that send, there is a second receive.
+/// One turn: interest, prepare_send, send, on_sent; interest, recv, on_received. At most one send
+/// and one receive, and some more where a batch of datagrams has left: a send that becomes due by
+/// the receive call, such as an answer, is made last and not in the next turn. If a stream refuses
+/// that send, a second receive follows.
 ///
-/// On a stream, a send that the kernel refuses does not end the turn: what the peer said before it hung up is still read,
-/// because it may explain why. On a datagram socket a refused send is the flow's to judge (`on_sent`), and so is a refused
-/// receive (`on_event(Broken)`), such as the echo of an ICMP message: the link goes on unless the flow ends it.
+/// On a stream, a send that the kernel refuses does not end the turn: the peer's bytes before it
+/// hung up are still read, because they may explain why. On a datagram socket a refused send is the
+/// flow's to judge (`on_sent`), and so is a refused receive (`on_event(Broken)`), such as the echo
+/// of an ICMP message: the link goes on unless the flow ends it.
 ///
 /// # Errors
-/// When the link has failed. A flow that found the peer at fault is offered one last send, so that the peer learns why.
+/// When the link has failed. A flow that found the peer at fault is offered one last send, so that
+/// the peer learns why.
 pub fn turn<N: Net>(
     net: &mut N,
     flow: &mut dyn Flow,
@@ -103,7 +111,7 @@ pub fn turn<N: Net>(
     let mut done = Turn::default();
     let mut want = flow.interest();
     let mut broken = None;
-    // A flow that only waits is told when the bytes came.
+    // A flow that only waits gets the time of the bytes' arrival.
     if !can.read || want.send != When::Never || want.read == Read::Pause {
         cx.now = net.now();
     }
@@ -121,7 +129,8 @@ pub fn turn<N: Net>(
     if !receive(net, flow, cx, scratch, want.read, &mut done)? {
         return Ok(done);
     }
-    // A peer that is a little faster sends more batches of datagrams than it gets: as much as has left would not do.
+    // A peer that is a little faster sends more batches of datagrams than it gets: as much as has
+    // left would not do.
     while first && !net.stream() && done.sent > BATCH && !done.empty && done.got < TIMES * done.sent {
         let before = done.got;
         let read = flow.interest().read;
@@ -156,7 +165,8 @@ pub fn turn<N: Net>(
     }
 }
 
-/// Receives once; whether the link goes on, which it does not where its flow is done with one that the kernel gave up.
+/// Receives once; whether the link goes on, which it does not where its flow is done with one that
+/// the kernel gave up.
 #[inline]
 fn receive<N: Net>(
     net: &mut N,
@@ -211,7 +221,7 @@ fn receive<N: Net>(
     Err(Cause::Violation(violation))
 }
 
-/// Sends what the flow offers. A stream's refusal is returned.
+/// Sends the flow's offer. A stream's refusal is returned.
 #[inline]
 fn send<N: Net>(
     net: &mut N,
@@ -236,7 +246,8 @@ fn send<N: Net>(
     wrote.fault.filter(|_| net.stream())
 }
 
-/// Tells the flow that the kernel gave the link up. The flow may know a better reason, or may have been done with it.
+/// Passes the kernel's fault to the flow, which may know a better reason, or may have been done
+/// with the link.
 fn hang_up(flow: &mut dyn Flow, cx: &mut Context<'_>, fault: Fault, done: Turn) -> Result<Turn, Cause> {
     flow.on_event(cx, FlowEvent::Broken(fault)).map_err(Cause::Violation)?;
     match flow.interest().end {

@@ -1,4 +1,4 @@
-//! How links come: opened, accepted, handed over.
+//! New links: opened, accepted, handed over.
 
 use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
@@ -10,7 +10,7 @@ use transport::{
     ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, WHEN_TOLD, Watch as _,
 };
 
-/// How long listeners are left alone after an accept that failed, ns.
+/// Time that listeners are left alone after a failed accept, ns.
 const ACCEPT_AGAIN: u64 = 10_000_000;
 
 impl<P: Platform> Worker<P> {
@@ -31,8 +31,9 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// New links in a row. Each needs some turns and a registration, of which a round has so many: where links wait for these already,
-    /// fewer come than go, or the wait would grow for as long as links are opened.
+    /// Most new links in a row. Each needs some turns and a registration, and a round has a fixed
+    /// number of these: where links wait for them already, fewer are taken than leave, or the wait
+    /// would grow while links are opened.
     fn new_at_once(&self) -> usize {
         let waiting = self.ready.len() + self.unregistered.len();
         if waiting > 2 * AT_ONCE { AT_ONCE / 4 } else { AT_ONCE }
@@ -99,7 +100,7 @@ impl<P: Platform> Worker<P> {
         true
     }
 
-    /// A UDP socket that a connector asked for is there, which takes no time: it is counted as opened, and its flow is told.
+    /// A connector's UDP socket exists at once: it is counted as opened, and its flow gets `Up`.
     fn attached(&mut self, group: Group, udp: P::Udp, flow: Box<dyn Flow>, target: &Target) {
         let Some(path) = udp.path() else { return };
         let now = self.clock.now();
@@ -153,7 +154,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// A link of `group` is up: its socket's options are noted once, and its flow is told, with `path` unless it knows that.
+    /// A link of `group` is up: its socket's options are noted once, and its flow gets `Up`, with
+    /// `path` unless the link has one.
     fn up(&mut self, group: Group, key: Key, path: Option<Path>) {
         let (Some(watch), Some(link)) = (self.groups.get_mut(&group), self.links.get(key)) else { return };
         if watch.plan.packets {
@@ -194,8 +196,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// After a failed accept the listener stays readable, so that watching it would spin. It is left alone for a moment, and the
-    /// worker goes on with its links.
+    /// After a failed accept the listener stays readable, so that watching it would spin. The
+    /// worker leaves it alone for a moment, and goes on with its links.
     fn pause_listeners(&mut self, fault: &Fault) {
         self.report(Finding::Trouble(exhausted::told("cannot accept connections", fault)));
         for listener in &self.config.listeners {
@@ -220,7 +222,7 @@ impl<P: Platform> Worker<P> {
         self.adopt(Socket::Stream(stream), path, flow, now);
     }
 
-    /// A link that was accepted, or comes from another worker.
+    /// A link that was accepted, or handed over by another worker.
     pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) {
         let key = self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) });
         self.tell(key, FlowEvent::Up(path));
@@ -243,7 +245,7 @@ impl<P: Platform> Worker<P> {
         link.counted = Some(group);
         link.state.whole_segments = watch.plan.sockets.whole_segments;
         watch.state.open += 1;
-        // What the listener gave already needs no call; what the kernel refuses shows in the effective values.
+        // Options inherited from the listener need no call; the effective values show refused ones.
         match &mut link.socket {
             Socket::Stream(stream) if !watch.as_listeners => {
                 let _ = stream.apply(&watch.plan.sockets);

@@ -1,4 +1,4 @@
-//! How links end: counted, told, forgotten.
+//! Ends of links: counted, reported, forgotten.
 
 use super::Worker;
 use crate::link::{Key, Link, Phase};
@@ -6,12 +6,13 @@ use metrics::{Clamped, Ending, Group, Mono, SECOND, real};
 use model::{ConnectionRecord, Failure};
 use transport::{Cause, Clock as _, Deed, Defect, Fault, Flow, Platform, Target, Violation};
 
-/// From this long after a group was told to stop, ns, a fault of one of its connections is taken for the abort by which the other end ends
-/// what takes too long. A client announces it a tenth of a second before. An earlier fault is a failure: it may be why the run was stopped.
+/// From this long after a group's stop, ns, a fault of one of its connections is taken for the
+/// abort by which the other end ends slow ones. A client announces that abort a tenth of a second
+/// before. An earlier fault is a failure: it may be the reason of the stop.
 const CUT_BY_PEER: u64 = SECOND / 20;
 
 impl<P: Platform> Worker<P> {
-    /// The end of a link: counted, told, forgotten.
+    /// Ends a link: counts, reports and forgets it.
     pub(super) fn close(&mut self, key: Key, how: Result<Ending, Cause>, reset: bool) {
         let Some(link) = self.links.remove(key) else { return };
         let now = self.clock.now();
@@ -52,7 +53,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Of a run that is over a connection is cut off, by this end or by the other one: it has not failed.
+    /// Of a run that is over a connection is cut off, by this end or by the other one: it has not
+    /// failed.
     fn softened(&mut self, link: &Link<P>, how: Result<Ending, Cause>, now: Mono) -> Result<Ending, Cause> {
         let after = match how {
             Err(Cause::Violation(Violation::Vanished)) => 0,
@@ -79,7 +81,8 @@ impl<P: Platform> Worker<P> {
     }
 
     pub(super) fn account(&mut self, link: &Link<P>, group: Group, how: &Result<Ending, Cause>, now: Mono) {
-        // A link that the end of the run overtook while it was connecting has not failed, and has not been.
+        // A link that the end of the run overtook while it was connecting has not failed, and has
+        // not been.
         if link.phase == Phase::Connecting && how.is_ok() {
             return;
         }
@@ -89,7 +92,7 @@ impl<P: Platform> Worker<P> {
         let until = id.row.and_then(|row| self.own.rec.completed(row)).unwrap_or(now);
         let ended = id.row.and_then(|row| self.own.rec.ended(row)).unwrap_or(now);
         let watch = self.groups.get(&group);
-        // A link may be opened before the start of what it measures.
+        // A link may be opened before the start of its measurement.
         let start = watch.map_or(since, |watch| watch.plan.start);
         let duration = until.since(since.max(start)).min(ended.since(start));
         let (records, asks, frames) =

@@ -1,21 +1,24 @@
-//! Before a receiver of datagrams ends, what is in its sockets is read: it has arrived and is not lost.
+//! Before a receiver of datagrams ends, its sockets are read empty: datagrams in them have arrived
+//! and are not lost.
 //!
-//! A worker that was kept from its core finds time-outs that have passed and orders to end before it finds what came meanwhile.
+//! A worker that was kept from its core finds passed time-outs and orders to end before the
+//! datagrams that arrived meanwhile.
 
 use super::Worker;
 use crate::link::{Key, Phase, Socket};
 use metrics::{Clamped, Group, Mono, SECOND};
 use transport::{Clock as _, DatagramSocket, Platform, Read};
 
-/// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone has more.
+/// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone
+/// has more.
 const LEAST: u32 = 512;
 /// Limit of datagrams read from a socket whose buffer size is unknown.
 const UNTOLD: u32 = 8_192;
-/// The sockets of a group are read for so long at most, ns, and one of them as long.
+/// Longest time to read the sockets of a group, ns, and one of them.
 const LONGEST: u64 = 2 * SECOND;
 
 impl<P: Platform> Worker<P> {
-    /// Reads what is in the sockets of a group; of the group of all that comes, the unsolicited datagrams as well.
+    /// Reads the sockets of a group empty; for `Group::ALL`, the unsolicited datagrams as well.
     pub(super) fn drain(&mut self, group: Group) {
         let until = self.clock.now().plus(LONGEST);
         if group == Group::ALL {
@@ -32,8 +35,8 @@ impl<P: Platform> Worker<P> {
         self.drain_link(key, until);
     }
 
-    /// Reads a UDP socket until it is empty, or as many datagrams as its buffer can have held: later arrivals are not
-    /// waited for. Nothing but replies is sent meanwhile.
+    /// Reads a UDP socket until it is empty, or as many datagrams as its buffer can have held:
+    /// later arrivals are not waited for. Nothing but replies is sent meanwhile.
     fn drain_link(&mut self, key: Key, until: Mono) {
         let (mut turns, mut most) = (0, u32::MAX);
         loop {
@@ -62,7 +65,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Answers the unsolicited datagrams that have come.
+    /// Answers the unsolicited datagrams that have arrived.
     pub(super) fn drain_doors(&mut self) {
         for at in 0..self.config.datagrams.len() {
             let mut left = holds::<P>(&self.config.datagrams[at]);
@@ -73,7 +76,7 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// How many datagrams a socket's buffer can hold.
+/// Most datagrams that a socket's buffer can hold.
 fn holds<P: Platform>(udp: &P::Udp) -> u32 {
     udp.effective().options.rcvbuf.map_or(UNTOLD, |bytes| bytes / LEAST).max(1)
 }

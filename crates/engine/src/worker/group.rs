@@ -8,7 +8,7 @@ use transport::{Acceptor, GroupPlan, LinkSource};
 pub(crate) struct GroupState {
     pub(crate) plan: GroupPlan,
     pub(crate) source: Option<LinkSource>,
-    /// Whether accepted streams have all socket options from their listener.
+    /// True if accepted streams have all socket options from their listener.
     pub(crate) as_listeners: bool,
     /// Core to move to when it begins.
     pub(crate) core: Option<usize>,
@@ -22,14 +22,14 @@ pub(crate) struct GroupProgress {
     /// The last interval has been cut.
     pub(super) closed: bool,
     pub(super) connecting: u32,
-    /// Links that are open, and from which nothing has come yet, where the plan waits for that.
+    /// Number of open links without received bytes, where the plan waits for these.
     pub(super) unheard: u32,
     pub(super) open: u64,
-    /// Of all groups together: since when links are open whose start has come.
+    /// Of all groups together: begin of the time with open links whose start has been reached.
     pub(super) busy: Option<Mono>,
     /// Most links open at once since the interval began.
     pub(super) peak: u64,
-    /// When it was told to stop.
+    /// Time of its stop.
     pub(super) stopped: Option<Mono>,
     pub(super) exhausted: bool,
     pub(super) idle_told: bool,
@@ -40,7 +40,7 @@ pub(crate) struct GroupProgress {
 }
 
 impl GroupState {
-    /// What answers the peers that reach the listeners, if this is their group.
+    /// The acceptor for peers that reach the listeners, if this is their group.
     pub(super) fn acceptor(&mut self) -> Option<&mut dyn Acceptor> {
         match &mut self.source {
             Some(LinkSource::Acceptor(acceptor)) => Some(&mut **acceptor),
@@ -58,8 +58,8 @@ impl GroupState {
         }
     }
 
-    /// When a group whose last interval has a tail was over, at its end or when it was told to stop before, and until when its schedules
-    /// count: in full after the end.
+    /// End of a group whose last interval has a tail, planned or by an earlier stop, and the time
+    /// up to which its schedules count: in full after the planned end.
     pub(super) fn over(&self, now: Mono) -> Option<(Mono, Mono)> {
         let ends = self.plan.end.filter(|_| self.plan.tail)?;
         let stopped = self.state.stopped.unwrap_or(now).min(now);

@@ -1,7 +1,8 @@
-//! What a worker does while nothing is ready: sleep, sleep and then spin, or spin. How is a value of the group (`GroupPlan::wait`); the most
-//! eager of its groups is a worker's.
+//! A worker's wait for ready sockets: sleep, sleep and then spin, or spin. The group has the choice
+//! (`GroupPlan::wait`); a worker has the most eager one of its groups.
 //!
-//! Lateness of paced sends of 8 bytes over loopback, two cores that had other work (the ignored test `lateness`), median and 99th percentile:
+//! Lateness of paced sends of 8 bytes over loopback, two cores that had other work (the ignored
+//! test `lateness`), median and 99th percentile:
 //!
 //! | every | block | hybrid | spin |
 //! |---|---|---|---|
@@ -15,50 +16,55 @@ use crate::link::{Key, Phase};
 use metrics::Mono;
 use transport::{Clock as _, Platform, Reactor as _, Read, Wait};
 
-/// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at the reactor takes about
-/// half a microsecond, and a receive call as much.
+/// Before so short a time to the next due instant nothing but the clock is looked at, ns: a look at
+/// the reactor takes about half a microsecond, and a receive call as much.
 const LOCAL: u64 = 1_500;
-/// From so much on, ns, others may have the core meanwhile, if there are any: they have a moment's work, or they would take it
-/// anyway.
+/// From so much on, ns, others may have the core meanwhile, if there are any: they have a moment's
+/// work, or they would take it anyway.
 const REMOTE: u64 = 10_000;
-/// The margin that hybrid waiting begins with, ns, and its limits: what a wake-up takes, and what is worth a core.
+/// The first margin of hybrid waiting, ns, and its limits: the length of a wake-up, and the longest
+/// spin that is worth a core.
 const FIRST_MARGIN: u64 = 120_000;
 const LEAST_MARGIN: u64 = 20_000;
 const MOST_MARGIN: u64 = 400_000;
-/// A receive call does not sleep when something is due within so many ns: its patience is less.
+/// A receive call does not sleep when something is due within this time, ns: its patience is less.
 pub(super) const SOON: u64 = 25_000_000;
-/// While the only link is tried, spinning or in receive calls that sleep, others are looked for this often, ns: a look takes a
-/// microsecond, and once in a hundred round trips it would be what their 99th percentile tells.
+/// While the only link is tried, spinning or in receive calls that sleep, other sockets are checked
+/// at this interval, ns: a check takes a microsecond, and one per hundred round trips would decide
+/// their 99th percentile.
 const LOOK_BESIDE: u64 = 1_000_000;
-/// A worker that is flooded sleeps so long at least, ns: to be woken for each burst costs as much as the burst, and takes the
-/// core from the other end where they share one.
+/// Shortest sleep of a flooded worker, ns: a wake-up for each burst costs as much as the burst, and
+/// takes the core from the other end where they share one.
 const HOLD_RECEIVER: u64 = 100_000;
 /// The same for a sender, whose datagrams leave that late.
 const HOLD_SENDER: u64 = 50_000;
-/// It is flooded when it only receives, or only sends, so many bytes between two sleeps,
+/// A worker is flooded when it only receives, or only sends, this many bytes between two sleeps,
 const FLOOD: usize = 32 << 10;
 /// and these are less than so far apart, ns.
 const FLOODED: u64 = 1_000_000;
-/// Other threads that keep an offered core for longer than this on average, ns, are not those of the other end, whose turns are shorter.
+/// Other threads that keep an offered core for longer than this on average, ns, are not the other
+/// end's, whose turns are shorter.
 const KEPT_LONG: u64 = 1_000_000;
-/// The average is that of about so many offers: one long turn of the other end, to which other cores send meanwhile, is no reason.
+/// Weight of the average, in offers: one long turn of the other end, to which other cores send
+/// meanwhile, is no reason.
 const OFFERS: u64 = 8;
-/// The core is then not offered for so many times as long, but no longer than [`NOT_OFFERED`], ns.
+/// The core is then not offered for this many times as long, but no longer than [`NOT_OFFERED`],
+/// ns.
 const TIMES: u64 = 50;
 const NOT_OFFERED: u64 = 1_000_000_000;
-/// Waits that follow each other within so many ns,
+/// Waits that follow each other within this time, ns,
 const DENSE: u64 = 1_000_000;
-/// and how many of them in a row make the core worth offering: of sparse messages, the wake-up that this saves is nothing beside the
-/// time for which others may keep the core.
+/// and how many of them in a row make the core worth offering: of sparse messages, the wake-up that
+/// this saves is nothing beside the time for which others may keep the core.
 const IN_A_ROW: u32 = 8;
 /// Links whose sockets a spinning worker tries one by one; with more it asks the reactor.
 const FEW: usize = 8;
 
-/// How a worker waits, and what it has learned about it.
+/// A worker's way of waiting, and its experience with it.
 #[derive(Default)]
 pub(super) struct Idle {
     wait: Wait,
-    /// How long before a due instant sleeping has to end, ns.
+    /// Time before a due instant at which sleeping has to end, ns.
     margin: u64,
     /// The instant that was slept for.
     slept_for: Option<Mono>,
@@ -79,9 +85,10 @@ pub(super) struct Idle {
     offers: Offers,
 }
 
-/// When a worker offers its core to other threads. On a busy host Linux (6.18) gives a thread that offers its core the next
-/// turn only after all others that are ready have had theirs, of milliseconds each: with 4 of them, and 3 offers for each of 50
-/// messages a second, messages were half a second late.
+/// When a worker offers its core to other threads. On a busy host Linux (6.18) gives a thread that
+/// offers its core the next turn only after all others that are ready have had theirs, of
+/// milliseconds each: with 4 of them, and 3 offers for each of 50 messages a second, messages were
+/// half a second late.
 #[derive(Debug, Default)]
 struct Offers {
     /// Not before this instant.
@@ -95,7 +102,7 @@ impl Offers {
         now >= self.next
     }
 
-    /// The core was offered at `from` and came back at `to`.
+    /// The core was offered at `from` and given back at `to`.
     fn took(&mut self, from: Mono, to: Mono) {
         let kept = to.since(from);
         self.mean = self.mean - self.mean / OFFERS + kept / OFFERS;
@@ -110,7 +117,8 @@ impl Idle {
         Idle { margin: FIRST_MARGIN, ..Idle::default() }
     }
 
-    /// Whether waits after datagrams or short messages, of which this is one, follow each other closely.
+    /// True if waits after datagrams or short messages, of which this is one, follow each other
+    /// closely.
     fn is_dense(&mut self, now: Mono) -> bool {
         let near = now.since(std::mem::replace(&mut self.waited, now)) < DENSE;
         self.row = if near { self.row.saturating_add(1) } else { 0 };
@@ -121,7 +129,8 @@ impl Idle {
         self.wait == Wait::Spin
     }
 
-    /// End of a sleep that arrivals do not cut short, if any; workers with flows that answer arrivals never sleep so.
+    /// End of a sleep that arrivals do not cut short, if any; workers with flows that answer
+    /// arrivals never sleep so.
     fn hold(&mut self, now: Mono, until: Option<Mono>) -> Option<Mono> {
         let (got, sent) = (std::mem::take(&mut self.got), std::mem::take(&mut self.sent));
         let flooded = now.since(std::mem::replace(&mut self.woke, now)) < FLOODED;
@@ -137,27 +146,28 @@ impl Idle {
         }
     }
 
-    /// A sleep has ended. When it was nothing but the time that ended it, how late it was is what to expect of the next.
+    /// A sleep has ended. When it was nothing but the time that ended it, how late it was is what
+    /// to expect of the next.
     pub(super) fn slept(&mut self, until: Option<Mono>, now: Mono, in_vain: bool) {
         if let (Some(asked), true) = (self.slept_for.take(), in_vain)
             && until == Some(asked)
             && now >= asked
         {
-            // Twice what was seen last, falling slowly.
+            // Twice the last lateness, falling slowly.
             let falling = self.margin - self.margin / 64;
             self.margin = falling.max(2 * now.since(asked)).clamp(LEAST_MARGIN, MOST_MARGIN);
         }
     }
 }
 
-/// What a worker does before it waits for its sockets.
+/// A worker's step before it waits for its sockets.
 pub(super) enum BeforeWait {
     Nothing,
     /// Its sockets were tried instead: no wait.
     Tried,
-    /// It only looks which sockets are ready.
+    /// Only check which sockets are ready.
     Look,
-    /// It sleeps until then, and looks which sockets are ready.
+    /// Sleep until then, and check which sockets are ready.
     Sleep(Mono),
 }
 
@@ -167,8 +177,8 @@ impl<P: Platform> Worker<P> {
         self.idle.wait = self.groups.values().map(|w| w.plan.wait).max().unwrap_or_default();
     }
 
-    /// Until when the reactor is to be waited for, given when something is due next (which is at once for a `busy` worker).
-    /// `None`: not at all, the round is over.
+    /// Until when the reactor is to be waited for, given when something is due next (which is at
+    /// once for a `busy` worker). `None`: not at all, the round is over.
     pub(super) fn until(&mut self, now: Mono, next: Option<Mono>, busy: bool) -> Option<Option<Mono>> {
         // A worker without links has nothing to spin for, and others may want its core.
         let idle = self.links.len() == 0 && !busy;
@@ -187,7 +197,8 @@ impl<P: Platform> Worker<P> {
             Wait::Spin if idle => return Some(next),
             Wait::Hybrid | Wait::Spin => {}
         }
-        // The next due instant is met by the clock alone, unless the reactor has not been looked at for very long.
+        // The next due instant is met by the clock alone, unless the reactor has not been looked at
+        // for very long.
         let due = if busy { self.next_instant() } else { next };
         let left = due.map_or(u64::MAX, |due| due.since(now));
         if left < LOCAL && now.since(self.idle.looked) < 100 * LOOK_AFTER {
@@ -206,7 +217,7 @@ impl<P: Platform> Worker<P> {
             return Some(Some(now));
         }
         if left <= self.idle.margin {
-            // What spins this long before it is due need not keep others from their work.
+            // A spin of this length need not keep others from their work.
             if left > REMOTE {
                 self.offer_core();
             }
@@ -217,7 +228,8 @@ impl<P: Platform> Worker<P> {
         Some(until)
     }
 
-    /// Lets other threads run on this core, unless they kept it for long not long ago; whether they were let.
+    /// Lets other threads run on this core, unless they kept it for long not long ago; whether they
+    /// were let.
     fn offer_core(&mut self) -> bool {
         let from = self.clock.now();
         if !self.idle.offers.is_due(from) {
@@ -231,9 +243,10 @@ impl<P: Platform> Worker<P> {
         true
     }
 
-    /// What comes before a wait. After many datagrams or short messages, other threads run on this core first, and the sockets are
-    /// read once more: on a core that both ends share, the peer has sent in the meantime, and neither thread had to be put to
-    /// sleep and woken, which takes longer than a dozen datagrams. A flooded worker sleeps.
+    /// Decides the step before a wait. After many datagrams or short messages, other threads run on
+    /// this core first, and the sockets are read once more: on a core that both ends share, the
+    /// peer has sent in the meantime, and neither thread had to be put to sleep and woken, which
+    /// takes longer than a dozen datagrams. A flooded worker sleeps.
     pub(super) fn before_wait(&mut self, now: Mono, until: Option<Mono>) -> BeforeWait {
         if until.is_some_and(|until| until <= now) {
             return BeforeWait::Nothing;
@@ -244,13 +257,13 @@ impl<P: Platform> Worker<P> {
         self.idle.hold(now, until).map_or(BeforeWait::Nothing, BeforeWait::Sleep)
     }
 
-    /// Whether the next wait may be one before which the core is offered and all links are tried.
+    /// True if the next wait may be one before which the core is offered and all links are tried.
     pub(super) fn tries_before_wait(&self) -> bool {
         self.idle.wait == Wait::Block && self.idle.active && self.links.len() <= FEW
     }
 
-    /// Whether this worker polls its links by send and receive calls instead of the reactor: it spins on them, or sleeps in the
-    /// receive call of the only one.
+    /// True if this worker polls its links by send and receive calls instead of the reactor: it
+    /// spins on them, or sleeps in the receive call of the only one.
     pub(super) fn tries(&self) -> bool {
         match self.idle.wait {
             Wait::Spin => self.links.len() <= FEW,
@@ -259,15 +272,16 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Whether there is one link only, and trying tells all of it: that a full one has room, or a new one is connected, the
-    /// reactor alone knows.
+    /// True for a single link whose whole state a try shows: only the reactor reports that a full
+    /// one has room, or a new one is connected.
     fn tries_all_there_is(&mut self) -> bool {
         let only = self.links.only();
         only.and_then(|key| self.links.get(key)).is_some_and(|link| link.is_tried())
     }
 
-    /// Tries the links that want to read, `until` then at most where there is one only: its turns follow each other with nothing
-    /// between them but a look at the waker. False when there are too many links for that.
+    /// Tries the links that want to read, `until` then at most where there is one only: its turns
+    /// follow each other with nothing between them but a look at the waker. False when there are
+    /// too many links for that.
     fn spin_on(&mut self, until: Mono) -> bool {
         match self.links.only() {
             Some(key) => self.turns(key, until, false),
@@ -275,8 +289,9 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Sleeps in the receive call of the only link, as long as nothing else is due before long. The reactor is looked at every
-    /// millisecond in which something comes, and as often as a receive call's patience ends.
+    /// Sleeps in the receive call of the only link, while nothing else is due soon. The reactor is
+    /// checked at every millisecond with received bytes, and as often as a receive call's patience
+    /// ends.
     fn receive(&mut self, now: Mono, next: Option<Mono>) -> Option<Option<Mono>> {
         let soon = next.is_some_and(|due| due.since(now) < SOON);
         let Some(key) = self.links.only().filter(|_| !soon) else { return Some(next) };
@@ -295,7 +310,8 @@ impl<P: Platform> Worker<P> {
         link.unwatch(&self.reactor);
         self.idle.active = false;
         self.turns(key, look, true);
-        // What came of it is dealt with, and then this is tried again; where nothing came, the reactor is slept in.
+        // A received datagram is handled, and then the link is tried again; otherwise the worker
+        // sleeps in the reactor.
         let rests = self.ready.is_empty() && self.unregistered.is_empty() && self.links.only().is_some();
         if rests && !self.idle.active { Some(next) } else { None }
     }

@@ -34,8 +34,8 @@ impl<P: Platform> Worker<P> {
         self.next_boundary = open.map(GroupState::boundary).min().unwrap_or(Mono(u64::MAX));
     }
 
-    /// Cuts the last interval before its time; when nothing is open any more, at the last payload, establishment or ending of a
-    /// connection: what an interval counts lies in it.
+    /// Cuts the last interval before its time; without open links, at the last payload,
+    /// establishment or ending of a connection: an interval contains its counts.
     pub(super) fn cut(&mut self, group: Group) {
         let now = self.clock.now();
         self.boundaries(now);
@@ -66,7 +66,8 @@ impl<P: Platform> Worker<P> {
         let from = std::mem::replace(&mut watch.state.from, to);
         let open = watch.state.open.saturating_sub(u64::from(watch.state.connecting));
         let peak = std::mem::replace(&mut watch.state.peak, open);
-        // The connections that the interval counts as ended are told before it, so that a table of them is never behind.
+        // The connections that the interval counts as ended are reported before it, so that a table
+        // of them is never behind.
         self.flush(true);
         let mut tally = Box::new(self.own.rec.take_tally(group));
         (tally.open, tally.peak) = (open, peak);
@@ -79,8 +80,8 @@ impl<P: Platform> Worker<P> {
         self.report(Finding::Tally { group, index, to, last, tally });
     }
 
-    /// Of an interval of all groups: how much of it any was busy. Links that wait for the start of their group, or after its end for what
-    /// is lost, are not counted as open.
+    /// Reports the busy part of an interval of all groups. Links that wait for the start of their
+    /// group, or after its end for late datagrams, are not counted as open.
     fn tell_busy(&mut self, tally: &mut Tally, from: Mono, to: Mono) {
         let waits = |watch: &GroupState| {
             let GroupPlan { group, tail, start, end, .. } = &watch.plan;
@@ -140,7 +141,7 @@ impl<P: Platform> Worker<P> {
             .filter(|at| *at < Mono(u64::MAX))
     }
 
-    /// Whether a connector is to be asked at once.
+    /// True if a connector is to be asked at once.
     pub(super) fn wants_links(&self) -> bool {
         let mut connectors = self.opening.iter().filter_map(|group| self.groups.get(group));
         connectors.any(|w| !w.state.exhausted && w.state.ask_at.is_none())
@@ -171,7 +172,8 @@ impl<P: Platform> Worker<P> {
                 continue;
             }
             if self.wakes(key, now) {
-                // What it waits for may have come: a worker that had no core for a while sees the time first.
+                // The awaited bytes may have arrived: a worker that had no core for a while sees
+                // the time first.
                 self.drain_one(key);
             }
             if self.wakes(key, now)
@@ -187,7 +189,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Whether a flow is to be woken by now.
+    /// True if a flow is to be woken by now.
     fn wakes(&mut self, key: Key, now: Mono) -> bool {
         self.links.get(key).and_then(|link| link.flow.interest().wake).is_some_and(|wake| wake <= now)
     }
@@ -203,8 +205,9 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Forgets the timers of links that are closed or wait for another instant by now. They would be kept until they are due: that of
-    /// a stall for its whole time-out, of each connection however short it was.
+    /// Forgets the timers of links that are closed or wait for another instant by now. Such a timer
+    /// would be kept until it is due: that of a stall for its whole time-out, of each connection
+    /// however short it was.
     fn forget_timers(&mut self) {
         let mut timers = std::mem::take(&mut self.timers).into_vec();
         timers.retain(|Reverse((at, key))| self.links.get(*key).is_some_and(|link| link.armed == Some(*at)));

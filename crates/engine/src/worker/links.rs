@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use transport::{Path, Platform};
 
-/// Links that one list has at most, and senders without a socket of their own. Of open links beyond those the number is told.
+/// Most links in one list, and most senders without a socket of their own. Further open links are
+/// reported by number.
 const MOST: usize = 256;
 /// A peer without a socket of its own is dropped from the list after this silence, ns.
 const SILENT: u64 = 10 * SECOND;
@@ -18,9 +19,9 @@ pub(super) struct Peers {
     /// Times of the last and of the next report.
     last: Mono,
     pub(super) next: Mono,
-    /// Unsolicited datagrams: those of peers that have no socket of their own.
+    /// Unsolicited datagrams, by peers without a socket of their own.
     unsolicited: BTreeMap<SocketAddr, UnsolicitedPeer>,
-    /// Whether the last list had any.
+    /// True if the last list had any.
     told: bool,
 }
 
@@ -53,7 +54,7 @@ impl Peers {
 }
 
 impl<P: Platform> Worker<P> {
-    /// Payload that was counted since the last interval: what an unsolicited datagram adds to it is its own.
+    /// Payload counted since the last interval: the growth is an unsolicited datagram's.
     pub(super) fn counted(&mut self) -> (u64, u64) {
         let tally = self.own.rec.tally(Group::ALL);
         (tally.tx_bytes, tally.rx_bytes)
@@ -90,7 +91,7 @@ impl<P: Platform> Worker<P> {
                 rx_bytes: counts.rx_bytes,
             });
         }
-        // That there are none any more is said once.
+        // An empty list is reported once.
         let was =
             self.peers.as_mut().is_some_and(|peers| std::mem::replace(&mut peers.told, !rows.is_empty()));
         if was || !rows.is_empty() {

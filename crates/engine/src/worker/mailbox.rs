@@ -15,7 +15,7 @@ pub(crate) enum Command<P: Platform> {
         path: Path,
         flow: Box<dyn Flow>,
     },
-    /// A warm tally for an interval to come.
+    /// A warm tally for a later interval.
     Spare(Box<Tally>),
     Quit,
 }

@@ -1,4 +1,4 @@
-//! What links do: turns, events, and moving to another worker.
+//! Work of links: turns, events, and moves to another worker.
 
 use super::idle::SOON;
 use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
@@ -9,12 +9,13 @@ use transport::{
     StreamSocket as _, Trigger, Wake as _, When,
 };
 
-/// What a call holds at most where it need only hold whole segments, bytes: more gains nothing, and keeps others waiting.
+/// Most bytes of a call that holds whole segments only: more gains nothing, and keeps others
+/// waiting.
 const LONGEST_WHOLE: usize = 256 << 10;
 
-/// What came of a link's turn.
+/// Result of a link's turn.
 pub(super) enum Took {
-    /// It may have another one at once; the time.
+    /// The link may have another turn at once; the time.
     Turn(Mono),
     /// Something is to be done about it first; the time.
     Enough(Mono),
@@ -27,7 +28,8 @@ impl<P: Platform> Worker<P> {
             && !link.state.queued
         {
             link.state.queued = true;
-            // A new link has its turn first, so that it does not wait behind thousands of busy links.
+            // A new link has its turn first, so that it does not wait behind thousands of busy
+            // links.
             if link.state.fresh { self.ready.push_front(key) } else { self.ready.push_back(key) }
         }
     }
@@ -46,8 +48,9 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Registers the links that wait and that the reactor does not watch: all of them on an idle worker, on one that is `busy` or
-    /// tries its links first the longest waiting, a few at a time. The next wait reports what a socket is ready for by then.
+    /// Registers the links that wait and that the reactor does not watch: all of them on an idle
+    /// worker, on one that is `busy` or tries its links first the longest waiting, a few at a time.
+    /// The next wait reports a socket's readiness by then.
     pub(super) fn register(&mut self, now: Mono, busy: bool) {
         if busy && self.platform.has(Defect::RegisterWhenIdle) {
             return;
@@ -68,8 +71,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Registers all links once they are tried no longer: at once, since a worker that is busy from now on would not find the time
-    /// while some of them wait.
+    /// Registers all links once they are tried no longer: at once, since a worker that is busy from
+    /// now on would not find the time while some of them wait.
     pub(super) fn watch_untried(&mut self) {
         let tries = self.tries();
         if std::mem::replace(&mut self.tried, tries) && !tries {
@@ -100,7 +103,8 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// A turn of a link that reads whether it is known to be ready or not, unless it does not want to.
+    /// A turn of a link that reads whether it is known to be ready or not, unless it does not want
+    /// to.
     pub(super) fn try_turn(&mut self, key: Key, sleeps: bool) -> Took {
         let Some(link) = self.links.get(key) else { return Took::Gone };
         if link.phase == Phase::Connecting || link.counted.is_none() {
@@ -113,7 +117,7 @@ impl<P: Platform> Worker<P> {
         let Some(now) = self.take_turn(key, sleeps) else { return Took::Gone };
         let Some(link) = self.links.get(key) else { return Took::Gone };
         let want = link.flow.interest();
-        // What is due later is met by the clock, not between two calls.
+        // The clock handles later due times, not the next of two calls.
         let later = matches!(want.send, When::At(at) if at > now)
             || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
         let moves = want.send.is_due(now) || want.read != Read::Pause;
@@ -156,7 +160,7 @@ impl<P: Platform> Worker<P> {
                 }
                 self.idle.active |= moved > 0 && (datagrams || moved <= SHORT);
                 link.can.send &= !done.full;
-                // A buffer that was filled hides what is left.
+                // A filled buffer hides the rest.
                 link.can.read &= !done.empty || done.got >= self.memory.buffer.len();
                 if done.got > 0
                     && std::mem::take(&mut link.state.unheard)
@@ -200,7 +204,7 @@ impl<P: Platform> Worker<P> {
             Some(End::Replace) => return self.replace(key, now),
             Some(End::Half) if !link.state.half_closed => {
                 link.state.half_closed = true;
-                // Datagrams have no end to be told.
+                // A flow of datagrams has no end to send.
                 if let Socket::Stream(stream) = &link.socket {
                     stream.half_close();
                 }
@@ -217,7 +221,7 @@ impl<P: Platform> Worker<P> {
             link.unwatch(&self.reactor);
         }
         let watched = tried || !link.unwatched();
-        // Only where the reactor forgets what it has told.
+        // Only where the reactor forgets reported sockets.
         if waits && link.state.watched && link.socket.rearm(&self.reactor, key, reads, due).is_err() {
             link.unwatch(&self.reactor);
         }
@@ -234,7 +238,7 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Another flow takes the place of the one that has found out what the link is.
+    /// Another flow takes the place of the one that has identified the link.
     fn replace(&mut self, key: Key, now: Mono) {
         let Some(link) = self.links.get(key) else { return };
         let (Some(flow), Some(path)) = (link.flow.successor(), link.path) else {
@@ -264,7 +268,8 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// As many bytes, at most so many, as fill whole segments of this size; all where that is not known, or one does not fit.
+/// The largest number of bytes up to `most` that fills whole segments of this size; `most` where
+/// the size is not known, or one does not fit.
 fn whole_segments(most: usize, mss: Option<u32>) -> usize {
     let mss = mss.map_or(1, |mss| usize::clamped(mss.max(1)));
     if mss > most { most } else { most / mss * mss }

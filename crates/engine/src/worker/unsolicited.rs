@@ -1,4 +1,5 @@
-//! Datagrams on bound sockets, from peers without a socket of their own; and turns of connected UDP sockets.
+//! Datagrams on bound sockets, from peers without a socket of their own; and turns of connected UDP
+//! sockets.
 
 use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
@@ -10,10 +11,10 @@ use transport::{
     LONGEST_DATAGRAM, Net as _, Path, Platform, Read, Scratch, Transmit, Turn,
 };
 
-/// A worker's memory for what is sent and received.
+/// A worker's memory for sends and receives.
 pub(super) struct Memory<P: Platform> {
     pub(super) scratch: Scratch,
-    /// What streams bring.
+    /// Buffer for streams.
     pub(super) buffer: Vec<u8>,
     pub(super) packets: Packets<P>,
 }
@@ -38,7 +39,7 @@ impl<P: Platform> Packets<P> {
         })
     }
 
-    /// A turn on a UDP socket, after the transmit stamps that have come back.
+    /// A turn on a UDP socket, after the returned transmit stamps.
     pub(super) fn turn(
         &mut self,
         udp: &mut P::Udp,
@@ -63,8 +64,8 @@ impl<P: Platform> Packets<P> {
 const LONGEST_UNSOLICITED: u64 = 65_535;
 
 impl<P: Platform> Worker<P> {
-    /// Datagrams at a bound UDP socket: the acceptor answers, with no more bytes than came, or makes a flow for which
-    /// the peer gets a socket of its own.
+    /// Datagrams at a bound UDP socket: the acceptor answers, with no more bytes than arrived, or
+    /// makes a flow for which the peer gets a socket of its own.
     pub(super) fn on_unsolicited(&mut self, at: usize) {
         self.receive_unsolicited(at);
         self.acceptor_timer();
@@ -108,7 +109,8 @@ impl<P: Platform> Worker<P> {
                 peers.count_unsolicited(path, moved, now);
             }
             drop(net);
-            // The socket comes before the answer: what a peer sends once it has read that must reach its own socket.
+            // The socket is made before the answer: the peer's datagrams after that answer must
+            // reach its own socket.
             let give_socket =
                 flow.map(|flow| (flow, self.platform.udp_beside(udp, &path, &self.config.inherited)));
             if !reply.is_empty() && !matches!(give_socket, Some((_, Err(_)))) {

@@ -1,4 +1,5 @@
-//! What the kernel's answers about stamps and clocks of cards mean, and what follows from them. No system call is made here.
+//! Reads the kernel's answers about stamps and clocks of cards, and decides what to do. No system
+//! call is made here.
 //!
 //! ```text
 //! ptp_clock_time           │ seconds i64 │ ns u32 │ 0 u32 │                                               16 bytes
@@ -19,7 +20,7 @@ const TIME: usize = 16;
 const MOST: usize = 25;
 const READINGS: u32 = 10;
 
-/// How a card's clock is read beside the host's wall clock, the best way first.
+/// Methods of reading a card's clock beside the host's wall clock, the best one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Both at once, by the card.
@@ -80,10 +81,12 @@ fn time(bytes: &[u8]) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns.into())
 }
 
-/// Two relations of the wall clock to ours may differ by so much, ns; by more the wall clock has been set in between.
+/// Two relations of the wall clock to ours may differ by so much, ns; by more the wall clock has
+/// been set in between.
 const SET: u64 = 20_000;
 
-/// A reading by our clock: how far the wall clock was ahead of it, and how sure that is, was looked at before and after.
+/// A reading by our clock: how far the wall clock was ahead of it, and how sure that is, was looked
+/// at before and after.
 pub(super) fn crossing(reading: Reading, before: (i64, u64), after: (i64, u64)) -> Option<Crossing> {
     if before.0.abs_diff(after.0) > SET {
         return None;
@@ -104,20 +107,21 @@ const STAMPS: u32 = 1 << 2 | 1 << 6;
 const SENDING: i32 = 1;
 const ALL: i32 = 1;
 
-/// What a card can do (`struct ethtool_ts_info`); nothing, where it does not tell.
+/// Abilities of a card (`struct ethtool_ts_info`); nothing, where the card reports none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Able {
     /// `SOF_TIMESTAMPING_*`.
     flags: u32,
     /// The number of its clock, `/dev/ptpN`.
     pub(crate) clock: Option<u32>,
-    /// What it can be told to stamp, by bit.
+    /// Packets that it can stamp when sent, by bit.
     sends: u32,
     receives: u32,
 }
 
 impl Able {
-    /// The kernel's eleven words: command, flags, clock, kinds of sending, 3 of nothing, kinds of receiving, 3 of nothing.
+    /// The kernel's eleven words: command, flags, clock, kinds of sending, 3 of nothing, kinds of
+    /// receiving, 3 of nothing.
     pub(crate) fn read(words: &[u32]) -> Option<Able> {
         Some(Able {
             flags: *words.get(1)?,
@@ -128,13 +132,13 @@ impl Able {
         })
     }
 
-    /// Whether it stamps both ways, by some filter.
+    /// True if it stamps both ways, by some filter.
     pub(crate) fn both(&self) -> bool {
         self.flags & (STAMPS | 1) == STAMPS | 1
     }
 }
 
-/// How a card stamps (`struct hwtstamp_config`).
+/// The stamp setting of a card (`struct hwtstamp_config`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct How {
@@ -144,7 +148,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    /// Whether it stamps all that comes; packets of PTP alone are none of ours.
+    /// True if it stamps all received packets; packets of PTP alone are none of ours.
     pub(super) fn receives_all(self) -> bool {
         self.receives == ALL
     }
@@ -154,8 +158,8 @@ impl How {
     }
 }
 
-/// Whether a card's stamps can be had, `how` it stamps now being known or not: one that stamps already is left as it is (`None`), and
-/// one that has to be told, and how, is told only if that `may` be.
+/// Decides about a card's stamps, with its setting `how`, if known: one that stamps already is left
+/// as it is (`None`); another one gets a new setting (`Some`), but only if it `may` be changed.
 ///
 /// # Errors
 /// A clause that says why they cannot.
@@ -177,10 +181,10 @@ pub(super) fn choose(able: &Able, how: Option<How>, may: bool) -> Result<Option<
         return Err("it stamps packets of PTP only".to_owned());
     }
     if !may {
-        return Err("they are off, and were not to be switched on".to_owned());
+        return Err("they are off (--hardware-stamps=on enables them)".to_owned());
     }
     let Some(how) = how else {
-        return Err("how it stamps now cannot be asked, so that it could not be left as it was".to_owned());
+        return Err("its stamp setting cannot be read, so that it could not be restored".to_owned());
     };
     let sends = if can(able.sends, SENDING) { SENDING } else { how.sends };
     Ok(Some(How { sends, receives: ALL, ..how }))

@@ -1,4 +1,5 @@
-//! Cards of Linux: found, told to stamp, their clocks read, and left as they were.
+//! Cards of Linux: finds them, switches their stamps on, reads their clocks, and restores their
+//! settings.
 
 use super::layout::{How, Reading, WAYS, Way, choose, crossing};
 use super::may_change;
@@ -45,7 +46,8 @@ static CHANGED: Mutex<Vec<Changed>> = Mutex::new(Vec::new());
 /// The next card's serial number; 0 is no card.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// A card whose stamping was switched on: its user, a socket in its network namespace, its setting before and after.
+/// A card whose stamping was switched on: its user, a socket in its network namespace, its setting
+/// before and after.
 struct Changed {
     serial: u64,
     socket: UnixDatagram,
@@ -55,7 +57,8 @@ struct Changed {
 }
 
 impl Card {
-    /// The card of the interface `device`, or of the one that owns `local`; all sockets on it share it.
+    /// The card of the interface `device`, or of the one that owns `local`; all sockets on it share
+    /// it.
     ///
     /// # Errors
     /// A sentence that says why its stamps cannot be had.
@@ -88,7 +91,8 @@ impl Card {
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("card-clock".to_owned());
         let handle = thread.spawn(move || reader.run(&theirs));
-        // From here on dropping `card` restores the card's setting, even if the thread cannot start.
+        // From here on dropping `card` restores the card's setting, even if the thread cannot
+        // start.
         let mut card = Card { serial, sends, shared, reader: None, changed };
         card.reader = Some(handle.map_err(|e| no(format!("no thread to read its clock: {e}")))?);
         let card = Arc::new(card);
@@ -107,19 +111,21 @@ impl Card {
         self.sends
     }
 
-    /// Where its times lie now; `None` when its clock can no longer be read.
+    /// Relation of its times to the host's now; `None` when its clock can no longer be read.
     pub(crate) fn placement(&self) -> Option<Placement> {
         *lock(&self.shared.placement)
     }
 }
 
-/// For how long a card's times are taken to lie where they did, ns: its clock is read much less often.
+/// For how long a card's times are taken to lie where they did, ns: its clock is read much less
+/// often.
 const ALIKE: u64 = metrics::SECOND / 1000;
 
-/// Where a card's times lie, looked up once a millisecond: for those who read many stamps, each of which would take a lock.
+/// A card's placement, looked up once a millisecond: for readers of many stamps, each of which
+/// would take a lock.
 #[derive(Debug, Default)]
 pub(crate) struct LastPlacement {
-    /// Whose, by its serial number.
+    /// Serial number of the card.
     card: u64,
     placement: Option<Placement>,
     until: Mono,
@@ -150,11 +156,12 @@ impl Drop for Card {
     }
 }
 
-/// Tells a card to stamp; how it does then.
+/// Switches a card's stamps on; returns its setting then.
 fn change(serial: u64, socket: UnixDatagram, name: &str, was: How, to: How) -> Result<How, String> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| terminal::at_exit(restore_all));
-    // Held meanwhile, so that no end of the process comes between the telling and the list.
+    // The lock is held so that no end of the process falls between the change and its entry in the
+    // list.
     let mut list = lock(&CHANGED);
     let told = sys::set(socket.as_fd(), name, to).map_err(|e| match e.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -191,7 +198,7 @@ extern "C" fn restore_all() {
     restore(|_| true);
 }
 
-/// What reads a card's clock.
+/// Reader of a card's clock.
 struct Reader {
     file: File,
     way: usize,
@@ -228,7 +235,7 @@ impl Reader {
         Ok(way.answer(&block))
     }
 
-    /// Reads it until that is over. What cannot be read is told as such, and tried again.
+    /// Reads the clock until `over`. A failure is reported, and the next reading tried.
     fn run(mut self, shared: &Shared) {
         let mut over = lock(&shared.over);
         while !*over {

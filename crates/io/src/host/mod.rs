@@ -1,13 +1,14 @@
-//! What a host is, and what it did between two readings.
+//! Facts of a host, and its activity between two readings.
 //!
-//! [`snapshot`] describes the machine once, at the start of a run: kernel, CPUs, memory, the settings that decide TCP
-//! results, the state of the clock and the network interface that carries the run. [`Reading::now`] is cheap enough
-//! for every interval; [`difference`] makes of two readings the CPU time spent and the drop, error and
-//! retransmission counters that moved between them.
+//! [`snapshot`] describes the machine once, at the start of a run: kernel, CPUs, memory, the
+//! settings that decide TCP results, the state of the clock and the network interface that carries
+//! the run. [`Reading::now`] is cheap enough for every interval; [`difference`] makes of two
+//! readings the CPU time spent and the drop, error and retransmission counters that moved between
+//! them.
 //!
-//! Nothing here fails: what the system does not tell is an empty value or a missing key. Everything about the network is
-//! seen in the network namespace of the *calling thread*; the CPU times of the machine and the `softnet.*` and `softirq.*`
-//! counters are the whole machine's.
+//! Nothing here fails: a fact that the system does not report is an empty value or a missing key.
+//! Everything about the network is seen in the network namespace of the *calling thread*; the CPU
+//! times of the machine and the `softnet.*` and `softirq.*` counters are the whole machine's.
 
 mod reading;
 
@@ -25,7 +26,8 @@ use portable as system;
 pub(crate) use linux::{interface_errors, stamping, ticks_per_second};
 
 pub use reading::{Reading, difference};
-/// The kernel's counters as it prints them, of the calling thread's network namespace; empty where it does not.
+/// The kernel's counters as it prints them, of the calling thread's network namespace; empty where
+/// it does not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     /// `/proc/net/dev`.

@@ -1,4 +1,4 @@
-//! Systems that have no reader of their own yet: what the standard library knows, and nothing else.
+//! Systems without a reader of their own: the facts of the standard library, and nothing else.
 
 use super::Texts;
 use super::reading::{Counter, Machine};
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use transport::HostSnapshot;
 
-/// Describes this host: its name where the environment tells, the system's name, the CPUs usable. The interface is not
-/// looked up.
+/// Describes this host: its name from the environment, the system's name, the usable CPUs. The
+/// interface is not looked up.
 pub fn snapshot(_local: Option<IpAddr>) -> HostSnapshot {
     let name =
         ["COMPUTERNAME", "HOSTNAME"].iter().find_map(|key| std::env::var(key).ok()).unwrap_or_default();
@@ -17,7 +17,7 @@ pub fn snapshot(_local: Option<IpAddr>) -> HostSnapshot {
     HostSnapshot { name, kernel, cpus, clock_error_ns, clock_synced, ..HostSnapshot::default() }
 }
 
-/// What the driver of an interface counts: cannot be asked here.
+/// The driver's counters of an interface: not available here.
 pub fn card(_: &str) -> Option<Vec<(String, u64)>> {
     None
 }
@@ -27,7 +27,7 @@ pub fn texts() -> Texts {
     Texts::default()
 }
 
-/// How many files the process may open, soft and hard: cannot be asked here.
+/// Soft and hard limit of open files: not available here.
 pub fn rlimit_nofile() -> Option<(u64, u64)> {
     None
 }

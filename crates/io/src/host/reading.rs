@@ -1,4 +1,4 @@
-//! Two readings and their difference. What is read is the system's matter; what it means is decided here.
+//! Two readings and their difference. The systems' modules read; this one evaluates.
 
 use super::system;
 use metrics::real;
@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use transport::{CpuUse, HostCounters};
 
-/// All that is counted on this host, at one instant. Taken at the start and at the end of what is to be explained.
+/// All counters of this host at one instant. Taken at the start and at the end of the measured
+/// time.
 #[derive(Clone, Debug)]
 pub struct Reading {
     at: Instant,
-    /// CPU time of this process, all its threads together: in user mode and in the kernel, seconds. Packets received in softirqs are
-    /// not in it.
+    /// CPU time of this process, all its threads together: in user mode and in the kernel, seconds.
+    /// Packets received in softirqs are not in it.
     process: Option<(f64, f64)>,
     machine: Option<Machine>,
     counters: BTreeMap<String, Counter>,
@@ -28,7 +29,8 @@ impl Reading {
         }
     }
 
-    /// Reads everything now. Well under 10 ms, and it cannot fail: what cannot be read is absent from the difference.
+    /// Reads everything now. Well under 10 ms, and it cannot fail: what cannot be read is absent
+    /// from the difference.
     pub fn now() -> Self {
         Self { counters: system::counters(), ..Self::of_cpus() }
     }
@@ -44,7 +46,7 @@ pub(super) struct Machine {
     pub(super) cpus: BTreeMap<u32, Ticks>,
 }
 
-/// Where the ticks of a CPU went.
+/// Ticks of a CPU by their use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ticks {
     /// user + nice + system + irq + softirq (guests are part of user).
@@ -78,13 +80,14 @@ impl Ticks {
 pub(super) enum Counter {
     /// Wide enough never to wrap.
     Wide(u64),
-    /// One 32-bit counter for each CPU, by CPU number. Each wraps on its own, so they are subtracted before they are
-    /// added up: exact while none of them moves by 2^32 between two readings.
+    /// One 32-bit counter for each CPU, by CPU number. Each wraps on its own, so they are
+    /// subtracted before they are added up: exact while none of them moves by 2^32 between two
+    /// readings.
     PerCpu(BTreeMap<u32, u32>),
 }
 
 impl Counter {
-    /// How far it moved; `None` when that cannot be said, because it ran backwards (its owner was made anew).
+    /// Movement of a counter; `None` when it ran backwards (its owner was made anew).
     fn since(&self, before: &Counter) -> Option<u64> {
         match (self, before) {
             (Counter::Wide(after), Counter::Wide(before)) => after.checked_sub(*before),
@@ -117,7 +120,8 @@ fn machine_use(before: &Machine, after: &Machine, wall_s: f64) -> CpuUse {
     let hz = real(after.ticks_per_second.max(1));
     let seconds = |ticks: u64| real(ticks) / hz;
     let total = after.total.since(before.total);
-    // Over a span of a few ticks a CPU's own account can be shorter than the span: one busy tick must not look like 100 %.
+    // Over a span of a few ticks a CPU's own account can be shorter than the span: one busy tick
+    // must not look like 100 %.
     let share = |(cpu, now): (&u32, &Ticks)| {
         let spent = now.since(*before.cpus.get(cpu)?);
         let taken = spent.busy + spent.steal;

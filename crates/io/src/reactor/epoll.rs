@@ -15,7 +15,7 @@ use transport::{Ready, Trigger, Wake};
 /// The key under which the waker is registered.
 const WAKER: u64 = u64::MAX;
 
-/// Events taken from the kernel at once; what is left over comes with the next wait, in turn.
+/// Events taken from the kernel at once; the next wait returns the others, in turn.
 const EVENTS: usize = 512;
 
 /// Waits for sockets, for an instant, or for a [`Waker`]. One thread's.
@@ -39,8 +39,8 @@ impl Reactor {
         Ok(Reactor { epoll, events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS], waker })
     }
 
-    /// Reports `what` under `key` at this trigger. What it is ready for already is reported by the next [`Reactor::wait`].
-    /// Watching again changes both and reports anew.
+    /// Reports `what` under `key` at this trigger. The next [`Reactor::wait`] reports readiness
+    /// that exists already. Watching again changes both and reports anew.
     ///
     /// # Errors
     /// When the kernel refuses, or `key` is `u64::MAX`, which is the reactor's own.
@@ -76,13 +76,14 @@ impl Reactor {
         linux::epoll_ctl(&self.epoll, libc::EPOLL_CTL_DEL, what.as_fd(), 0, 0)
     }
 
-    /// Stops watching what is about to be closed, which closing it does by itself.
+    /// Stops watching a descriptor before it is closed, which closing it does by itself.
     #[inline]
     pub fn before_close(&self, _: &impl Watchable) {}
 
-    /// Waits until a descriptor is ready, a waker wakes this thread, a signal arrives or `until` has come, and replaces
-    /// the contents of `out` with what is ready (nothing, in the last three cases). `None` waits for ever; an instant
-    /// that is past only looks. Never returns empty-handed before `until`, but for wakers and signals.
+    /// Waits until a descriptor is ready, a waker wakes this thread, a signal arrives or `until` is
+    /// reached, and replaces the contents of `out` with the ready ones (none, in the last three
+    /// cases). `None` waits for ever; an instant that is past only looks. Never returns
+    /// empty-handed before `until`, but for wakers and signals.
     pub fn wait(&mut self, until: Option<Mono>, clock: &Clock, out: &mut Vec<Ready>) -> io::Result<()> {
         out.clear();
         let ns = until.map(|until| clock.until(until));
@@ -110,7 +111,8 @@ impl Reactor {
     }
 }
 
-/// Makes a [`Reactor`]'s wait return, from any thread. What was written before a wake is seen after the wait.
+/// Makes a [`Reactor`]'s wait return, from any thread. Writes before a wake are visible after the
+/// wait.
 #[derive(Clone, Debug)]
 pub struct Waker(pub(super) Arc<Bell>);
 
@@ -124,8 +126,9 @@ impl Wake for Waker {
     /// Costs next to nothing while an earlier wake is still pending.
     fn wake(&self) {
         if !self.0.rung.0.swap(true, Ordering::AcqRel) {
-            // Registered for edges: each write is one, so that the counter is never read. It cannot fill up
-            // (2^64 writes), and a write to a valid eventfd has no other way to fail.
+            // The eventfd is registered for edges: each write is one, so that the counter is never
+            // read. The counter cannot fill up (2^64 writes), and a write to a valid eventfd has no
+            // other way to fail.
             let _ = (&self.0.eventfd).write(&1_u64.to_ne_bytes());
         }
     }

@@ -1,8 +1,9 @@
 //! Waiting for sockets, for an instant, or for another thread.
 //!
-//! On Linux: epoll, edge triggered, with nanosecond time-outs. Elsewhere the `polling` crate, one event at a time: after
-//! each event on a watched socket, [`Reactor::rearm`] asks for the next (on Linux that is free and does nothing). The feature
-//! `portable` has Linux do as the other systems, so that their ways are tested here.
+//! On Linux: epoll, edge triggered, with nanosecond time-outs. Elsewhere the `polling` crate, one
+//! event at a time: after each event on a watched socket, [`Reactor::rearm`] asks for the next (on
+//! Linux that is free and does nothing). The feature `portable` has Linux do as the other systems,
+//! so that their ways are tested here.
 
 #[cfg(target_os = "linux")]
 #[cfg_attr(
@@ -21,7 +22,7 @@ pub(crate) use portable::Bell;
 pub use portable::{Reactor, Waker};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a wake is pending: another would change nothing.
+/// True while a wake is pending: another would change nothing.
 #[derive(Debug, Default)]
 struct Rung(AtomicBool);
 
@@ -53,7 +54,8 @@ impl transport::Reactor for Reactor {
 
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other descriptor.
 ///
-/// Without edges it must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is closed.
+/// Without edges it must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is
+/// closed.
 #[cfg(unix)]
 pub trait Watchable: std::os::fd::AsFd {}
 #[cfg(unix)]
@@ -61,7 +63,8 @@ impl<T: std::os::fd::AsFd> Watchable for T {}
 
 /// Something a [`Reactor`] can wait for: this crate's sockets, or any other socket.
 ///
-/// It must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is closed.
+/// An object must be taken out ([`Reactor::forget`], [`Reactor::before_close`]) before it is
+/// closed.
 #[cfg(windows)]
 pub trait Watchable: std::os::windows::io::AsSocket {}
 #[cfg(windows)]

@@ -22,9 +22,10 @@ type Raw = std::os::windows::io::RawSocket;
 pub struct Reactor {
     events: Events,
     pub(super) waker: Waker,
-    /// The sockets that are watched. One that is closed unforgotten would stay: on Windows `polling` then waits for itself for ever
-    /// (its `feed_event` locks a socket's state twice when that is closed), on Linux the registration of the next one of its number
-    /// fails, so that tests find the mistake.
+    /// The sockets that are watched. One that is closed unforgotten would stay: on Windows
+    /// `polling` then waits for itself for ever (its `feed_event` locks a socket's state twice when
+    /// that is closed), on Linux the registration of the next one of its number fails, so that
+    /// tests find the mistake.
     watched: RefCell<HashSet<Raw>>,
 }
 
@@ -35,8 +36,8 @@ impl Reactor {
         Ok(Reactor { events: Events::new(), waker: Waker(Arc::new(bell)), watched: RefCell::default() })
     }
 
-    /// Reports `what` under `key` at this trigger: at edges once, until [`Reactor::rearm`] asks for more. Watching again changes
-    /// both.
+    /// Reports `what` under `key` at this trigger: at edges once, until [`Reactor::rearm`] asks for
+    /// more. Watching again changes both.
     ///
     /// # Errors
     /// When the system refuses, or `key` is `u64::MAX`.
@@ -47,12 +48,13 @@ impl Reactor {
         if self.watched.borrow().contains(&source) {
             return self.poller().modify_with_mode(what, interest, mode);
         }
-        // SAFETY: `Watchable` demands that what is watched is forgotten before it is closed. Should a caller fail to do
-        // so, events of a reused descriptor would come under an old key; no memory is at stake.
+        // SAFETY: `Watchable` demands that a watched object is forgotten before it is closed.
+        // Should a caller fail to do so, events of a reused descriptor would be reported under an
+        // old key; no memory is at stake.
         let added = unsafe { self.poller().add_with_mode(source, interest, mode) };
         match added {
             Ok(()) => drop(self.watched.borrow_mut().insert(source)),
-            // It may have been entered before the system refused to watch it.
+            // The object may have been entered before the system refused to watch it.
             Err(_) => drop(self.poller().delete(what)),
         }
         added
@@ -77,15 +79,15 @@ impl Reactor {
         self.poller().delete(what)
     }
 
-    /// Stops watching what is about to be closed, if it is watched.
+    /// Stops watching an object before it is closed, if it is watched.
     pub fn before_close(&self, what: &impl Watchable) {
-        // What was not watched need not be forgotten.
+        // Only watched objects need to be forgotten.
         let _ = self.forget(what);
     }
 
-    /// Waits until a descriptor is ready, a waker wakes this thread or `until` has come, and replaces the contents of
-    /// `out` with what is ready. `None` waits for ever; an instant that is past only looks. Never returns empty-handed before
-    /// `until`, but for wakers.
+    /// Waits until a descriptor is ready, a waker wakes this thread or `until` is reached, and
+    /// replaces the contents of `out` with the ready ones. `None` waits for ever; an instant that
+    /// is past only looks. Never returns empty-handed before `until`, but for wakers.
     ///
     /// # Errors
     /// When the system refuses, which it has no reason to.
@@ -112,14 +114,15 @@ impl Reactor {
                 writable,
                 hangup: false,
             }));
-            // Time-outs of the system are whole milliseconds, and a notice may be left of a wake that was told already.
+            // Time-outs of the system are whole milliseconds, and a notice may be left of a wake
+            // that was reported already.
             if self.woken() || !out.is_empty() || until.is_some_and(|until| clock.until(until) == 0) {
                 return Ok(());
             }
         }
     }
 
-    /// Where sockets that the system does not know report that they are ready.
+    /// The bell by which sockets unknown to the system report that they are ready.
     pub(crate) fn bell(&self) -> &Arc<Bell> {
         &self.waker.0
     }
@@ -153,11 +156,12 @@ fn event_key(key: u64) -> io::Result<usize> {
     if key == usize::MAX { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(key) }
 }
 
-/// Makes a [`Reactor`]'s wait return, from any thread. What was written before a wake is seen after the wait.
+/// Makes a [`Reactor`]'s wait return, from any thread. Writes before a wake are visible after the
+/// wait.
 #[derive(Clone, Debug)]
 pub struct Waker(pub(super) Arc<Bell>);
 
-/// What ends a wait from outside.
+/// Ends a wait from outside.
 #[derive(Debug)]
 pub(crate) struct Bell {
     pub(super) rung: Rung,
@@ -173,11 +177,11 @@ impl Bell {
         let ready = posted.entry(key).or_default();
         *ready = (ready.0 || readable, ready.1 || writable);
         drop(posted);
-        // A report that ends no wait comes with the next event.
+        // A report that ends no wait is returned with the next event.
         let _ = self.poller.notify();
     }
 
-    /// Takes a report back that no wait has told.
+    /// Takes back a report that no wait has returned.
     pub(crate) fn take_back(&self, key: u64) {
         self.posted().remove(&key);
     }

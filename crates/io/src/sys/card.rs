@@ -1,5 +1,5 @@
-//! The system calls about a network card's stamps and its clock, made safe: one call a function. What their bytes mean is
-//! `card::layout`'s to know.
+//! The system calls about a network card's stamps and its clock, made safe: one call a function.
+//! `card::layout` interprets their bytes.
 
 use super::linux::check;
 use super::space::interface_name;
@@ -16,29 +16,31 @@ fn stamping(socket: BorrowedFd<'_>, name: &str, ask: libc::c_ulong, mut config: 
     let ifr_name = interface_name(name).ok_or(io::ErrorKind::InvalidInput)?;
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: (&raw mut config).cast() };
     let mut request = libc::ifreq { ifr_name, ifr_ifru };
-    // SAFETY: both requests read the interface's name and read and write the hwtstamp_config behind the pointer, whose layout
-    // `How` has. The request and the configuration outlive the call.
+    // SAFETY: both requests read the interface's name and read and write the hwtstamp_config behind
+    // the pointer, whose layout `How` has. The request and the configuration outlive the call.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), ask as _, &raw mut request) }).map(|_| config)
 }
 
-/// How the card of an interface stamps now.
+/// The card's present stamp setting.
 pub(crate) fn how(socket: BorrowedFd<'_>, name: &str) -> io::Result<How> {
     stamping(socket, name, GET, How::default())
 }
 
-/// Has the card of an interface stamp like that; how it does now, which a driver may choose otherwise. Needs `CAP_NET_ADMIN`.
+/// Has the card of an interface stamp like that; how it does now, which a driver may choose
+/// otherwise. Needs `CAP_NET_ADMIN`.
 pub(crate) fn set(socket: BorrowedFd<'_>, name: &str, config: How) -> io::Result<How> {
     stamping(socket, name, SET, config)
 }
 
-/// Asks a card's clock (`/dev/ptpN`). The request's number tells the kernel how long `block` is, which must be true.
+/// Sends a request to a card's clock (`/dev/ptpN`). The request's number carries the length of
+/// `block`, which must be true.
 pub(crate) fn ask_clock(clock: BorrowedFd<'_>, request: u32, block: &mut [u8]) -> io::Result<()> {
     // The length is 14 bits from bit 16 on (asm-generic/ioctl.h).
     if usize::clamped(request >> 16 & 0x3fff) != block.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: a device's requests read and write as many bytes behind the pointer as their number says, which is what `block`
-    // has; it outlives the call.
+    // SAFETY: a device's requests read and write as many bytes behind the pointer as their number
+    // says, which is what `block` has; it outlives the call.
     check(unsafe { libc::ioctl(clock.as_raw_fd(), request as _, block.as_mut_ptr()) }).map(drop)
 }
 

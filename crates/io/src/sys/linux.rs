@@ -32,11 +32,12 @@ fn check_len(result: isize) -> io::Result<usize> {
 
 /// Takes a descriptor that a system call just made.
 fn own(fd: i32) -> OwnedFd {
-    // SAFETY: the callers pass a descriptor that the kernel has just returned and that has no other owner.
+    // SAFETY: the callers pass a descriptor that the kernel has just returned and that has no other
+    // owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-/// Whether a descriptor of this number is open.
+/// True if a descriptor of this number is open.
 #[cfg(feature = "portable")]
 pub(crate) fn is_open(number: i32) -> bool {
     // SAFETY: takes no pointers, and changes nothing.
@@ -48,7 +49,8 @@ pub(crate) fn epoll() -> io::Result<OwnedFd> {
     check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }).map(own)
 }
 
-/// A new counter that is zero. With `EFD_SEMAPHORE` each read takes one off, waiting where the counter is zero.
+/// A new counter that is zero. With `EFD_SEMAPHORE` each read takes one off, waiting where the
+/// counter is zero.
 pub(crate) fn eventfd(flags: i32) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | flags) }).map(own)
@@ -67,7 +69,7 @@ pub(crate) fn epoll_ctl(
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd.as_raw_fd(), &raw mut event) }).map(drop)
 }
 
-/// Waits for events, `ns` nanoseconds at most (`None`: for ever); how many came.
+/// Waits for events, `ns` nanoseconds at most (`None`: for ever); returns their number.
 pub(crate) fn epoll_wait(
     epoll: &OwnedFd,
     events: &mut [libc::epoll_event],
@@ -101,8 +103,9 @@ fn epoll_pwait2(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: u64) -> i
     let room = i32::try_from(events.len()).unwrap_or(i32::MAX);
     let time =
         KernelTime { seconds: (ns / metrics::SECOND) as i64, nanoseconds: (ns % metrics::SECOND) as i64 };
-    // SAFETY: the kernel reads `time`, writes at most `room` events, of which `events` holds as many, and takes a null
-    // mask as "leave the signal mask alone". All five arguments have the width the call expects.
+    // SAFETY: the kernel reads `time`, writes at most `room` events, of which `events` holds as
+    // many, and takes a null mask as "leave the signal mask alone". All five arguments have the
+    // width the call expects.
     let n = unsafe {
         libc::syscall(
             libc::SYS_epoll_pwait2,
@@ -119,8 +122,8 @@ fn epoll_pwait2(epoll: &OwnedFd, events: &mut [libc::epoll_event], ns: u64) -> i
 
 /// Receives and drops up to `n` bytes of a TCP stream unseen; how many they were.
 pub(crate) fn recv_drop(fd: BorrowedFd<'_>, n: usize) -> io::Result<usize> {
-    // SAFETY: with MSG_TRUNC a TCP socket copies nothing, so that no buffer is needed (tcp(7)); a kernel that did copy
-    // would fail with EFAULT on the null pointer.
+    // SAFETY: with MSG_TRUNC a TCP socket copies nothing, so that no buffer is needed (tcp(7)); a
+    // kernel that did copy would fail with EFAULT on the null pointer.
     check_len(unsafe { libc::recv(fd.as_raw_fd(), null_mut(), n, libc::MSG_TRUNC | libc::MSG_DONTWAIT) })
 }
 
@@ -133,12 +136,14 @@ pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]
 /// Reads a socket option; how many bytes of `value` it filled.
 pub(crate) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
     let mut len = value.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which `value` has, and then the true length into `len`.
+    // SAFETY: the kernel writes at most `len` bytes, which `value` has, and then the true length
+    // into `len`.
     check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut len) })?;
     Ok((usize::clamped(len)).min(value.len()))
 }
 
-/// What the kernel thinks of its wall clock: the bound on its error in µs, and whether something disciplines it.
+/// The kernel's estimate of its wall clock: error bound in µs, and true if something disciplines
+/// it.
 pub(crate) fn wall_clock_state() -> Option<(u64, bool)> {
     // SAFETY: `timex` is plain numbers, for which zero is a value; zero `modes` asks to read only.
     let mut timex: libc::timex = unsafe { zeroed() };
@@ -152,7 +157,8 @@ pub(crate) fn wall_clock_state() -> Option<(u64, bool)> {
 pub(crate) fn monotonic() -> u64 {
     // SAFETY: `timespec` is plain numbers, for which zero is a value.
     let mut time: libc::timespec = unsafe { zeroed() };
-    // SAFETY: `time` outlives the call, and the kernel writes no more than it holds. This clock is always there.
+    // SAFETY: `time` outlives the call, and the kernel writes no more than it holds. Every Linux
+    // has this clock.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     u64::clamped(time.tv_sec) * metrics::SECOND + u64::clamped(time.tv_nsec)
 }
@@ -160,7 +166,8 @@ pub(crate) fn monotonic() -> u64 {
 /// The cores that a thread may run on; 0 is the calling one.
 pub(crate) fn affinity(thread: libc::pid_t) -> io::Result<Vec<usize>> {
     let mut mask = [0_u64; MASK_WORDS];
-    // SAFETY: the kernel writes at most the given size, which `mask` has; the type is a plain bit mask.
+    // SAFETY: the kernel writes at most the given size, which `mask` has; the type is a plain bit
+    // mask.
     check(unsafe { libc::sched_getaffinity(thread, size_of_val(&mask), mask.as_mut_ptr().cast()) })?;
     let mut cores = Vec::new();
     // Nearly all of the 8,192 bits are 0.
@@ -180,7 +187,8 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
         let word = mask.get_mut(core / 64).ok_or(io::ErrorKind::InvalidInput)?;
         *word |= 1 << (core % 64);
     }
-    // SAFETY: the kernel reads at most the given size, which `mask` has; the type is a plain bit mask.
+    // SAFETY: the kernel reads at most the given size, which `mask` has; the type is a plain bit
+    // mask.
     check(unsafe { libc::sched_setaffinity(0, size_of_val(&mask), mask.as_ptr().cast()) }).map(drop)
 }
 
@@ -190,7 +198,8 @@ pub fn current_core() -> Option<usize> {
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Makes the calling thread's timers as precise as they get: by default Linux lets them be 50 µs late to save power.
+/// Makes the calling thread's timers as precise as they get: by default Linux lets them be 50 µs
+/// late to save power.
 ///
 /// # Errors
 /// `Unsupported` outside Linux.

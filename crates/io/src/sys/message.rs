@@ -1,7 +1,7 @@
 //! Datagrams with their control messages on Linux: one `sendmsg` or `recvmsg` a call.
 //!
-//! Control messages are written and read as bytes in the kernel's layout, which is the same on every architecture but for
-//! the width of the length:
+//! Control messages are written and read as bytes in the kernel's layout, which is the same on
+//! every architecture but for the width of the length:
 //!
 //! ```text
 //! ┌────────────────┬───────┬──────┬──────────┬─────────┐
@@ -18,7 +18,8 @@ use std::ptr::{null, null_mut};
 
 /// Bytes of a control message before its data.
 const HEADER: usize = size_of::<usize>() + 8;
-/// Room for all control messages that are ever asked for at once: time stamps (64), source and interface (40), five of 24.
+/// Room for all control messages that are ever asked for at once: time stamps (64), source and
+/// interface (40), five of 24.
 const CONTROL: usize = 512;
 /// Bytes of the longest address used, that of IPv6.
 const NAME: usize = size_of::<libc::sockaddr_in6>();
@@ -70,13 +71,13 @@ impl Control {
     }
 }
 
-/// What a receive call brought besides the bytes.
+/// Results of a receive call besides the bytes.
 pub(crate) struct ReceivedMessage {
-    /// Bytes received; with `MSG_TRUNC` asked for, those of the whole datagram.
+    /// Bytes received; with `MSG_TRUNC`, bytes of the whole datagram.
     pub(crate) len: usize,
     /// Flags of the message, `MSG_TRUNC` above all.
     pub(crate) flags: i32,
-    /// Where from, unless the caller did not ask.
+    /// Source, unless the caller did not ask for it.
     pub(crate) from: Option<SocketAddr>,
 }
 
@@ -99,17 +100,20 @@ pub(crate) fn send(
         message.msg_control = control.bytes.as_mut_ptr().cast();
         message.msg_controllen = control.len as _;
     }
-    // SAFETY: all that `message` points to outlives the call and is only read: the address with its own length, `pieces`
-    // (an `IoSlice` has the layout of an `iovec`) with their number, and as many control bytes as are given.
+    // SAFETY: all that `message` points to outlives the call and is only read: the address with its
+    // own length, `pieces` (an `IoSlice` has the layout of an `iovec`) with their number, and as
+    // many control bytes as are given.
     let n =
         unsafe { libc::sendmsg(fd.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Sends to the peer of a connected socket, one datagram or part of a stream: nothing but its bytes.
+/// Sends to the peer of a connected socket, one datagram or part of a stream: nothing but its
+/// bytes.
 ///
-/// This and [`recv_plain`] are what round trips are made of. They ask the kernel itself: the C library's functions are points at
-/// which a thread can be cancelled, which costs two atomic operations a call where there are threads.
+/// Round trips use this function and [`recv_plain`]. Both make the system call directly: the C
+/// library's functions are points at which a thread can be cancelled, which costs two atomic
+/// operations a call where there are threads.
 pub(crate) fn send_plain(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
     let (to, len) = (null::<libc::sockaddr>(), 0_usize);
@@ -120,18 +124,20 @@ pub(crate) fn send_plain(fd: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> 
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives into `buffer` what a stream has, or one datagram: nothing but its bytes, and its rest is lost if it is longer.
+/// Receives bytes of a stream, or one datagram, into `buffer`, without ancillary data. The rest of
+/// a longer datagram is lost.
 pub(crate) fn recv_plain(fd: BorrowedFd<'_>, buffer: &mut [u8], flags: i32) -> io::Result<usize> {
     let (from, len) = (null_mut::<libc::sockaddr>(), null_mut::<libc::socklen_t>());
-    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed exclusively, and no address.
+    // SAFETY: the kernel writes at most as many bytes as `buffer` has, which is borrowed
+    // exclusively, and no address.
     let n = unsafe {
         libc::syscall(libc::SYS_recvfrom, fd.as_raw_fd(), buffer.as_mut_ptr(), buffer.len(), flags, from, len)
     };
     usize::try_from(n).map_err(|_| io::Error::last_os_error())
 }
 
-/// Receives one datagram, or a run of them, into `buffer`; its control messages replace those in `control`. The sender's
-/// address costs a little and is left out unless `named`.
+/// Receives one datagram, or a run of them, into `buffer`; its control messages replace the ones in
+/// `control`. The sender's address costs a little and is left out unless `named`.
 pub(crate) fn recv(
     fd: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -152,8 +158,8 @@ pub(crate) fn recv(
     message.msg_control = control.bytes.as_mut_ptr().cast();
     message.msg_controllen = CONTROL as _;
     control.len = 0;
-    // SAFETY: the kernel writes at most the lengths given: `NAME` bytes of `name`, the buffer, and the control bytes, all of
-    // which outlive the call and are borrowed exclusively.
+    // SAFETY: the kernel writes at most the lengths given: `NAME` bytes of `name`, the buffer, and
+    // the control bytes, all of which outlive the call and are borrowed exclusively.
     let n = unsafe { libc::recvmsg(fd.as_raw_fd(), &raw mut message, flags) };
     let len = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
     control.len = usize::clamped(message.msg_controllen);

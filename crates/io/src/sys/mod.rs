@@ -1,4 +1,4 @@
-//! What differs between systems, under one set of names.
+//! Differences between systems, under one set of names.
 
 use metrics::Clamped;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -36,11 +36,11 @@ const IN_PROGRESS: i32 = if cfg!(windows) {
     36
 };
 
-/// How long a receive call sleeps at most, where it may sleep at all.
+/// Longest sleep of a receive call, where it may sleep at all.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Readies a socket for receive calls that sleep until something comes, [`PATIENCE`] at most: all others are told not to. Linux
-/// only: other systems have no receive calls that do not sleep on such a socket.
+/// Readies a socket for receive calls that sleep until data arrives, [`PATIENCE`] at most: all
+/// others pass a flag against sleep. Linux only: other systems have no such flag.
 pub(crate) fn let_sleep(socket: &Socket) -> io::Result<()> {
     if !cfg!(target_os = "linux") {
         return Err(unsupported());
@@ -49,8 +49,8 @@ pub(crate) fn let_sleep(socket: &Socket) -> io::Result<()> {
     socket.set_nonblocking(false)
 }
 
-/// Prefers this socket for packets that arrive on this core (`SO_INCOMING_CPU`, Linux). A preference that the system does not take
-/// is none.
+/// Prefers this socket for packets that arrive on this core (`SO_INCOMING_CPU`, Linux). A
+/// preference that the system does not take is none.
 pub(crate) fn prefer_core(socket: &Socket, core: usize) {
     #[cfg(target_os = "linux")]
     let _ = socket.set_cpu_affinity(core);
@@ -58,7 +58,7 @@ pub(crate) fn prefer_core(socket: &Socket, core: usize) {
     let _ = (socket, core);
 }
 
-/// What a receive call that failed brings: nothing where it would have to wait, else the fault.
+/// Result of a failed receive call: nothing where it would have to wait, else the fault.
 pub(crate) fn not_received(error: &io::Error) -> Got<'static> {
     if error.kind() == io::ErrorKind::WouldBlock {
         return Got::Nothing;
@@ -71,7 +71,7 @@ pub(crate) fn not_sent(error: &io::Error) -> Option<Fault> {
     (error.kind() != io::ErrorKind::WouldBlock).then(|| Fault { deed: Deed::Send, errno: errno(error) })
 }
 
-/// What a send call came to.
+/// Result of a send call.
 #[inline]
 pub(crate) fn sent(result: io::Result<usize>) -> Sent {
     match result {
@@ -91,12 +91,14 @@ pub(crate) fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::R
     }
 }
 
-/// The value of a lock that a panic may have poisoned: values are only ever replaced as a whole, so a panic leaves a valid one.
+/// The value of a lock that a panic may have poisoned: values are only ever replaced as a whole, so
+/// a panic leaves a valid one.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A burst of no more than so many bytes is sent in one piece: copying it costs less than telling the kernel of pieces.
+/// A burst up to this many bytes is sent in one piece: copying it costs less than passing pieces to
+/// the kernel.
 pub(crate) const SHORT: usize = 256;
 
 /// Copies a burst of at most [`SHORT`] bytes together; its length.
@@ -116,7 +118,8 @@ pub(crate) fn fault(deed: Deed) -> impl Fn(io::Error) -> Fault {
     move |error| Fault { deed, errno: errno(&error) }
 }
 
-/// The system's error number; "not supported" for errors that have none, because those are this crate's own.
+/// The system's error number; "not supported" for errors that have none, because those are this
+/// crate's own.
 pub(crate) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(UNSUPPORTED)
 }
@@ -126,7 +129,7 @@ pub(crate) fn unsupported() -> io::Error {
     io::Error::from(io::ErrorKind::Unsupported)
 }
 
-/// Whether a nonblocking connect is under way.
+/// True if a nonblocking connect is under way.
 pub(crate) fn in_progress(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.raw_os_error() == Some(IN_PROGRESS)
 }
@@ -143,8 +146,8 @@ pub(crate) fn open(domain: Domain, kind: Type, protocol: Protocol) -> io::Result
     }
 }
 
-/// A socket that can be bound to `at`, and the address to bind it to: `[::]` takes IPv4 as well, and becomes `0.0.0.0`
-/// where there is no IPv6 at all.
+/// A socket that can be bound to `at`, and the address to bind it to: `[::]` takes IPv4 as well,
+/// and becomes `0.0.0.0` where there is no IPv6 at all.
 pub(crate) fn open_for(at: SocketAddr, kind: Type, protocol: Protocol) -> io::Result<(Socket, SocketAddr)> {
     let any = at.is_ipv6() && at.ip().is_unspecified();
     let v4 = SocketAddr::V4(SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, at.port()));
@@ -160,7 +163,7 @@ pub(crate) fn open_for(at: SocketAddr, kind: Type, protocol: Protocol) -> io::Re
     }
 }
 
-/// What a socket of multipath TCP is opened with: plain TCP where the kernel has none.
+/// Protocol to open a socket of multipath TCP with: plain TCP where the kernel has none.
 pub(crate) fn stream_protocol() -> Protocol {
     #[cfg(target_os = "linux")]
     {
@@ -240,8 +243,8 @@ pub(crate) fn share_port(socket: &Socket) -> io::Result<()> {
     }
 }
 
-/// An address as people write it: IPv4 seen through a dual-stack socket becomes plain IPv4, and a flow label, which is
-/// no part of an address although it travels with it, is taken off.
+/// An address as people write it: IPv4 seen through a dual-stack socket becomes plain IPv4, and a
+/// flow label, which is no part of an address although it travels with it, is taken off.
 pub(crate) fn plain(address: SocketAddr) -> SocketAddr {
     match address {
         SocketAddr::V6(mut v6) => match v6.ip().to_ipv4_mapped() {

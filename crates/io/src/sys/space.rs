@@ -1,5 +1,5 @@
-//! Linux system calls around network namespaces, the devices in them and the programs run there, made safe: one call a
-//! function.
+//! Linux system calls around network namespaces, the devices in them and the programs run there,
+//! made safe: one call a function.
 
 use super::linux::check;
 use crate::signals::Signal;
@@ -15,21 +15,24 @@ pub(crate) fn leave_network() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Puts the calling thread into the network namespace that `fd` names. Fit to be called between fork and exec.
+/// Puts the calling thread into the network namespace that `fd` names. Fit to be called between
+/// fork and exec.
 pub(crate) fn enter_network(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: setns takes no pointers, and with CLONE_NEWNET it concerns the calling thread alone.
     check(unsafe { libc::setns(fd.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// Goes to the background: the caller ends and a child goes on in a session of its own, in `/`, with `/dev/null` in the place of
-/// its standard streams. Other threads would be lost: there may be none.
+/// Goes to the background: the caller ends and a child goes on in a session of its own, in `/`,
+/// with `/dev/null` in the place of its standard streams. Other threads would be lost: there may be
+/// none.
 pub(crate) fn daemon() -> io::Result<()> {
-    // SAFETY: takes numbers; the child has what its parent had, because nothing else was running.
+    // SAFETY: takes numbers; the child has all of its parent's state, because no other thread was
+    // running.
     check(unsafe { libc::daemon(0, 0) }).map(drop)
 }
 
-/// Has the calling process killed when the thread that started it ends; an error when `parent` is gone already. Fit to
-/// be called between fork and exec.
+/// Has the calling process killed when the thread that started it ends; an error when `parent` is
+/// gone already. Fit to be called between fork and exec.
 pub(crate) fn die_with(parent: u32) -> io::Result<()> {
     // SAFETY: PR_SET_PDEATHSIG takes a number.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) })?;
@@ -59,7 +62,7 @@ pub(crate) fn request(name: &str) -> io::Result<libc::ifreq> {
     Ok(libc::ifreq { ifr_name, ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_map } })
 }
 
-/// What [`interface`] may ask for, by the request's number. Each reads and writes no more than the request.
+/// Requests of [`interface`], by number. Each reads and writes no more than the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     /// Make, or attach to, the TUN device of that name.
@@ -78,10 +81,12 @@ pub(crate) enum Ask {
     Index = libc::SIOCGIFINDEX as isize,
 }
 
-/// Asks the kernel, through any socket of the right namespace (or the TUN device's file), about an interface.
+/// Asks the kernel, through any socket of the right namespace (or the TUN device's file), about an
+/// interface.
 pub(crate) fn interface(fd: BorrowedFd<'_>, ask: Ask, request: &mut libc::ifreq) -> io::Result<()> {
     let code = ask as isize;
-    // SAFETY: all of these read and write a struct ifreq and nothing beyond it, and it outlives the call.
+    // SAFETY: all of these read and write a struct ifreq and nothing beyond it, and it outlives the
+    // call.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), code as _, std::ptr::from_mut(request)) }).map(drop)
 }
 
@@ -124,7 +129,8 @@ pub(crate) fn add_inet6(fd: BorrowedFd<'_>, index: i32, address: Ipv6Addr, prefi
 pub fn kill(process: u32, signal: i32) -> io::Result<()> {
     let process = libc::pid_t::try_from(process).ok().filter(|p| *p > 1);
     let process = process.ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: takes no pointers; the number is that of one process, neither a group's nor everybody's.
+    // SAFETY: takes no pointers; the number is that of one process, neither a group's nor
+    // everybody's.
     check(unsafe { libc::kill(process, signal) }).map(drop)
 }
 
@@ -140,8 +146,9 @@ fn set(signals: &[i32]) -> io::Result<libc::sigset_t> {
     Ok(unsafe { set.assume_init() })
 }
 
-/// Changes which signals are held back from the calling thread and those it starts from now on: `SIG_BLOCK` adds these, with
-/// `SIG_SETMASK` there are no others. Fit to be called between fork and exec.
+/// Changes which signals are held back from the calling thread and those it starts from now on:
+/// `SIG_BLOCK` adds these, with `SIG_SETMASK` there are no others. Fit to be called between fork
+/// and exec.
 pub(crate) fn set_mask(how: i32, signals: &[i32]) -> io::Result<()> {
     let set = set(signals)?;
     // SAFETY: the kernel reads the set, which outlives the call; the old one is not asked for.
@@ -151,13 +158,14 @@ pub(crate) fn set_mask(how: i32, signals: &[i32]) -> io::Result<()> {
     }
 }
 
-/// Waits for one of these (blocked) signals, `ns` nanoseconds at most (`None`: for ever). `None` when the time is over or the
-/// wait was interrupted.
+/// Waits for one of these (blocked) signals, `ns` nanoseconds at most (`None`: for ever). `None`
+/// when the time is over or the wait was interrupted.
 pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option<Signal>> {
     let set = set(signals)?;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let result = match ns {
-        // SAFETY: the kernel reads the set and writes the information, both of which outlive the call.
+        // SAFETY: the kernel reads the set and writes the information, both of which outlive the
+        // call.
         None => unsafe { libc::sigwaitinfo(&raw const set, info.as_mut_ptr()) },
         Some(ns) => {
             let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -169,7 +177,8 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
     };
     match check(result) {
         Ok(number) => {
-            // SAFETY: plain integers and pointers that are never dereferenced; zeros are a valid value.
+            // SAFETY: plain integers and pointers that are never dereferenced; zeros are a valid
+            // value.
             let info = unsafe { info.assume_init() };
             Ok(Some(Signal { number, from_kernel: info.si_code == libc::SI_KERNEL }))
         }
@@ -178,15 +187,17 @@ pub(crate) fn wait_signal(signals: &[i32], ns: Option<u64>) -> io::Result<Option
     }
 }
 
-/// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). One that never sleeps is stopped
-/// by the kernel for 50 ms a second all the same, unless that was switched off (`kernel.sched_rt_runtime_us`).
-/// The bare system call, because musl's function refuses.
+/// Has the calling thread run before all ordinary ones whenever it is ready (`SCHED_FIFO`). One
+/// that never sleeps is stopped by the kernel for 50 ms a second all the same, unless that was
+/// switched off (`kernel.sched_rt_runtime_us`). The bare system call, because musl's function
+/// refuses.
 ///
 /// # Errors
 /// `PermissionDenied` without the privilege (`CAP_SYS_NICE`), `Unsupported` outside Linux.
 pub fn realtime() -> io::Result<()> {
     let priority = 10_i32;
-    // SAFETY: the kernel reads a struct of this one number, which outlives the call; 0 is the calling thread.
+    // SAFETY: the kernel reads a struct of this one number, which outlives the call; 0 is the
+    // calling thread.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, libc::SCHED_FIFO, &raw const priority) };
     check(result as i32).map(drop)
@@ -195,14 +206,16 @@ pub fn realtime() -> io::Result<()> {
 /// Keeps all memory of the process, present and future, from being paged out.
 ///
 /// # Errors
-/// Without the privilege (`CAP_IPC_LOCK`) or with too low a limit, and (`Unsupported`) outside Linux.
+/// Without the privilege (`CAP_IPC_LOCK`) or with too low a limit, and (`Unsupported`) outside
+/// Linux.
 pub fn lock_memory() -> io::Result<()> {
     // SAFETY: takes flags only.
     check(unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) }).map(drop)
 }
 
-/// Gives the calling thread the most weight among ordinary threads (nice -20), so that it is seldom made to wait. Not a
-/// real-time policy: the kernel stops those for 50 ms a second when they never sleep.
+/// Gives the calling thread the most weight among ordinary threads (nice -20), so that it is seldom
+/// made to wait. Not a real-time policy: the kernel stops those for 50 ms a second when they never
+/// sleep.
 ///
 /// # Errors
 /// `PermissionDenied` without the privilege (`CAP_SYS_NICE`), `Unsupported` outside Linux.

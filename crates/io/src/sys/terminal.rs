@@ -5,10 +5,10 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// How a terminal treats what is typed.
+/// A terminal's treatment of typed text.
 pub(crate) type Termios = libc::termios;
 
-/// How the terminal `fd` treats what is typed now; an error when it is none.
+/// The terminal's present treatment of typed text; an error when `fd` is no terminal.
 pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Termios> {
     // SAFETY: a termios is plain integers, for which zeros are a value.
     let mut manners: Termios = unsafe { zeroed() };
@@ -17,7 +17,7 @@ pub(crate) fn manners(fd: BorrowedFd<'_>) -> io::Result<Termios> {
     Ok(manners)
 }
 
-/// Has the terminal treat what is typed like that from now on.
+/// Sets the terminal's treatment of typed text.
 pub(crate) fn behave(fd: BorrowedFd<'_>, manners: &Termios) -> io::Result<()> {
     // SAFETY: the pointer is to a whole termios, which the call only reads.
     check(unsafe { libc::tcsetattr(fd.as_raw_fd(), libc::TCSANOW, manners) }).map(drop)
@@ -32,8 +32,8 @@ pub(crate) fn key_by_key(manners: &Termios) -> Termios {
     each
 }
 
-/// The same manners, but the keys that stop a program (Ctrl-Z) or end it with a core dump (Ctrl-\\) are keys like others: who
-/// has changed the screen wants to put it back first.
+/// The same manners, but the keys that stop a program (Ctrl-Z) or end it with a core dump (Ctrl-\\)
+/// are keys like others: who has changed the screen wants to put it back first.
 pub(crate) fn unstopped(manners: &Termios) -> Termios {
     let mut unstopped = *manners;
     for key in [libc::VSUSP, libc::VQUIT] {
@@ -42,14 +42,15 @@ pub(crate) fn unstopped(manners: &Termios) -> Termios {
     unstopped
 }
 
-/// The same manners, but what is typed is not shown.
+/// The same manners without echo.
 pub(crate) fn unseen(manners: &Termios) -> Termios {
     let mut unseen = *manners;
     unseen.c_lflag &= !libc::ECHO;
     unseen
 }
 
-/// Whether this process is in the foreground of the terminal `fd`: one in the background would be stopped for touching it.
+/// True if this process is in the foreground of the terminal `fd`: one in the background would be
+/// stopped for touching it.
 pub(crate) fn in_front(fd: BorrowedFd<'_>) -> bool {
     // SAFETY: takes a number.
     let front = unsafe { libc::tcgetpgrp(fd.as_raw_fd()) };
@@ -67,12 +68,13 @@ pub(crate) fn at_exit(last: extern "C" fn()) {
 /// Columns and rows of the terminal `fd`; an error when it is none.
 pub(crate) fn size(fd: BorrowedFd<'_>) -> io::Result<(u16, u16)> {
     let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the request writes one winsize, which is what the pointer is to.
+    // SAFETY: the request writes one winsize, and the pointer is to one.
     check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) })?;
     Ok((size.ws_col, size.ws_row))
 }
 
-/// Reads what was typed at the terminal `fd`, waiting `ms` for it at most: how many bytes; `None` when nothing was typed.
+/// Reads bytes typed at the terminal `fd`, for `ms` at most; returns their number, or `None` for
+/// none.
 ///
 /// # Errors
 /// When there will be nothing more: the terminal is gone.
@@ -86,7 +88,7 @@ pub(crate) fn typed(fd: BorrowedFd<'_>, ms: i32, into: &mut [u8]) -> io::Result<
     let n = if ready < 0 {
         -1
     } else {
-        // SAFETY: pointer and length are those of a slice that is ours to write.
+        // SAFETY: pointer and length are a slice's that is ours to write.
         unsafe { libc::read(fd.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) }
     };
     match usize::try_from(n) {
@@ -106,8 +108,8 @@ pub(crate) enum StopScope {
     Own,
 }
 
-/// Stops until SIGCONT, with the default action instead of a handler ([`call_at`]); a program that ignores the signal
-/// goes on at once.
+/// Stops until SIGCONT, with the default action instead of a handler ([`call_at`]); a program that
+/// ignores the signal goes on at once.
 pub(crate) fn stop(scope: StopScope) {
     if ignored(libc::SIGTSTP) {
         return;
@@ -118,7 +120,8 @@ pub(crate) fn stop(scope: StopScope) {
     let process = if scope == StopScope::Group { 0 } else { own };
     // SAFETY: takes numbers; 0 is the own group.
     let _ = unsafe { libc::kill(process, libc::SIGTSTP) };
-    // The signal reaches the threads one after the other: this one must not go on as if it were over.
+    // The signal reaches the threads one after the other: this one must not go on as if it were
+    // over.
     std::thread::sleep(STOPPING);
     for (signal, handler) in handled {
         if let Some(handler) = handler {
@@ -130,45 +133,48 @@ pub(crate) fn stop(scope: StopScope) {
 /// Much longer than a signal takes to stop all threads.
 const STOPPING: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Has `called` called when the signal comes, unless the program is to ignore it. It may do no more than store a number.
+/// Installs `called` as handler of the signal, unless the program is to ignore it. A handler may do
+/// no more than store a number.
 pub(crate) fn call_at(signal: i32, called: extern "C" fn(i32)) {
     if !ignored(signal) {
         handle(signal, called as *const () as libc::sighandler_t);
     }
 }
 
-/// Has `called` called when the signal comes, also where the program was to ignore it. It may do no more than store a number, or
-/// write to a descriptor.
+/// Installs `called` as handler of the signal, also where the program was to ignore it. A handler
+/// may do no more than store a number, or write to a descriptor.
 pub(crate) fn always_call_at(signal: i32, called: extern "C" fn(i32)) -> io::Result<()> {
     let done = handle(signal, called as *const () as libc::sighandler_t);
     done.map(drop).ok_or_else(io::Error::last_os_error)
 }
 
-/// Has the signal do again what it usually does, unless the program is to ignore it.
+/// Restores the signal's usual effect, unless the program is to ignore it.
 pub(crate) fn as_usual(signal: i32) {
     if !ignored(signal) {
         handle(signal, libc::SIG_DFL);
     }
 }
 
-/// Whether the program is to ignore the signal.
+/// True if the program is to ignore the signal.
 fn ignored(signal: i32) -> bool {
     // SAFETY: zeros are a whole sigaction.
     let mut now: libc::sigaction = unsafe { zeroed() };
-    // SAFETY: without a new action nothing changes; the pointer is to a sigaction, which is all that the call writes.
+    // SAFETY: without a new action nothing changes; the pointer is to a sigaction, which is all
+    // that the call writes.
     let answer = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
     answer == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
-/// Sets the handler of a signal and returns the one before. System calls that the signal interrupts are restarted, where the kernel
-/// can.
+/// Sets the handler of a signal and returns the one before. System calls that the signal interrupts
+/// are restarted, where the kernel can.
 fn handle(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_t> {
     // SAFETY: zeros are a whole sigaction: no flags, nothing blocked.
     let [mut action, mut before]: [libc::sigaction; 2] = unsafe { zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = libc::SA_RESTART;
-    // SAFETY: both pointers are to a sigaction each; the handler is one of the system's, or a function that lives as long as the
-    // program, takes one number and does what may be done in a signal's handler (see the callers).
+    // SAFETY: both pointers are to a sigaction each; the handler is one of the system's, or a
+    // function that lives as long as the program, takes one number and does what may be done in a
+    // signal's handler (see the callers).
     let answer = unsafe { libc::sigaction(signal, &raw const action, &raw mut before) };
     (answer == 0).then_some(before.sa_sigaction)
 }

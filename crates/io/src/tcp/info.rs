@@ -1,12 +1,13 @@
-//! `struct tcp_info` of Linux, read by offset and length: the kernel fills as much of it as it knows.
+//! `struct tcp_info` of Linux, read by offset and length: the kernel fills as much of it as it
+//! knows.
 
 use metrics::{SocketState, TcpInfo};
 
 /// Room for more than any kernel fills today (Linux 6.18: 264 bytes).
 pub(super) const ROOM: usize = 320;
 
-/// Offsets in bytes of the fields used; the width is that of the reader (u8, u32 or u64, native order). The layout is
-/// part of the kernel's interface: fields are only ever added at the end.
+/// Offsets in bytes of the fields used; the width is that of the reader (u8, u32 or u64, native
+/// order). The layout is part of the kernel's interface: fields are only ever added at the end.
 mod at {
     /// `tcpi_state`, u8.
     pub(super) const STATE: usize = 0;
@@ -24,8 +25,8 @@ mod at {
     pub(super) const RCV_SPACE: usize = 96;
     /// `tcpi_total_retrans`; the last field of Linux 2.6's structure is the u32 here.
     pub(super) const TOTAL_RETRANS: usize = 100;
-    // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15); 120 bytes_acked u64, 128 bytes_received u64 (4.1);
-    // 136 segs_out, 140 segs_in (4.2).
+    // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15); 120 bytes_acked u64, 128 bytes_received
+    // u64 (4.1); 136 segs_out, 140 segs_in (4.2).
     /// `tcpi_notsent_bytes`, Linux 4.6, as the next.
     pub(super) const NOTSENT: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
@@ -46,7 +47,8 @@ mod at {
     // 224 rcv_ooopack (5.4).
     /// Linux 5.4.
     pub(super) const SND_WND: usize = 228;
-    // 232 rcv_wnd, 236 rehash (6.2); 240 total_rto u16, 242 total_rto_recoveries u16, 244 total_rto_time (6.7).
+    // 232 rcv_wnd, 236 rehash (6.2); 240 total_rto u16, 242 total_rto_recoveries u16, 244
+    // total_rto_time (6.7).
 }
 
 /// "No threshold yet" (`TCP_INFINITE_SSTHRESH`).
@@ -61,7 +63,7 @@ pub(super) fn state(bytes: &[u8]) -> Option<u8> {
     bytes.get(at::STATE).copied()
 }
 
-/// What the kernel wrote into `bytes`; `None` when that is less than Linux 2.6 did.
+/// Decodes the kernel's bytes; `None` when they are fewer than those of Linux 2.6.
 pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
     let retransmits = read_u32(bytes, at::TOTAL_RETRANS)?;
     Some(TcpInfo {
@@ -85,7 +87,8 @@ pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
     })
 }
 
-/// What the kernel wrote into `bytes`, as far as it concerns a single message; `None` when that is less than Linux 2.6 did.
+/// Decodes the part of the kernel's bytes that concerns a single message; `None` when they are
+/// fewer than those of Linux 2.6.
 pub(super) fn parse_state(bytes: &[u8]) -> Option<SocketState> {
     let mss = read_u32(bytes, at::SND_MSS)?;
     let unsent = read_u32(bytes, at::NOTSENT).unwrap_or(0);

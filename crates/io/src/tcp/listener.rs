@@ -9,19 +9,21 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use transport::{Deed, Fault, ListenerSocket, Path, SocketSettings};
 
-/// Connections that may wait to be accepted: as many as the system lets (Linux: `net.core.somaxconn`).
+/// Connections that may wait to be accepted: as many as the system lets (Linux:
+/// `net.core.somaxconn`).
 const BACKLOG: i32 = 65_535;
 
 #[derive(Debug)]
 pub struct Listener(Socket);
 
 impl Listener {
-    /// Whether several listeners may share one port here.
+    /// True if several listeners may share one port here.
     pub const CAN_SHARE: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
 
-    /// Listens at `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several
-    /// listeners may do so at one port and the kernel spreads the connections over them (Linux only). Accepted sockets
-    /// inherit the settings, also the ones that take effect with the first segment.
+    /// Listens at `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With
+    /// `share`, several listeners may do so at one port and the kernel spreads the connections over
+    /// them (Linux only). Accepted sockets inherit the settings, also the ones that take effect
+    /// with the first segment.
     ///
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
@@ -52,13 +54,14 @@ impl Listener {
         Ok(Listener(socket))
     }
 
-    /// Among listeners that share a port, takes connections that arrive on this core (`SO_INCOMING_CPU`, Linux); the others
-    /// get them only if no listener prefers it. Elsewhere nothing changes.
+    /// Among listeners that share a port, takes connections that arrive on this core
+    /// (`SO_INCOMING_CPU`, Linux); the others get them only if no listener prefers it. Elsewhere
+    /// nothing changes.
     pub fn prefer_core(&self, core: usize) {
         prefer_core(&self.0, core);
     }
 
-    /// Where it listens; `[::]` stands for both families.
+    /// Its address; `[::]` stands for both families.
     pub fn local(&self) -> Result<SocketAddr, Fault> {
         let address = self.0.local_addr().map_err(fault(Deed::Listen))?;
         address.as_socket().ok_or(Fault { deed: Deed::Listen, errno: crate::sys::UNSUPPORTED })
@@ -66,8 +69,9 @@ impl Listener {
 }
 
 impl ListenerSocket<System> for Listener {
-    /// Connections that failed while they waited are skipped. The kernel refuses above all for want of descriptors or memory
-    /// (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the connection then keeps waiting, and the listener stays readable.
+    /// Connections that failed while they waited are skipped. The kernel refuses above all for want
+    /// of descriptors or memory (`EMFILE`, `ENFILE`, `ENOBUFS`, `ENOMEM`): the connection then
+    /// keeps waiting, and the listener stays readable.
     fn accept(&self) -> Result<Option<(Stream, Path)>, Fault> {
         loop {
             let (socket, peer) = match accept(&self.0) {
@@ -96,7 +100,8 @@ fn accept(socket: &Socket) -> io::Result<(Socket, SockAddr)> {
     }
 }
 
-/// Errors of the connection rather than of the listener: each takes that connection off the queue (accept(2)).
+/// Errors of the connection rather than of the listener: each takes that connection off the queue
+/// (accept(2)).
 fn failed_in_the_queue(error: &io::Error) -> bool {
     #[cfg(target_os = "linux")]
     if matches!(

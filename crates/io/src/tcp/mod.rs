@@ -1,4 +1,5 @@
-//! TCP sockets: listening, connecting, options, what the kernel knows about a connection, and the contract's `Net`.
+//! TCP sockets: listening, connecting, options, the kernel's figures of a connection, and the
+//! contract's `Net`.
 
 mod info;
 mod listener;

@@ -1,4 +1,5 @@
-//! the contract's `Net` over a TCP socket: no allocation, no lock, one system call a send or receive.
+//! the contract's `Net` over a TCP socket: no allocation, no lock, one system call a send or
+//! receive.
 
 use crate::Clock;
 use crate::sys::{SHORT, gather, not_received, not_sent, sent, uninterrupted};
@@ -22,7 +23,8 @@ pub struct TcpNet<'a> {
     pub(super) socket: &'a Socket,
     pub(super) buffer: &'a mut [u8],
     pub(super) clock: &'a Clock,
-    /// Receive calls sleep until something comes: for sockets that were [let sleep](transport::StreamSocket::let_sleep).
+    /// Receive calls sleep until data arrives: for sockets that were [let
+    /// sleep](transport::StreamSocket::let_sleep).
     pub(super) sleeps: bool,
 }
 
@@ -87,8 +89,8 @@ impl Net for TcpNet<'_> {
         true
     }
 
-    /// All pieces are offered to the kernel, 64 a call: fewer bytes accepted than offered means that the socket is full
-    /// (or has failed, and says so), never that there were many pieces.
+    /// All pieces are offered to the kernel, 64 a call: fewer bytes accepted than offered means
+    /// that the socket is full (or has failed, and says so), never that there were many pieces.
     fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         if (1..=SHORT).contains(&burst.len()) {
             let mut whole = [0; SHORT];

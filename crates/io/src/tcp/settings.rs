@@ -1,4 +1,4 @@
-//! Socket options: what is asked for, what the kernel made of it.
+//! Socket options: the requested values, and the kernel's.
 
 use crate::sys;
 #[cfg(not(target_os = "linux"))]
@@ -24,8 +24,8 @@ impl From<Refusal> for Fault {
     }
 }
 
-/// Tries the options on a throw-away socket of the family of `to`, so that a refusal can be told by name before
-/// anything is opened. The flow label is leased for `to`, too.
+/// Tries the options on a throw-away socket of the family of `to`, so that an error can name the
+/// refused one before anything is opened. The flow label is leased for `to`, too.
 ///
 /// # Errors
 /// The first option refused; `option` is `"socket"` when there is not even a socket to be had.
@@ -40,7 +40,8 @@ pub(super) fn protocol(settings: &SocketSettings) -> Protocol {
     if settings.multipath { sys::stream_protocol() } else { Protocol::TCP }
 }
 
-/// Options that are set one after the other, all of them even when the system refuses one; the first refusal is kept.
+/// Options that are set one after the other, all of them even when the system refuses one; the
+/// first refusal is kept.
 #[derive(Debug, Default)]
 pub(crate) struct Options(Option<Refusal>);
 
@@ -62,7 +63,8 @@ impl Options {
     }
 }
 
-/// Sets what is asked for. With `to`, the socket is about to connect there, which a flow label needs to know and to change.
+/// Sets the requested options. With `to`, the socket is about to connect there, which a flow label
+/// needs to know and to change.
 ///
 /// # Errors
 /// The first refusal; the other options are set all the same.
@@ -75,7 +77,7 @@ pub(super) fn apply(
     options.set("device", want.device.as_deref(), |name| socket.bind_device(Some(name.as_bytes())));
     options.set("sndbuf", want.sndbuf, |bytes| socket.set_send_buffer_size(sys::buffer_size(bytes)));
     options.set("rcvbuf", want.rcvbuf, |bytes| socket.set_recv_buffer_size(sys::buffer_size(bytes)));
-    // A fresh socket has Nagle's algorithm on; an accepted one what its listener had.
+    // A fresh socket has Nagle's algorithm on; an accepted one its listener's setting.
     let nodelay = (want.nodelay || to.is_none()).then_some(want.nodelay);
     options.set("nodelay", nodelay, |nodelay| socket.set_tcp_nodelay(nodelay));
     options.set("mss", want.mss, |bytes| socket.set_tcp_mss(bytes));
@@ -96,7 +98,7 @@ pub(super) fn apply(
     options.done()
 }
 
-/// What the system says of a TCP socket.
+/// The system's values for a TCP socket.
 pub(super) fn effective(socket: &Socket) -> Effective {
     Effective {
         nodelay: socket.tcp_nodelay().ok(),
@@ -106,7 +108,7 @@ pub(super) fn effective(socket: &Socket) -> Effective {
     }
 }
 
-/// What it says of the options that sockets of either kind have.
+/// The system's values of the options that sockets of either kind have.
 pub(crate) fn effective_options(socket: &Socket, v6: bool) -> Effective {
     let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok());
     let octet = |result: io::Result<u32>| result.ok().and_then(|n| u8::try_from(n).ok());
@@ -119,7 +121,8 @@ pub(crate) fn effective_options(socket: &Socket, v6: bool) -> Effective {
     }
 }
 
-/// Whether the socket speaks IPv6 to its peer: an IPv6 socket does not when its peer is IPv4 in disguise.
+/// True if the socket speaks IPv6 to its peer: an IPv6 socket does not when its peer is IPv4 in
+/// disguise.
 fn is_v6(socket: &Socket) -> bool {
     let address = socket.peer_addr().or_else(|_| socket.local_addr());
     address.ok().and_then(|a| a.as_socket()).is_some_and(|a| sys::plain(a).is_ipv6())
@@ -164,8 +167,8 @@ fn congestion(socket: &Socket) -> Option<String> {
     String::from_utf8(text.to_vec()).ok()
 }
 
-/// Leases a flow label towards `to`, sharing it with other sockets that ask for it, and puts it into `to`, from where
-/// connecting takes it (`struct in6_flowlabel_req` of linux/in6.h).
+/// Leases a flow label towards `to`, sharing it with other sockets that ask for it, and puts it
+/// into `to`, from where connecting takes it (`struct in6_flowlabel_req` of linux/in6.h).
 #[cfg(target_os = "linux")]
 fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<()> {
     use std::os::fd::AsFd as _;
@@ -193,10 +196,10 @@ fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<(
 fn lease_label(_: &Socket, _: u32, _: &mut SocketAddr) -> io::Result<()> {
     Err(sys::unsupported())
 }
-/// Has the kernel ask the peer of a stream whether it is there, once it has said nothing for so long.
+/// Enables keepalive probes to the peer of a stream after `idle` without data.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn keep_alive(stream: &std::net::TcpStream, idle: Duration) -> io::Result<()> {
     let probes = TcpKeepalive::new().with_time(idle).with_interval(idle);
     socket2::SockRef::from(stream).set_tcp_keepalive(&probes)

@@ -16,15 +16,16 @@ use transport::{Deed, Effective, Fault, Path, SocketSettings, StreamSocket, Targ
 pub struct Stream(pub(super) Socket);
 
 impl Stream {
-    /// A connected local socket, which is no TCP: what it tells of TCP is nothing.
+    /// A connected local socket, which is no TCP: it has no TCP_INFO.
     #[cfg(target_os = "linux")]
     pub(crate) fn of_local(socket: std::os::unix::net::UnixStream) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         Ok(Stream(Socket::from(std::os::fd::OwnedFd::from(socket))))
     }
 
-    /// Starts to connect, with all settings made before; `true` when the connection is up already. From an address
-    /// without a port the port is chosen when the peer is known, so that one local address has 28 000 ports per peer.
+    /// Starts to connect, with all settings made before; `true` when the connection is up already.
+    /// From an address without a port the port is chosen when the peer is known, so that one local
+    /// address has 28 000 ports per peer.
     ///
     /// # Errors
     /// When an option is refused, our address cannot be had, or connecting fails at once.
@@ -58,7 +59,7 @@ impl Stream {
         self.0.local_addr().and_then(address).map_err(fault(Deed::Connect))
     }
 
-    /// Whether the kernel has given the connection up; not known (`false`) outside Linux.
+    /// True if the kernel has given the connection up; not known (`false`) outside Linux.
     fn closed(&self) -> bool {
         self.raw_info(&mut [0; 8]).and_then(info::state) == Some(info::CLOSED)
     }
@@ -83,7 +84,8 @@ impl StreamSocket<System> for Stream {
     type Net<'a> = TcpNet<'a>;
 
     fn connected(&self) -> Result<Option<Path>, Fault> {
-        // The peer's address is the cheapest sign of success, and on the common path the only question.
+        // The peer's address is the cheapest sign of success, and on the common path the only
+        // question.
         let not_connected = match self.path() {
             Ok(path) => return Ok(Some(path)),
             Err(fault) => fault,
@@ -133,13 +135,13 @@ impl StreamSocket<System> for Stream {
         sys::let_sleep(&self.0)
     }
 
-    /// FIN after what is queued; reading goes on.
+    /// FIN after the queued bytes; reading goes on.
     fn half_close(&self) {
-        // Fails only when there is no connection any more, which reading will tell.
+        // Fails only without a connection, which the next read reports.
         let _ = self.0.shutdown(Shutdown::Write);
     }
 
-    /// RST at once: what is queued is dropped.
+    /// RST at once: queued bytes are dropped.
     fn abort(self) {
         // Should the option be refused, the socket is still closed.
         let _ = self.0.set_linger(Some(Duration::ZERO));
@@ -154,7 +156,8 @@ impl StreamSocket<System> for Stream {
 /// Binds before connecting.
 fn bind(socket: &Socket, from: SocketAddr) -> Result<(), Fault> {
     if from.port() != 0 {
-        // Lets a port be used again while its last connection lingers, and for several peers at once.
+        // Lets a port be used again while its last connection lingers, and for several peers at
+        // once.
         if cfg!(unix) {
             socket.set_reuse_address(true).map_err(fault(Deed::Open))?;
         }

@@ -1,4 +1,4 @@
-//! What the system really does for UDP, found out by doing it once over loopback.
+//! The system's real UDP abilities, found by trying each over loopback.
 
 use std::sync::OnceLock;
 
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 pub struct Ability {
     /// Most datagrams in one send (generic segmentation); 1 without it. A path may still refuse it.
     pub segments: usize,
-    /// Datagrams of one size come merged (generic receive offload).
+    /// Datagrams of one size arrive merged (generic receive offload).
     pub gro: bool,
     /// The kernel stamps what arrives.
     pub receive_stamps: bool,
@@ -48,9 +48,9 @@ mod linux {
     const SEGMENTS: [usize; 3] = [128, 64, 16];
     /// Size of each in the trial, bytes.
     const SIZE: u16 = 16;
-    /// How long is waited for what loopback delivers at once.
+    /// Longest wait for datagrams that loopback delivers at once.
     const PATIENCE: u64 = SECOND / 20;
-    /// How often a receive stamp is hoped for, and the time between two tries, ns.
+    /// Tries for a receive stamp, and the time between two tries, ns.
     const TRIES: u32 = 50;
     const PAUSE: u64 = SECOND / 1_000;
 
@@ -81,8 +81,8 @@ mod linux {
             found.receive_stamps = marks.stamp.is_some();
             break;
         }
-        // The kernel begins to stamp a while after the first socket has asked for it (it patches its code by then), and gives
-        // no stamps until it has.
+        // The kernel begins to stamp a while after the first socket has asked for it (it patches
+        // its code by then), and gives no stamps until it has.
         let (mut reactor, clock, mut events) = (Reactor::new().ok()?, Clock::new(), Vec::new());
         for _ in 0..TRIES {
             if found.receive_stamps {
@@ -95,7 +95,7 @@ mod linux {
         Some(found)
     }
 
-    /// Sends so many datagrams in one call; the marks of what arrived first, if anything did.
+    /// Sends `segments` datagrams in one call; the marks of the first arrival, if any.
     fn there_and_back(
         local: &Socket,
         remote: &Socket,
@@ -120,7 +120,7 @@ mod linux {
         let mut buffer = vec![0; 1 << 16];
         recv(remote.as_fd(), &mut buffer, &mut control, false, 0).ok()?;
         let marks = Marks::read(&control);
-        // What was not merged is not to be taken for the answer to the next trial.
+        // Datagrams that were not merged must not pass for the answer to the next trial.
         while recv(remote.as_fd(), &mut buffer, &mut control, false, 0).is_ok() {}
         if recv(local.as_fd(), &mut [], &mut control, false, libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT).is_ok()
         {

@@ -1,14 +1,14 @@
-//! Transmit stamps that were asked for and have not come back. No system call is made here.
+//! Transmit stamps that were requested and have not been returned. No system call is made here.
 
 use metrics::{Mono, SECOND, Stamp, StampKind};
 use std::collections::VecDeque;
 
 /// Waited for at once; older ones are given up.
 const MOST: usize = 64;
-/// How long the card's stamp is waited for behind the kernel's, ns.
+/// Time that the card's stamp is waited for behind the kernel's, ns.
 const PATIENCE: u64 = SECOND / 50;
 
-/// Those of a socket, the oldest first.
+/// Pending stamps of a socket, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     all: VecDeque<Ask>,
@@ -20,11 +20,12 @@ pub(super) struct Asked {
 struct Ask {
     number: u32,
     tag: u32,
-    /// The kernel's has come, and the card's is waited for.
+    /// The kernel's stamp, while the card's is waited for.
     kernel: Option<Mono>,
 }
 
-/// A stamp with its flow's tag, and how far it may be off for having been taken by the card's clock, ns.
+/// A stamp with its flow's tag, and how far it may be off for having been taken by the card's
+/// clock, ns.
 pub(super) type Told = (u32, Stamp, u64);
 
 impl Ask {
@@ -53,7 +54,8 @@ impl Asked {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// The kernel's stamp has come, if it can be told when that was; the one to be told now, unless the card's `follows`.
+    /// The kernel's stamp has arrived, with its time if that is known; returns the stamp to report
+    /// now, unless the card's `follows`.
     pub(super) fn by_kernel(&mut self, number: u32, at: Option<Mono>, follows: bool) -> Option<Told> {
         let place = self.place(number)?;
         if follows {
@@ -64,8 +66,8 @@ impl Asked {
         Ask { kernel: at, ..ask }.told()
     }
 
-    /// The card's has come: where it lies, and how far that may be off, ns, is told by `at`, given when the kernel let the datagram
-    /// go, unless it cannot be true. The kernel's stands in for it then.
+    /// The card's stamp has arrived: `at` places it and its bound, ns, by the time when the kernel
+    /// let the datagram go, unless it contradicts that. The kernel's stamp stands in for it then.
     pub(super) fn by_card(
         &mut self,
         number: u32,
@@ -79,7 +81,7 @@ impl Asked {
         }
     }
 
-    /// A kernel's stamp behind which the card's has not come.
+    /// A kernel's stamp whose card's stamp is overdue.
     pub(super) fn overdue(&mut self, now: Mono) -> Option<Told> {
         let old = |ask: &Ask| ask.kernel.is_some_and(|at| now.since(at) > PATIENCE);
         let place = self.all.iter().position(old)?;

@@ -1,5 +1,5 @@
-//! UDP sockets of flows, with generic segmentation and receive offload, traffic class, time
-//! to live, local address, overflow counter and kernel stamps, as far as the system really delivers them.
+//! UDP sockets of flows, with generic segmentation and receive offload, traffic class, time to
+//! live, local address, overflow counter and kernel stamps, where the system really delivers them.
 
 mod ability;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,5 @@
-//! the contract's `Net` over a UDP socket: one system call a send or receive, no allocation after the first datagram.
+//! the contract's `Net` over a UDP socket: one system call a send or receive, no allocation after
+//! the first datagram.
 
 use super::Udp;
 use crate::Clock;
@@ -21,7 +22,7 @@ pub struct UdpMemory {
     whole: Vec<u8>,
     #[cfg(target_os = "linux")]
     relation: crate::clock::Relation,
-    /// Where the times of a card lie.
+    /// Relation of a card's times to the host's.
     #[cfg(target_os = "linux")]
     placement: crate::card::LastPlacement,
     #[cfg(target_os = "linux")]
@@ -64,7 +65,8 @@ pub struct UdpNet<'a> {
     pub(super) udp: &'a mut Udp,
     pub(super) memory: &'a mut UdpMemory,
     pub(super) clock: &'a Clock,
-    /// Receive calls sleep until something comes: for sockets that were [let sleep](transport::DatagramSocket::let_sleep).
+    /// Receive calls sleep until data arrives: for sockets that were [let
+    /// sleep](transport::DatagramSocket::let_sleep).
     pub(super) sleeps: bool,
 }
 
@@ -94,7 +96,7 @@ impl UdpNet<'_> {
         wrote
     }
 
-    /// Where a burst goes on an unconnected socket.
+    /// Destination of a burst on an unconnected socket.
     fn destination(&self, burst: &Transmit<'_>) -> Option<SocketAddr> {
         let to = burst.to.map(|path| path.peer);
         #[cfg(any(not(target_os = "linux"), feature = "portable"))]
@@ -115,8 +117,8 @@ impl Net for UdpNet<'_> {
         false
     }
 
-    /// Fewer bytes than offered: the socket is full, or the rest was refused (and says so). A part is always a whole number
-    /// of datagrams.
+    /// Fewer bytes than offered: the socket is full, or the rest was refused (and says so). A part
+    /// is always a whole number of datagrams.
     fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         let segmented = burst.segment != 0 && burst.len() > usize::from(burst.segment);
         if burst.len() > LONGEST_DATAGRAM && !segmented {
@@ -132,7 +134,8 @@ impl Net for UdpNet<'_> {
         #[cfg(target_os = "linux")]
         {
             match self.at_once(burst, segmented) {
-                // No offload on this way, or datagrams longer than it takes, which the kernel would have to cut twice.
+                // No offload on this way, or datagrams longer than it takes, which the kernel would
+                // have to cut twice.
                 Err(e) if segmented && uncuttable(&e) => {
                     self.udp.state.segments = 1;
                     self.one_by_one(burst)
@@ -144,8 +147,9 @@ impl Net for UdpNet<'_> {
         self.one_by_one(burst)
     }
 
-    /// Up to the asked number of bytes of one datagram, the rest of which is lost (`truncated`); with merging, a run of
-    /// datagrams that is never cut. Looking at fewer bytes than a datagram has is for those who need no more of it.
+    /// Up to the asked number of bytes of one datagram, the rest of which is lost (`truncated`);
+    /// with merging, a run of datagrams that is never cut. Looking at fewer bytes than a datagram
+    /// has is for flows that need no more of it.
     fn recv(&mut self, how: Read) -> Got<'_> {
         let (most, skip) = match how {
             Read::Pause => return Got::Nothing,
@@ -192,7 +196,7 @@ mod linux {
             if plain && burst.len() <= SHORT {
                 let mut whole = [0; SHORT];
                 let n = gather(burst, &mut whole);
-                // Without control messages and pieces, a call costs less than what a short datagram is copied for.
+                // Copying a short datagram costs less than control messages and pieces do.
                 return uninterrupted(|| message::send_plain(self.udp.socket.as_fd(), &whole[..n]));
             }
             let mut slices = burst.slices().filter(|slice| !slice.is_empty());
@@ -275,7 +279,8 @@ mod linux {
                         }
                     }
                     Err(e) => {
-                        // Once the socket is empty, the kernel delivers datagrams of this peer only.
+                        // Once the socket is empty, the kernel delivers datagrams of this peer
+                        // only.
                         udp.state.other_peers &= e.kind() != io::ErrorKind::WouldBlock;
                         return not_received(&e);
                     }
@@ -283,7 +288,8 @@ mod linux {
             };
             let marks = Marks::read(&memory.control);
             udp.state.dropped = marks.dropped.unwrap_or(udp.state.dropped);
-            // Another socket's wish makes the kernel stamp for all that report stamps at all, as those of what leaves are.
+            // Another socket's wish makes the kernel stamp for all sockets that report stamps at
+            // all, as stamps of departures are.
             let (stamp, at) = match marks.stamp.filter(|_| udp.state.stamps) {
                 Some(wall) => memory.relation.stamped(clock, wall),
                 None => (None, clock.now()),
@@ -338,8 +344,9 @@ mod elsewhere {
             })
         }
 
-        /// Receives one datagram without ancillary data: no traffic class, stamps or local address. It is read whole, since
-        /// Windows has an error for a datagram that a receive cuts.
+        /// Receives one datagram without ancillary data: no traffic class, stamps or local address.
+        /// The datagram is read whole, since Windows has an error for a datagram that a receive
+        /// cuts.
         pub(super) fn pull(&mut self, most: usize, skip: bool) -> Got<'_> {
             let UdpNet { udp, memory, clock, .. } = self;
             let (len, from) = match receive(&udp.socket, &mut memory.buffer) {

@@ -1,4 +1,4 @@
-//! Options of UDP sockets: what is asked for, what the system made of it.
+//! Options of UDP sockets: the requested values, and the system's.
 
 use crate::sys;
 #[cfg(not(target_os = "linux"))]

@@ -1,5 +1,5 @@
-//! One UDP socket for many peers, where a peer cannot have a socket of its own on the bound one's port: what arrives is dealt
-//! out by its source.
+//! One UDP socket for many peers, where a peer cannot have a socket of its own on the bound one's
+//! port: what arrives is dealt out by its source.
 
 use super::Udp;
 use super::net::UdpMemory;
@@ -16,19 +16,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use transport::{Got, Path, Received, Trigger, Watch};
 
-/// Datagrams that are dealt out in a row before those who wait for them get their turn.
+/// Most datagrams that are dealt out in a row before waiting readers get their turn.
 const AT_ONCE: usize = 64;
 /// Datagrams that are dealt out at most before a peer has its own part.
 const ALL: usize = 4_096;
-/// What waits for one peer at most, bytes; what comes beyond it is dropped, and counted.
+/// Most bytes that wait for one peer; further datagrams are dropped, and counted.
 const LIMIT: usize = 4 << 20;
-/// What a datagram takes of the limit beside its bytes.
+/// A datagram's share of the limit beside its bytes.
 const OVERHEAD: usize = 128;
 
 /// A part in a socket.
 #[derive(Debug)]
 pub(super) enum Shared {
-    /// The bound socket: it receives what is nobody else's.
+    /// The bound socket: it receives the datagrams of peers without a part.
     Bound(Arc<Dealer>),
     /// A peer's part in it.
     Peer(Arc<Dealer>, Arc<Mailbox>, SocketAddr),
@@ -52,7 +52,8 @@ pub(super) struct Dealer {
     socket: Arc<Socket>,
     /// Peers have or had parts in it; until then the bound socket reads by itself.
     deals: AtomicBool,
-    /// Held from the receipt of a datagram until it is in its mailbox, so that a peer's stay in their order.
+    /// Held from the receipt of a datagram until it is in its mailbox, so that a peer's stay in
+    /// their order.
     dealt: Mutex<Dealt>,
     others: Mailbox,
 }
@@ -68,18 +69,18 @@ impl Dealer {
         Dealer { socket, deals: AtomicBool::new(false), dealt: Mutex::default(), others: Mailbox::default() }
     }
 
-    /// A part for the peer. What has come from it already stays the bound socket's.
+    /// A part for the peer. Earlier datagrams from it stay the bound socket's.
     pub(super) fn admit(&self, peer: SocketAddr, clock: &Clock) -> Arc<Mailbox> {
         let mut dealt = lock(&self.dealt);
         self.deals.store(true, Ordering::Release);
-        // An error of the socket is told to those who read.
+        // An error of the socket is returned to its readers.
         let _ = self.deal(&mut dealt, clock, ALL);
         let mailbox = Arc::new(Mailbox::default());
         dealt.peers.insert(peer, Arc::downgrade(&mailbox));
         mailbox
     }
 
-    /// Receives into the mailboxes, at most so many; how many there were.
+    /// Receives into the mailboxes, `most` datagrams at most; returns their number.
     fn deal(&self, dealt: &mut Dealt, clock: &Clock, most: usize) -> io::Result<usize> {
         let Dealt { buffer, peers } = dealt;
         buffer.resize(1 << 16, 0);
@@ -94,7 +95,7 @@ impl Dealer {
                 }
                 Ok((_, None)) => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(n),
-                // What the network says of a datagram that was sent earlier: to whom is not told.
+                // The network's report about an earlier datagram does not name its destination.
                 Err(e) if matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::ConnectionRefused) => {}
                 Err(e) => return Err(e),
             }
@@ -102,7 +103,7 @@ impl Dealer {
         Ok(most)
     }
 
-    /// What is next in a mailbox, which is filled when it is empty.
+    /// The next datagram in a mailbox, which is filled when it is empty.
     fn next(&self, mailbox: &Mailbox, clock: &Clock) -> io::Result<Option<Arrival>> {
         let waiting = mailbox.take();
         if waiting.is_some() {
@@ -113,10 +114,11 @@ impl Dealer {
     }
 }
 
-/// One datagram and where it came from, `None` for a source that is no Internet address. Longer than the buffer it cannot be.
+/// One datagram and its source, `None` for a source that is no Internet address. The buffer holds
+/// the longest possible datagram.
 pub(super) fn receive(socket: &Socket, buffer: &mut [u8]) -> io::Result<(usize, Option<SocketAddr>)> {
-    // SAFETY: bytes that are initialised may be seen as bytes that need not be, as long as nothing but
-    // initialised bytes is written to them, and the system call writes nothing else.
+    // SAFETY: bytes that are initialised may be seen as bytes that need not be, as long as nothing
+    // but initialised bytes is written to them, and the system call writes nothing else.
     let raw = unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) };
     let (len, from) = uninterrupted(|| socket.recv_from(raw))?;
     Ok((len, from.as_socket().map(plain)))
@@ -129,7 +131,7 @@ struct Arrival {
     at: Mono,
 }
 
-/// Datagrams of one source, and where it is told that some have come.
+/// Datagrams of one source, and the watcher that is notified of arrivals.
 #[derive(Debug, Default)]
 pub(super) struct Mailbox(Mutex<Mail>);
 
@@ -153,8 +155,8 @@ struct Watcher {
 }
 
 impl Mail {
-    /// Reports what is wanted and is the case. Sending is said to be possible always: whether the one socket of all is full is
-    /// learned by trying.
+    /// Reports wanted readiness that exists. The socket always counts as writable: only a send
+    /// shows if the one socket of all is full.
     fn report(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         let (readable, writable) = (watcher.read && !self.queue.is_empty(), watcher.write);
@@ -200,7 +202,7 @@ impl Mailbox {
 
     fn watch(&self, reactor: &Reactor, key: u64, write: bool, level: bool) {
         let mut mail = lock(&self.0);
-        // Of an earlier registration nothing is told any more.
+        // An earlier registration gets no further report.
         let _ = mail.forget();
         mail.watcher = Some(Watcher { bell: Arc::clone(reactor.bell()), key, read: true, write, level });
         mail.report();
@@ -216,7 +218,7 @@ impl Mailbox {
 }
 
 impl Udp {
-    /// Whether what it receives is dealt to it.
+    /// True if its datagrams are dealt to it.
     pub(super) fn is_dealt(&self) -> bool {
         match &self.shared {
             Some(Shared::Bound(dealer)) => dealer.deals.load(Ordering::Acquire),
@@ -225,7 +227,7 @@ impl Udp {
         }
     }
 
-    /// The next datagram that is dealt to it, up to so many bytes.
+    /// The next datagram that is dealt to it, `most` bytes at most.
     pub(super) fn dealt<'m>(
         &self,
         memory: &'m mut UdpMemory,
@@ -249,7 +251,7 @@ impl Udp {
         Got::Received(Received { from, dropped: mailbox.dropped(), ..got })
     }
 
-    /// Where datagrams go, when the socket itself is not connected.
+    /// Destination of datagrams, when the socket itself is not connected.
     pub(super) fn shared_peer(&self) -> Option<SocketAddr> {
         match &self.shared {
             Some(Shared::Peer(.., peer)) => Some(*peer),
@@ -270,7 +272,8 @@ impl Udp {
     }
 }
 
-/// A peer's part is watched by its mailbox; the bound socket is watched by the system, and its mailbox beside it.
+/// A peer's part is watched by its mailbox; the bound socket is watched by the system, and its
+/// mailbox beside it.
 impl Watch<System> for Udp {
     fn watch(&self, reactor: &Reactor, key: u64, trigger: Trigger) -> io::Result<()> {
         if let Some(mailbox) = self.mailbox() {
@@ -296,7 +299,7 @@ impl Watch<System> for Udp {
     }
 
     fn before_close(&self, reactor: &Reactor) {
-        // What was not watched need not be forgotten.
+        // Only watched objects need to be forgotten.
         let _ = Watch::<System>::forget(self, reactor);
     }
 }

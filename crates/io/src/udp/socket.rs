@@ -25,22 +25,22 @@ pub struct Udp {
     /// Both ends, when it is connected.
     pub(super) path: Option<Path>,
     pub(super) state: State,
-    /// Whose part in a socket of several peers it is.
+    /// Its part in a socket of several peers.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
     pub(super) shared: Option<Shared>,
 }
 
-/// What the socket is used for, and what it can do.
+/// Use of the socket, and its abilities.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Most datagrams in one send.
     pub(super) segments: usize,
     pub(super) gro: bool,
     pub(super) stamps: bool,
-    /// Nothing is told of what is received but its bytes.
+    /// Received datagrams have no facts but their bytes.
     #[cfg(target_os = "linux")]
     pub(super) plain: bool,
-    /// The overflow counter, as last told: the kernel leaves it out of messages for as long as it is 0.
+    /// The overflow counter, as last reported: the kernel leaves it out of messages while it is 0.
     #[cfg(target_os = "linux")]
     pub(super) dropped: u32,
     /// Datagrams of other peers may be queued, from between bind and connect.
@@ -59,8 +59,9 @@ pub(super) struct State {
 
 #[cfg(target_os = "linux")]
 impl State {
-    /// Switches stamps on by `set`, which is told whether to have the card's as well; whether that was taken. An old kernel that
-    /// takes both, but not together, gives its own, and the card's are not waited for.
+    /// Switches stamps on by `set`, whose argument asks for the card's as well; true on success. An
+    /// old kernel that accepts either, but not both, gives its own, and the card's are not waited
+    /// for.
     fn switch_stamps(&mut self, set: impl Fn(bool) -> bool) -> bool {
         if self.card.is_some() {
             if set(true) {
@@ -74,11 +75,12 @@ impl State {
 }
 
 impl Udp {
-    /// Whether several sockets may share one port here.
+    /// True if several sockets may share one port here.
     pub const CAN_SHARE: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
 
-    /// Binds to `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With `share`, several sockets
-    /// may do so and the kernel spreads the senders over them (Linux only).
+    /// Binds to `at`; `[::]` takes IPv4 as well (and is all of IPv4 where there is no IPv6). With
+    /// `share`, several sockets may do so and the kernel spreads the senders over them (Linux
+    /// only).
     ///
     /// # Errors
     /// When the address is taken or not ours, or an option is refused.
@@ -96,8 +98,9 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Among sockets that share a port, takes datagrams that arrive on this core (`SO_INCOMING_CPU`, Linux); the others get them
-    /// only if no socket prefers the core. Elsewhere nothing changes.
+    /// Among sockets that share a port, takes datagrams that arrive on this core
+    /// (`SO_INCOMING_CPU`, Linux); the others get them only if no socket prefers the core.
+    /// Elsewhere nothing changes.
     pub fn prefer_core(&self, core: usize) {
         sys::prefer_core(&self.socket, core);
     }
@@ -120,10 +123,11 @@ impl Udp {
         })
     }
 
-    /// A socket for one peer beside `bound`, which was bound with `share`: same local address and port, connected.
+    /// A socket for one peer beside `bound`, which was bound with `share`: same local address and
+    /// port, connected.
     ///
-    /// Between binding and connecting it may be given other peers' datagrams. They are dropped by their source before a flow
-    /// sees them; the two calls follow each other directly.
+    /// Between binding and connecting the socket may receive other peers' datagrams. They are
+    /// dropped by their source before a flow sees them; the two calls follow each other directly.
     ///
     /// # Errors
     /// When the system refuses.
@@ -142,7 +146,8 @@ impl Udp {
         Ok(udp)
     }
 
-    /// A peer's part in the socket `bound`, which goes on receiving for all others. Options are the bound socket's.
+    /// A peer's part in the socket `bound`, which goes on receiving for all others. Options are the
+    /// bound socket's.
     ///
     /// # Errors
     /// When `bound` is not a bound socket.
@@ -187,7 +192,7 @@ impl Udp {
         Ok(udp)
     }
 
-    /// Switches on what is asked for and was seen to work.
+    /// Switches on the requested abilities that were seen to work.
     fn abilities(&mut self, settings: &SocketSettings) {
         let able = ability();
         self.state.segments = if settings.gso { able.segments.max(1) } else { 1 };
@@ -204,7 +209,8 @@ impl Udp {
         }
     }
 
-    /// The card of the socket's interface, where its stamps are wanted. What it says is checked against the kernel's.
+    /// The card of the socket's interface, where its stamps are wanted. The kernel's stamps check
+    /// the card's.
     #[cfg(target_os = "linux")]
     fn find_card(&mut self, settings: &SocketSettings, stamps: bool) {
         let local = self.path.map(|path| path.local.ip()).filter(|_| settings.card_stamps && stamps);
@@ -216,7 +222,7 @@ impl Udp {
         };
     }
 
-    /// Where it is bound; `[::]` stands for both families.
+    /// Its address; `[::]` stands for both families.
     ///
     /// # Errors
     /// When the system does not say.
@@ -230,7 +236,8 @@ impl DatagramSocket<System> for Udp {
     type Net<'a> = UdpNet<'a>;
 
     fn apply(&mut self, settings: &SocketSettings) -> Result<(), Fault> {
-        // The options of a socket of several peers are not one peer's; the effective ones are told.
+        // The options of a socket of several peers are not one peer's; the effective ones are
+        // reported.
         #[cfg(any(not(target_os = "linux"), feature = "portable"))]
         if self.shared_peer().is_some() {
             return Ok(());
@@ -253,7 +260,8 @@ impl DatagramSocket<System> for Udp {
         self.path
     }
 
-    /// 1 without generic segmentation, or after the kernel refused it here (as it does for datagrams longer than the path takes).
+    /// 1 without generic segmentation, or after the kernel refused it here (as it does for
+    /// datagrams longer than the path takes).
     #[inline]
     fn segments(&self) -> usize {
         self.state.segments.max(1)
@@ -264,7 +272,8 @@ impl DatagramSocket<System> for Udp {
         UdpNet { udp: self, memory, clock, sleeps }
     }
 
-    /// Some milliseconds at most. Linux only: other systems have no receive calls that do not sleep on such a socket.
+    /// Some milliseconds at most. Linux only: other systems have no receive calls that do not sleep
+    /// on such a socket.
     fn let_sleep(&self) -> std::io::Result<()> {
         sys::let_sleep(&self.socket)
     }
@@ -278,8 +287,8 @@ impl DatagramSocket<System> for Udp {
         false
     }
 
-    /// The card's, where it stamps, as long as it comes soon and can be true, with how far it may be off (the kernel's: 0). Those
-    /// that were given up are passed over.
+    /// The card's stamp, where it stamps, if it is in time and plausible, with its error bound (the
+    /// kernel's: 0). Abandoned ones are passed over.
     #[cfg(target_os = "linux")]
     fn stamped(&mut self, memory: &mut UdpMemory, clock: &Clock) -> Option<(u32, Stamp, u64)> {
         use super::wire::Taken;

@@ -1,4 +1,4 @@
-//! Linux: what a UDP socket is told to report, and the control messages that carry it.
+//! Linux: the reports of a UDP socket, and the control messages that carry them.
 
 use crate::sys::linux::set_option;
 use crate::sys::message::Control;
@@ -8,7 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
 use transport::Transmit;
 
-/// `SOF_TIMESTAMPING_*` of linux/net_tstamp.h: transmit stamps are asked for per send, everything else per socket.
+/// `SOF_TIMESTAMPING_*` of linux/net_tstamp.h: transmit stamps are asked for per send, everything
+/// else per socket.
 const TX_HARDWARE: u32 = 1 << 0;
 const TX_SOFTWARE: u32 = 1 << 1;
 const RX_HARDWARE: u32 = 1 << 2;
@@ -23,11 +24,11 @@ const OPT_TX_SWHW: u32 = 1 << 14;
 const ORIGIN_TIMESTAMPING: u8 = 4;
 
 fn set(socket: &Socket, level: i32, name: i32, on: bool) {
-    // What is refused is not reported.
+    // A refused report is missing later.
     let _ = set_option(socket.as_fd(), level, name, &i32::from(on).to_ne_bytes());
 }
 
-/// Asks for the local address of what is received, on an unconnected socket.
+/// Asks for the local address of received datagrams, on an unconnected socket.
 pub(super) fn report(socket: &Socket, v6: bool, unconnected: bool) {
     match (unconnected, v6) {
         (false, _) => {}
@@ -36,7 +37,8 @@ pub(super) fn report(socket: &Socket, v6: bool, unconnected: bool) {
     }
 }
 
-/// Asks for the overflow counter, TTL and TOS, or no longer: each costs some ten nanoseconds a datagram.
+/// Asks for the overflow counter, TTL and TOS, or no longer: each costs some ten nanoseconds a
+/// datagram.
 pub(super) fn tell_marks(socket: &Socket, v6: bool, on: bool) {
     set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on);
     set(socket, libc::SOL_IP, libc::IP_RECVTTL, on);
@@ -53,8 +55,8 @@ pub(super) fn set_gro(socket: &Socket, on: bool) -> bool {
     set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, &value).is_ok() && on
 }
 
-/// Switches the kernel's receive stamps, and with `card` the network card's, on or off, and prepares the socket for transmit
-/// stamps; false when the kernel refuses.
+/// Switches the kernel's receive stamps, and with `card` the network card's, on or off, and
+/// prepares the socket for transmit stamps; false when the kernel refuses.
 pub(super) fn set_stamps(socket: &Socket, receive: bool, card: bool) -> bool {
     let flags = SOFTWARE
         | OPT_ID
@@ -64,7 +66,7 @@ pub(super) fn set_stamps(socket: &Socket, receive: bool, card: bool) -> bool {
     set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPING, &flags.to_ne_bytes()).is_ok()
 }
 
-/// What a received message says of itself.
+/// Marks of a received message.
 #[derive(Default)]
 pub(super) struct Marks {
     pub(super) stride: Option<usize>,
@@ -95,7 +97,8 @@ impl Marks {
                 }
                 (libc::SOL_IP, libc::IP_TOS) => marks.tos = data.first().copied().unwrap_or(0),
                 (libc::SOL_IPV6, libc::IPV6_TCLASS) => marks.tos = word(data).map_or(0, |n| n as u8),
-                // struct in_pktinfo: interface, the local address that answers, the destination in the header.
+                // struct in_pktinfo: interface, the local address that answers, the destination in
+                // the header.
                 (libc::SOL_IP, libc::IP_PKTINFO) => {
                     let ip: Option<[u8; 4]> = data.get(4..).and_then(|d| d.first_chunk().copied());
                     marks.local = ip.map(|ip| (Ipv4Addr::from(ip).into(), 0));
@@ -126,7 +129,8 @@ fn word(data: &[u8]) -> Option<i32> {
     data.first_chunk().copied().map(i32::from_ne_bytes)
 }
 
-/// Who took a stamp: its place among the three of `struct scm_timestamping`. The one in between is no longer used.
+/// Author of a stamp: its place among the three of `struct scm_timestamping`. The one in between is
+/// no longer used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taker {
     Kernel = 0,
@@ -147,7 +151,8 @@ fn stamp(data: &[u8], taker: Taker) -> Option<i64> {
     (ns != 0).then_some(ns)
 }
 
-/// What a send says of itself: segment size, traffic class, source address, whether a stamp is wanted, and the `id`'s too.
+/// Control messages of a send: segment size, traffic class, source address, and the request for a
+/// stamp, of the card too.
 pub(super) fn describe(burst: &Transmit<'_>, v6: bool, segmented: bool, card: bool, control: &mut Control) {
     control.clear();
     if segmented {
@@ -196,7 +201,8 @@ pub(super) fn transmit_stamp(control: &Control) -> Option<(u32, Taken)> {
                 let card = stamp(data, Taker::Card).map(Taken::Card);
                 taken = stamp(data, Taker::Kernel).map(Taken::Kernel).or(card);
             }
-            // struct sock_extended_err: errno u32, origin, type, code, pad u8 each, info u32, data u32.
+            // struct sock_extended_err: errno u32, origin, type, code, pad u8 each, info u32, data
+            // u32.
             (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR)
                 if data.get(4) == Some(&ORIGIN_TIMESTAMPING) =>
             {

@@ -1,15 +1,16 @@
 //! The kernel's counters of what went wrong on the way: the list, and how each file is read.
 //!
-//! A counter is here because its movement tells a run's reader something that the run itself cannot see: that this host
-//! dropped, refused, repeated or postponed something. Traffic counters are not here.
+//! A counter is here because its movement shows a run's reader events that the run itself cannot
+//! see: this host dropped, refused, repeated or postponed something. Traffic counters are not here.
 
 use crate::host::reading::Counter;
 use std::collections::BTreeMap;
 
 type Counters = BTreeMap<String, Counter>;
 
-/// `/proc/net/snmp` and `/proc/net/netstat`: group, then names, kept as `Group.Name`. Counters that the running kernel
-/// lacks are not found. (What each means: `include/uapi/linux/snmp.h`, `Documentation/networking/snmp_counter.rst`.)
+/// `/proc/net/snmp` and `/proc/net/netstat`: group, then names, kept as `Group.Name`. Counters that
+/// the running kernel lacks are not found. (Meanings: `include/uapi/linux/snmp.h`,
+/// `Documentation/networking/snmp_counter.rst`.)
 const KEPT: &[(&str, &[&str])] = &[
     // Datagrams thrown away, and fragmentation: a sign that the datagrams do not fit the path.
     ("Ip", &["InHdrErrors", "InAddrErrors", "InUnknownProtos", "InDiscards", "OutDiscards", "OutNoRoutes"]),
@@ -32,7 +33,7 @@ const KEPT: &[(&str, &[&str])] = &[
     ("TcpExt", &["TCPMemoryPressuresChrono"]),
     // The receiver could not keep up and closed its window.
     ("TcpExt", &["TCPToZeroWindowAdv"]),
-    // What the sender repeated, why, and when it was wrong to.
+    // Repetitions of the sender, their causes, and the needless ones.
     ("TcpExt", &["TCPTimeouts", "TCPLossProbes", "TCPFastRetrans", "TCPSlowStartRetrans"]),
     ("TcpExt", &["TCPSynRetrans", "TCPRetransFail", "TCPSpuriousRTOs", "TCPDSACKRecv", "TCPSACKReneging"]),
     ("TcpExt", &["TCPLostRetransmit", "TCPSpuriousRtxHostQueues", "TcpTimeoutRehash", "TCPMTUPFail"]),
@@ -43,7 +44,8 @@ const KEPT: &[(&str, &[&str])] = &[
     ("TcpExt", &["TCPAbortOnLinger", "TCPAbortFailed"]),
 ];
 
-/// `/proc/net/snmp6`, where group and name are one word (`Udp6RcvbufErrors`); kept as `Udp6.RcvbufErrors`.
+/// `/proc/net/snmp6`, where group and name are one word (`Udp6RcvbufErrors`); kept as
+/// `Udp6.RcvbufErrors`.
 const KEPT6: &[(&str, &[&str])] = &[
     ("Ip6", &["InHdrErrors", "InTooBigErrors", "InNoRoutes", "InAddrErrors", "InUnknownProtos"]),
     ("Ip6", &["InDiscards", "OutDiscards", "OutNoRoutes", "ReasmReqds", "ReasmTimeout", "ReasmFails"]),
@@ -53,8 +55,9 @@ const KEPT6: &[(&str, &[&str])] = &[
     ("Udp6", &["NoPorts", "InErrors", "RcvbufErrors", "SndbufErrors", "InCsumErrors", "MemErrors"]),
 ];
 
-/// Columns of `/proc/net/softnet_stat`: packets taken from the cards; dropped because a CPU's backlog was full
-/// (`net.core.netdev_max_backlog`); times a CPU ran out of its budget; the part of the drops that was one heavy flow's.
+/// Columns of `/proc/net/softnet_stat`: packets taken from the cards; dropped because a CPU's
+/// backlog was full (`net.core.netdev_max_backlog`); times a CPU ran out of its budget; the part of
+/// the drops that was one heavy flow's.
 const SOFTNET: [(&str, usize); 4] = [
     ("softnet.processed", 0),
     ("softnet.dropped", 1),
@@ -64,15 +67,17 @@ const SOFTNET: [(&str, usize); 4] = [
 /// The column with the CPU's number, since Linux 5.10; before, the line's number has to do.
 const SOFTNET_CPU: usize = 12;
 
-/// Columns of `/proc/net/stat/nf_conntrack` (there when connections are tracked): entries that found no room.
+/// Columns of `/proc/net/stat/nf_conntrack` (there when connections are tracked): entries that
+/// found no room.
 const CONNTRACK: [(&str, &str); 3] = [
     ("conntrack.insert_failed", "insert_failed"),
     ("conntrack.drop", "drop"),
     ("conntrack.early_drop", "early_drop"),
 ];
 
-/// Columns of `/proc/net/dev` behind an interface's name, by the names that the same counters have below
-/// `/sys/class/net/X/statistics` (`dev_seq_printf_stats` in the kernel's `net/core/net-procfs.c`).
+/// Columns of `/proc/net/dev` behind an interface's name, by the names that the same counters have
+/// below `/sys/class/net/X/statistics` (`dev_seq_printf_stats` in the kernel's
+/// `net/core/net-procfs.c`).
 const INTERFACE: [(&str, usize); 9] = [
     ("rx_errors", 2),
     ("rx_dropped", 3),
@@ -88,7 +93,8 @@ const INTERFACE: [(&str, usize); 9] = [
 /// Rows of `/proc/softirqs`.
 const SOFTIRQS: [(&str, &str); 2] = [("softirq.NET_RX", "NET_RX:"), ("softirq.NET_TX", "NET_TX:")];
 
-/// Reads all counters. `proc` gives the text of a file below /proc, `net` of one below /proc/net, or `None`.
+/// Reads all counters. `proc` gives the text of a file below /proc, `net` of one below /proc/net,
+/// or `None`.
 pub(super) fn counters(
     proc: impl Fn(&str) -> Option<String>,
     net: impl Fn(&str) -> Option<String>,
@@ -102,7 +108,8 @@ pub(super) fn counters(
     conntrack(&net("stat/nf_conntrack").unwrap_or_default(), &mut all);
     interfaces(&net("dev").unwrap_or_default(), &mut all);
     softirqs(&proc("softirqs").unwrap_or_default(), &mut all);
-    // How often any CPU of the machine changed its task: a host that does much else hands packets over late.
+    // Context switches of all CPUs of the machine: a host with much other work hands packets over
+    // late.
     if let Some(switches) = context_switches(&proc("stat").unwrap_or_default()) {
         all.insert("cpu.context_switches".to_owned(), Counter::Wide(switches));
     }
@@ -204,9 +211,9 @@ fn keep<const N: usize>(names: [&str; N], found: [BTreeMap<u32, u32>; N], into: 
     into.extend(seen.map(|(name, by_cpu)| (name.to_owned(), Counter::PerCpu(by_cpu))));
 }
 
-/// `/proc/net/dev`: one file for all interfaces, of the right network namespace, read without the lock that a
-/// configuration change holds. Its drops include `rx_missed_errors` (the card found no free buffer), its frame errors those of length, CRC and
-/// overrun.
+/// `/proc/net/dev`: one file for all interfaces, of the right network namespace, read without the
+/// lock that a configuration change holds. The drops include `rx_missed_errors` (the card found no
+/// free buffer), the frame errors include errors of length, CRC and overrun.
 fn interfaces(text: &str, into: &mut Counters) {
     for (interface, counters) in interface_errors(text) {
         for (name, value) in counters {
@@ -215,7 +222,8 @@ fn interfaces(text: &str, into: &mut Counters) {
     }
 }
 
-/// The interfaces in the text of `/proc/net/dev` and what went wrong at each; lines that are cut are left out.
+/// The interfaces in the text of `/proc/net/dev` and what went wrong at each; lines that are cut
+/// are left out.
 pub(crate) fn interface_errors(text: &str) -> impl Iterator<Item = (&str, [(&'static str, u64); 9])> {
     // The first two lines are titles.
     text.lines().skip(2).filter_map(|line| {

@@ -27,7 +27,8 @@ use std::net::IpAddr;
 use std::os::unix::net::UnixDatagram;
 use transport::HostSnapshot;
 
-/// The settings a snapshot keeps. Settings that the kernel, or this network namespace, lacks are left out.
+/// The settings a snapshot keeps. Settings that the kernel, or this network namespace, lacks are
+/// left out.
 const SYSCTLS: &[&str] = &[
     // Buffers.
     "net.core.rmem_default",
@@ -39,7 +40,7 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_wmem",
     "net.ipv4.tcp_moderate_rcvbuf",
     "net.ipv4.udp_mem",
-    // How TCP behaves.
+    // Behaviour of TCP.
     "net.ipv4.tcp_ecn",
     "net.ipv4.tcp_mtu_probing",
     "net.ipv4.tcp_no_metrics_save",
@@ -47,7 +48,7 @@ const SYSCTLS: &[&str] = &[
     "net.ipv4.tcp_slow_start_after_idle",
     "net.ipv4.tcp_timestamps",
     "net.ipv4.tcp_window_scaling",
-    // How many connections.
+    // Limits of connections.
     "net.core.somaxconn",
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_fin_timeout",
@@ -62,9 +63,9 @@ const SYSCTLS: &[&str] = &[
     "net.core.netdev_max_backlog",
 ];
 
-/// Identifies the clock that this process reads: this boot of this host, and the time namespace with its offsets, which move the
-/// monotonic clock; empty when the boot is not told. Processes with one identifier read one clock, unless a virtual machine was
-/// cloned: snapshots share all of it.
+/// Identifies the clock that this process reads: this boot of this host, and the time namespace
+/// with its offsets, which move the monotonic clock; empty when the boot is unknown. Processes with
+/// one identifier read one clock, unless a virtual machine was cloned: snapshots share all of it.
 pub fn clock_id() -> String {
     // One across all containers and network namespaces.
     let boot = sysctl("kernel.random.boot_id").unwrap_or_default();
@@ -89,9 +90,11 @@ pub fn congestion_controls() -> Vec<String> {
     known.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Describes this host, and the interface that owns `local`, as seen in the calling thread's network namespace.
+/// Describes this host, and the interface that owns `local`, as seen in the calling thread's
+/// network namespace.
 ///
-/// A run between two addresses of the same host goes through its loopback, whichever interface owns them.
+/// A run between two addresses of the same host goes through its loopback, whichever interface owns
+/// them.
 pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
     let (name, kernel) = sys::names().unwrap_or_default();
     let cpus = || std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());
@@ -101,7 +104,8 @@ pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
         name,
         kernel,
         cpu: stat::model().unwrap_or_default(),
-        // A machine with more CPUs than a cpu_set_t has bits (1024) is counted by the standard library.
+        // A machine with more CPUs than a cpu_set_t has bits (1024) is counted by the standard
+        // library.
         cpus: sys::usable_cpus().or_else(cpus).unwrap_or(0),
         memory: memory(&proc("meminfo").unwrap_or_default()).unwrap_or(0),
         congestion: congestion_control(),
@@ -112,8 +116,8 @@ pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
     }
 }
 
-/// What the driver of an interface of the calling thread's network namespace counts, by the driver's own names, which are `ethtool
-/// -S`'s; `None` when there is no such interface.
+/// The driver's counters of an interface of the calling thread's network namespace, by the names of
+/// `ethtool -S`; `None` when there is no such interface.
 pub fn card(name: &str) -> Option<Vec<(String, u64)>> {
     sys::index_of(name)?;
     // Any socket answers questions about interfaces.
@@ -129,11 +133,12 @@ pub fn texts() -> Texts {
 
 pub(super) fn counters() -> BTreeMap<String, Counter> {
     let mut all = counters::counters(proc, net);
-    // How often this process had to stop although it had work: what it should have done then, it did late.
+    // Number of times that this process lost its CPU although it had work, which it then did late.
     if let Some(times) = sys::preempted() {
         all.insert("process.preempted".to_owned(), Counter::Wide(times));
     }
-    // Drops of interfaces without a queue never move; those of others wrap at 2^32, like a CPU's counters.
+    // Drops of interfaces without a queue never move; those of other interfaces wrap at 2^32, like
+    // a CPU's counters.
     let names: Vec<String> =
         all.keys().filter_map(|name| name.strip_suffix(".tx_dropped").map(str::to_owned)).collect();
     let drops = netlink::drops();
@@ -150,7 +155,8 @@ fn proc(file: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/{file}")).ok()
 }
 
-/// A file below /proc/net, of the calling thread's network namespace: /proc/net itself is the main thread's.
+/// A file below /proc/net, of the calling thread's network namespace: /proc/net itself is the main
+/// thread's.
 fn net(file: &str) -> Option<String> {
     proc(&format!("thread-self/net/{file}")).or_else(|| proc(&format!("net/{file}")))
 }

@@ -19,7 +19,7 @@ pub(super) struct Qdisc {
     index: u32,
     parent: u32,
     kind: String,
-    /// Packets that it has dropped, modulo 2^32; what its children have included.
+    /// Packets that it has dropped, modulo 2^32, drops of its children included.
     drops: u32,
 }
 
@@ -32,17 +32,18 @@ const TCA_STATS: u16 = 3;
 /// One dump is a few of these; a kernel that says more is not believed.
 const MOST_READS: usize = 256;
 
-/// Packets dropped by each interface's root queueing discipline since it was made, modulo 2^32, by the interface's number; those
-/// of a kernel that does not tell are missing.
+/// Packets dropped by each interface's root queueing discipline since it was made, modulo 2^32, by
+/// the interface's number. Kernels that do not report drops leave it out.
 pub(super) fn drops() -> BTreeMap<u32, u32> {
     let mut all = Vec::new();
     let _incomplete = dump(&mut all);
     all.iter().filter(|q| q.parent == TC_H_ROOT).map(|q| (q.index, q.drops)).collect()
 }
 
-/// The kind of the root queueing discipline of the interface of this number; `None` when the kernel does not tell.
+/// The kind of the root queueing discipline of the interface of this number; `None` when the kernel
+/// does not report it.
 pub(super) fn root_qdisc(index: u32) -> Option<String> {
-    // An interrupted or partial dump is still good for what it holds.
+    // The part of an interrupted dump is still valid.
     let mut all = Vec::new();
     let _incomplete = dump(&mut all);
     root_of(all, index)
@@ -79,14 +80,15 @@ fn request(sequence: u32) -> [u8; HEADER + TCMSG] {
     bytes
 }
 
-/// Whether a dump goes on after this datagram.
+/// Continuation of a dump after this datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dump {
     More,
     Over,
 }
 
-/// Reads one datagram of the answer. Bytes that make no sense end it; what made sense before them is kept.
+/// Reads one datagram of the answer. Bytes that make no sense end it; what made sense before them
+/// is kept.
 fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
     while let Some(length) = u32_at(bytes, 0) {
         let length = usize::clamped(length);

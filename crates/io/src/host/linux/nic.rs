@@ -1,7 +1,8 @@
 //! The interface that owns an address.
 //!
-//! All of it is asked of a socket, nothing of `/sys/class/net`: a socket sees the network namespace of the thread,
-//! sysfs the namespace in which it was mounted (`unshare --net ls /sys/class/net` lists the host's cards).
+//! All of it is asked of a socket, nothing of `/sys/class/net`: a socket sees the network namespace
+//! of the thread, sysfs the namespace in which it was mounted (`unshare --net ls /sys/class/net`
+//! lists the host's cards).
 
 use super::netlink;
 use super::sys::{self, Address, Ethtool, EthtoolAnswer};
@@ -37,8 +38,8 @@ fn owner(all: &[Address], local: IpAddr) -> Option<(String, bool)> {
     Some((name.to_owned(), found.loopback))
 }
 
-/// `struct ethtool_drvinfo`: the command, then the driver's name in 32 bytes. Where a virtual interface has no driver
-/// the kernel names its kind.
+/// `struct ethtool_drvinfo`: the command, then the driver's name in 32 bytes. Where a virtual
+/// interface has no driver the kernel names its kind.
 fn driver(socket: &UnixDatagram, name: &str) -> Option<String> {
     let answer = sys::ethtool(socket, name, Ethtool::DriverInfo, 0)?;
     let bytes: Vec<u8> =
@@ -46,13 +47,14 @@ fn driver(socket: &UnixDatagram, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What the card can stamp, and the number of its clock (`/dev/ptpN`).
+/// The card's stamp abilities, and the number of its clock (`/dev/ptpN`).
 fn able(socket: &UnixDatagram, name: &str) -> Able {
     let words = sys::ethtool(socket, name, Ethtool::StampInfo, 0);
     words.and_then(|words| Able::read(&words)).unwrap_or_default()
 }
 
-/// The interface `device`, or the one that owns `local`, and what its card can stamp; `None` when there is no such interface.
+/// The interface `device`, or the one that owns `local`, and its card's stamp abilities; `None`
+/// when there is no such interface.
 pub(crate) fn stamping(local: IpAddr, device: Option<&str>) -> Option<(String, Able)> {
     let name = match device {
         Some(device) => device.to_owned(),
@@ -63,7 +65,8 @@ pub(crate) fn stamping(local: IpAddr, device: Option<&str>) -> Option<(String, A
     Some((name, able))
 }
 
-/// These tell a constant (10 Gbit/s, 10 Mbit/s) that has nothing to do with what they carry.
+/// These drivers report a constant (10 Gbit/s, 10 Mbit/s) that has nothing to do with their
+/// traffic.
 const SPEEDS_MADE_UP: [&str; 3] = ["veth", "tun", "tap"];
 
 /// The link's speed in Mbit/s, when the driver knows one.
@@ -71,7 +74,8 @@ fn speed(socket: &UnixDatagram, name: &str, driver: &str) -> Option<u64> {
     if SPEEDS_MADE_UP.contains(&driver) {
         return None;
     }
-    // The first answer only says, as a negative number, how long the masks are that the second must have room for.
+    // The first answer only says, as a negative number, how long the masks are that the second must
+    // have room for.
     let masks = mask_words(&sys::ethtool(socket, name, Ethtool::LinkSettings, 0)?);
     let answer = sys::ethtool(socket, name, Ethtool::LinkSettings, masks.checked_neg()?)?;
     (mask_words(&answer) > 0)

@@ -9,18 +9,18 @@ const UP: u32 = 0x1;
 const GATEWAY: u32 = 0x2;
 const REJECT: u32 = 0x200;
 
-/// The networks of this host's interfaces, as address and prefix length; default routes and multicast are left
-/// out.
+/// The networks of this host's interfaces, as address and prefix length; default routes and
+/// multicast are left out.
 pub fn connected_networks() -> Vec<(IpAddr, u8)> {
-    // What cannot be read is not known to be connected.
+    // An unreadable table lists no connected network.
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let v4 = read("/proc/thread-self/net/route");
     let v6 = read("/proc/thread-self/net/ipv6_route");
     v4.lines().filter_map(v4_route).chain(v6.lines().filter_map(v6_route)).collect()
 }
 
-/// `eth0 0002000A 00000000 0001 0 0 0 00FFFFFF …`: interface, destination, gateway, flags, …, mask; numbers as they lie in
-/// memory.
+/// `eth0 0002000A 00000000 0001 0 0 0 00FFFFFF …`: interface, destination, gateway, flags, …, mask;
+/// numbers as they lie in memory.
 fn v4_route(line: &str) -> Option<(IpAddr, u8)> {
     let mut fields = line.split_whitespace().skip(1);
     let mut hex = || u32::from_str_radix(fields.next()?, 16).ok();
@@ -30,7 +30,8 @@ fn v4_route(line: &str) -> Option<(IpAddr, u8)> {
     direct.then(|| (Ipv4Addr::from(to.to_ne_bytes()).into(), u8::clamped(mask.count_ones())))
 }
 
-/// `20010db8… 40 000… 00 000… …  00000001 eth0`: destination, its length, source, its length, next hop, metric, two counts, flags.
+/// `20010db8… 40 000… 00 000… …  00000001 eth0`: destination, its length, source, its length, next
+/// hop, metric, two counts, flags.
 fn v6_route(line: &str) -> Option<(IpAddr, u8)> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let &[to, length, _, _, hop, _, _, _, flags, ..] = &fields[..] else { return None };

@@ -24,23 +24,25 @@ fn read(text: &str, ticks_per_second: u64) -> Option<Machine> {
     Some(machine)
 }
 
-/// user nice system idle iowait irq softirq steal guest guest_nice; the last two are in the first two already.
+/// user nice system idle iowait irq softirq steal guest guest_nice; the last two are in the first
+/// two already.
 fn ticks(times: &str) -> Option<Ticks> {
     let mut fields = times.split_ascii_whitespace().map_while(|field| field.parse::<u64>().ok());
     let mut next = || fields.next();
     let (user, nice, system, idle) = (next()?, next()?, next()?, next()?);
-    // Fields that came later than Linux 2.4; zero in environments that imitate it.
+    // Fields later than Linux 2.4; zero in environments that imitate it.
     let [iowait, irq, softirq, steal] = std::array::from_fn(|_| next().unwrap_or(0));
     let busy = [user, nice, system, irq, softirq].into_iter().fold(0, u64::saturating_add);
     Some(Ticks { busy, idle: idle.saturating_add(iowait), softirq, steal })
 }
 
-/// The CPU's model, or what the kernel tells instead of it.
+/// The CPU's model, or the kernel's text in its place.
 pub(super) fn model() -> Option<String> {
     model_of(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
-/// Of lines `name : value`, one block per CPU, and on some machines one for all: the first CPU's stand first.
+/// Of lines `name : value`, one block per CPU, and on some machines one for all: the first CPU's
+/// stand first.
 fn model_of(text: &str) -> Option<String> {
     let field = |wanted: &str| {
         let mut fields = text.lines().filter_map(|line| line.split_once(':'));
@@ -50,7 +52,8 @@ fn model_of(text: &str) -> Option<String> {
     // x86 and 32-bit Arm; MIPS; POWER; RISC-V; s390 and LoongArch.
     let names = ["model name", "cpu model", "cpu", "uarch", "Model Name"];
     let named = names.iter().find_map(|name| field(name)).map(str::to_owned);
-    // 64-bit Arm names neither: the numbers of the CPU's maker and of its design (0x41, 0xd0c: Arm, Neoverse N1).
+    // 64-bit Arm names neither: the numbers of the CPU's maker and of its design (0x41, 0xd0c: Arm,
+    // Neoverse N1).
     named.or_else(|| Some(format!("Arm {} part {}", field("CPU implementer")?, field("CPU part")?)))
 }
 

@@ -1,4 +1,5 @@
-//! The system calls behind `host`, each as one small safe function. All unsafe code of `host` is here.
+//! The system calls behind `host`, each as one small safe function. All unsafe code of `host` is
+//! here.
 #![allow(unsafe_code, reason = "system calls; every block says why it is sound")]
 
 use crate::sys::space::interface_name as interface;
@@ -32,7 +33,8 @@ pub(super) fn usable_cpus() -> Option<u32> {
     Some(u32::clamped(cores.len())).filter(|n| *n > 0)
 }
 
-/// CPU time of this process and its worker processes so far, in user mode and in the kernel, seconds.
+/// CPU time of this process and its worker processes so far, in user mode and in the kernel,
+/// seconds.
 pub(in crate::host) fn process_use() -> Option<(f64, f64)> {
     let usage = own_usage()?;
     let seconds = |t: libc::timeval| real(t.tv_sec) + real(t.tv_usec) / 1e6;
@@ -40,7 +42,8 @@ pub(in crate::host) fn process_use() -> Option<(f64, f64)> {
     Some((seconds(usage.ru_utime) + workers.0, seconds(usage.ru_stime) + workers.1))
 }
 
-/// How often a thread of this process lost its CPU without having asked for it (involuntary context switches).
+/// Number of times that a thread of this process lost its CPU without a request (involuntary
+/// context switches).
 pub(super) fn preempted() -> Option<u64> {
     u64::try_from(own_usage()?.ru_nivcsw).ok()
 }
@@ -60,7 +63,8 @@ pub(crate) fn ticks_per_second() -> u64 {
     u64::try_from(hz).ok().filter(|hz| *hz > 0).unwrap_or(100)
 }
 
-/// How many files the process may open: the limit in force, and the one it may be raised to.
+/// Number of files that the process may open: the limit in force, and the highest it may be raised
+/// to.
 pub fn rlimit_nofile() -> Option<(u64, u64)> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the reference is to an rlimit64, which is all that getrlimit64 writes.
@@ -68,7 +72,8 @@ pub fn rlimit_nofile() -> Option<(u64, u64)> {
     (answer == 0).then_some((limit.rlim_cur, limit.rlim_max))
 }
 
-/// Raises the limit of open files as far as the process may, and gives both limits as they are then.
+/// Raises the limit of open files to the highest permitted one, and returns both limits as they are
+/// then.
 pub fn raise_nofile() -> Option<(u64, u64)> {
     let (soft, hard) = rlimit_nofile()?;
     if soft < hard {
@@ -84,7 +89,7 @@ pub fn raise_nofile() -> Option<(u64, u64)> {
 pub(super) struct Address {
     /// The interface's name, or its alias' label (`eth0:1`).
     pub(super) label: String,
-    /// Whether the interface is a loopback.
+    /// True if the interface is a loopback.
     pub(super) loopback: bool,
     /// The address; `None` for link-layer entries.
     pub(super) ip: Option<IpAddr>,
@@ -104,14 +109,15 @@ pub(super) fn addresses() -> Vec<Address> {
         if entry.ifa_name.is_null() {
             continue;
         }
-        // SAFETY: it is not null, and a name is a zero-terminated string that lives as long as its entry.
+        // SAFETY: it is not null, and a name is a zero-terminated string that lives as long as its
+        // entry.
         let label = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
         let loopback = entry.ifa_flags & libc::IFF_LOOPBACK as libc::c_uint != 0;
         // SAFETY: an entry's address is null or a sockaddr as long as its family says.
         let ip = unsafe { ip_of(entry.ifa_addr) };
         all.push(Address { label, loopback, ip });
     }
-    // SAFETY: `head` came from getifaddrs, is freed once, and nothing borrowed from the list is left.
+    // SAFETY: `head` is from getifaddrs, is freed once, and nothing borrowed from the list is left.
     unsafe { libc::freeifaddrs(head) };
     all
 }
@@ -149,8 +155,9 @@ pub(super) fn index_of(name: &str) -> Option<u32> {
     (index > 0).then_some(index)
 }
 
-/// The questions to an interface that [`ethtool`] may ask (linux/ethtool.h). None of them changes anything, and none
-/// is answered with more than [`EthtoolAnswer`] holds: the longest, of the link settings, has 48 + 12 × 127 bytes.
+/// The questions to an interface that [`ethtool`] may ask (linux/ethtool.h). None of them changes
+/// anything, and none is answered with more than [`EthtoolAnswer`] holds: the longest, of the link
+/// settings, has 48 + 12 × 127 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Ethtool {
@@ -167,11 +174,11 @@ pub(super) enum Ethtool {
     LinkSettings = 0x4c,
 }
 
-/// What the kernel answers: the command again, then what it means for each.
+/// The kernel's answer: the command again, then the words of that command.
 pub(super) type EthtoolAnswer = [u32; 400];
 
-/// Asks the driver of an interface. `masks` is the number of words in a link mode mask (`LinkSettings` only; 0 asks
-/// for that number).
+/// Asks the driver of an interface. `masks` is the number of words in a link mode mask
+/// (`LinkSettings` only; 0 asks for that number).
 pub(super) fn ethtool(socket: &UnixDatagram, name: &str, ask: Ethtool, masks: i8) -> Option<EthtoolAnswer> {
     let mut answer: EthtoolAnswer = [0; 400];
     answer[0] = ask as u32;
@@ -180,24 +187,26 @@ pub(super) fn ethtool(socket: &UnixDatagram, name: &str, ask: Ethtool, masks: i8
     }
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: answer.as_mut_ptr().cast() };
     let mut request = libc::ifreq { ifr_name: interface(name)?, ifr_ifru };
-    // SAFETY: SIOCETHTOOL reads the request and reads and writes `answer` through its pointer. Both outlive the call,
-    // and `answer` is longer than anything the kernel writes for these commands (see `Ethtool`).
+    // SAFETY: SIOCETHTOOL reads the request and reads and writes `answer` through its pointer. Both
+    // outlive the call, and `answer` is longer than anything the kernel writes for these commands
+    // (see `Ethtool`).
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     (result == 0).then_some(answer)
 }
 
-/// Most counters of a driver that are looked at: those of a card with a hundred queues are some thousands.
+/// Most counters of a driver that are read: a card with a hundred queues has some thousands.
 const MOST_COUNTERS: u32 = 20_000;
 /// A name of a counter, bytes (`ETH_GSTRING_LEN`).
 const COUNTER_NAME: usize = 32;
 
-/// What the driver of an interface counts, by its own names; `None` where it counts nothing.
+/// The driver's counters of an interface, by its own names; `None` where it has none.
 pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Option<Vec<(String, u64)>> {
-    // `n_stats` is the last but three of the words of `struct ethtool_drvinfo`: behind the command, five names of 32 bytes, 12
-    // bytes and the number of flags.
+    // `n_stats` is the last but three of the words of `struct ethtool_drvinfo`: behind the command,
+    // five names of 32 bytes, 12 bytes and the number of flags.
     let answer = ethtool(socket, name, Ethtool::DriverInfo, 0)?;
     let n = Some(answer[45]).filter(|n| (1..=MOST_COUNTERS).contains(n))?;
-    // ETHTOOL_GSTRINGS: command, set (1: counters), number; then the names. ETHTOOL_GSTATS: command, number; then the values.
+    // ETHTOOL_GSTRINGS: command, set (1: counters), number; then the names. ETHTOOL_GSTATS:
+    // command, number; then the values.
     let names = counter_block(socket, name, &[0x1b, 1, n], usize::clamped(n) * COUNTER_NAME)?;
     let values = counter_block(socket, name, &[0x1d, n], usize::clamped(n) * size_of::<u64>())?;
     let names = names[12..].chunks_exact(COUNTER_NAME).map(|name| {
@@ -209,10 +218,12 @@ pub(super) fn driver_counters(socket: &UnixDatagram, name: &str) -> Option<Vec<(
     Some(names.zip(values).take(usize::clamped(n)).collect())
 }
 
-/// Asks the driver of an interface for a block: what is asked, then `length` bytes of answer behind the same words.
+/// Asks the driver of an interface for a block: the words of the request, then `length` bytes of
+/// answer behind the same words.
 fn counter_block(socket: &UnixDatagram, name: &str, ask: &[u32], length: usize) -> Option<Vec<u8>> {
     let head: Vec<u8> = ask.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    // The kernel writes all present queues, not the number in the request: queues may have been added.
+    // The kernel writes all present queues, not the number in the request: queues may have been
+    // added.
     let mut words =
         vec![0u64; (head.len() + 4 * length) / size_of::<u64>() + 4 * usize::clamped(MOST_COUNTERS)];
     for (word, part) in words.iter_mut().zip(head.chunks(size_of::<u64>())) {
@@ -222,8 +233,9 @@ fn counter_block(socket: &UnixDatagram, name: &str, ask: &[u32], length: usize) 
     }
     let ifr_ifru = libc::__c_anonymous_ifr_ifru { ifru_data: words.as_mut_ptr().cast() };
     let mut request = libc::ifreq { ifr_name: interface(name)?, ifr_ifru };
-    // SAFETY: SIOCETHTOOL reads the request and reads and writes `words` through its pointer. Both outlive the call, and `words`
-    // has room for four times the counters that the driver said to have, and 20,000 more.
+    // SAFETY: SIOCETHTOOL reads the request and reads and writes `words` through its pointer. Both
+    // outlive the call, and `words` has room for four times the counters that the driver said to
+    // have, and 20,000 more.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
     let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).take(head.len() + length).collect();
     (result == 0).then_some(bytes)
