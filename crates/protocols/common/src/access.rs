@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use transport::Context;
 
-/// Who may connect, by address: denied networks first, then allowed ones (none means all).
+/// Addresses that may connect: denied networks first, then allowed ones (none means all).
 #[derive(Clone, Debug, Default)]
 pub struct Acl {
     /// Networks that may connect; empty for all.
@@ -15,7 +15,7 @@ pub struct Acl {
 }
 
 impl Acl {
-    /// Whether `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
+    /// True if `address` may connect. IPv4-mapped IPv6 addresses count as IPv4.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let within = |nets: &[ipnet::IpNet]| nets.iter().any(|net| net.contains(&address));
@@ -23,7 +23,7 @@ impl Acl {
     }
 }
 
-/// How many connections a server takes, over all its workers.
+/// Number of connections that a server takes, over all its workers.
 #[derive(Debug)]
 pub struct Limit {
     most: u64,
@@ -37,14 +37,14 @@ impl Limit {
         Limit { most: most.unwrap_or(u64::MAX), accepted: AtomicU64::new(0), ended: AtomicU64::new(0) }
     }
 
-    /// Whether one more may come; counts it.
+    /// Counts one more connection; false beyond the limit.
     pub fn enter(&self) -> bool {
         self.accepted
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < self.most).then_some(n + 1))
             .is_ok()
     }
 
-    /// One has ended; the session is told of the last.
+    /// A connection has ended; the session is notified of the last.
     pub fn leave(&self, cx: &mut Context<'_>) {
         if self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most {
             cx.post(Told::LimitReached);

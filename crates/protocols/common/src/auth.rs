@@ -19,7 +19,8 @@ impl fmt::Debug for Psk {
 const SHORTEST: usize = 8;
 /// Before the 64 hexadecimal digits of a key that was drawn, not thought up.
 pub const DRAWN: &str = "netcaliper-psk-1:";
-/// What stretching a passphrase costs: memory in KiB, and passes over it (RFC 9106, and OWASP's second choice).
+/// Cost of stretching a passphrase: memory in KiB, and passes over it (RFC 9106, and OWASP's second
+/// choice).
 const STRETCH: (u32, u32) = (19 * 1024, 2);
 /// Longest key accepted, bytes.
 const LONGEST: usize = 4096;
@@ -44,16 +45,16 @@ impl Psk {
         shortened(&keyed_long(&self.0, parts))
     }
 
-    /// Whether `seal` is that of `parts`; compared in constant time.
+    /// True if `seal` is that of `parts`; compared in constant time.
     pub fn sealed(&self, parts: &[&[u8]], seal: &[u8]) -> bool {
         let Ok(mut mac) = <Hmac<Sha256> as Mac>::new_from_slice(&self.0) else { return false };
         parts.iter().for_each(|part| mac.update(part));
         seal.len() == 16 && mac.verify_truncated_left(seal).is_ok()
     }
 
-    /// The 32 bytes that handshakes are made with. Of a drawn key they are what was drawn; of any other they are Argon2id of its bytes,
-    /// made once, so that each guess at a passphrase costs [`STRETCH`]. The salt is the same for all: both ends have to arrive at the
-    /// same key before anything has been said.
+    /// The 32 bytes that handshakes are made with. A drawn key has the drawn bytes, any other one
+    /// Argon2id of its bytes, made once, so that each guess at a passphrase costs [`STRETCH`]. The
+    /// salt is the same for all: both ends need the same key before the first message.
     pub fn handshake_key(&self) -> &[u8; 32] {
         self.1.get_or_init(|| {
             let drawn = self.0.strip_prefix(DRAWN.as_bytes());
@@ -66,18 +67,19 @@ impl Psk {
                 argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, params)
                     .hash_password_into(&self.0, b"netcaliper pre-shared key 1", &mut out)
             });
-            // The parameters are constants within their bounds; without them no key is better than a weak one.
+            // The parameters are constants within their bounds; without them no key is better than
+            // a weak one.
             if stretched.is_err() { keyed_long(&self.0, &[b"netcaliper pre-shared key 1"]) } else { out }
         })
     }
 }
 
-/// Unguessable bytes: HMAC-SHA-256 under a key that was drawn from the system, and that each draw replaces, so that who sees the
-/// memory of a process learns nothing of what it drew before.
+/// Unguessable bytes: HMAC-SHA-256 under a key that was drawn from the system, and that each draw
+/// replaces, so that a process's memory gives away no earlier draw.
 pub struct Secrets([u8; 32]);
 
 impl Secrets {
-    /// Those under this key; who shares the key with something else takes another `label` for each.
+    /// Secrets under this key; several uses of one key take different `label`s.
     pub fn new(key: [u8; 32], label: &[u8]) -> Self {
         Secrets(keyed_long(&key, &[label]))
     }
@@ -114,8 +116,9 @@ fn shortened(long: &[u8; 32]) -> [u8; 16] {
     std::array::from_fn(|n| long[n])
 }
 
-/// Proof over `nonce` that this process reads the clock with this identifier: two ends find out that they share a clock,
-/// and so a host, without revealing the identifier. Empty when the identifier is not known.
+/// Proof over `nonce` that this process reads the clock with this identifier: two ends find out
+/// that they share a clock, and so a host, without revealing the identifier. Empty when the
+/// identifier is not known.
 pub fn host_mark(clock_id: &str, nonce: &[u8; 16]) -> String {
     if clock_id.is_empty() {
         return String::new();

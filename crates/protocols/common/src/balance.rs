@@ -1,16 +1,19 @@
-//! Which workers have a session's connections: those of bulk data or those of short turns, and of these the one that has the first,
-//! so that equal connections of several sessions have equal shares of the cores.
+//! Workers of a session's connections: those of bulk data or those of short turns, and of these the
+//! one that has the first, so that equal connections of several sessions have equal shares of the
+//! cores.
 
 use metrics::Clamped;
 use model::{Kind, Phase};
 
-/// Datagrams a second of a light session, in one direction: at 2.8 µs each they take some 3 % of a core.
+/// Datagrams a second of a light session, in one direction: at 2.8 µs each they take some 3 % of a
+/// core.
 const LIGHT_RATE: u64 = 10_000;
 /// And bits a second.
 const LIGHT_BPS: u64 = 100_000_000;
 
-/// Whether the turns of a session's connections and flows are short and far apart. Such a session does not share workers with bulk
-/// sessions, where each message would wait for a turn of every bulk connection.
+/// True if the turns of a session's connections and flows are short and far apart. Such a session
+/// does not share workers with bulk sessions, where each message would wait for a turn of every
+/// bulk connection.
 pub fn is_light(phase: &Phase) -> bool {
     let rate = phase.rate.or(phase.media.map(|media| media.rate_bps));
     let (Some(rate), Some(probe)) = (rate, phase.probe) else { return phase.kind == Kind::Ping };
@@ -23,16 +26,17 @@ pub fn is_light(phase: &Phase) -> bool {
 /// The connections of a session: connection `n` is on worker `first + n`, modulo their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// How many.
+    /// Number of connections.
     pub connections: u32,
     /// The worker of the first.
     pub first: u32,
-    /// Whether the server receives on them, and whether it sends.
+    /// True if the server receives on them, and if it sends.
     pub ways: (bool, bool),
 }
 
-/// The first worker for `new`: its own wish while it is alone or covers all workers evenly; else the one from which its connections
-/// join the fewest others, and the fewest of its direction among several of these.
+/// The first worker for `new`: its own wish while it is alone or covers all workers evenly; else
+/// the one from which its connections join the fewest others, and the fewest of its direction among
+/// several of these.
 pub fn first_worker(workers: u16, new: Placed, held: impl Iterator<Item = Placed>) -> u32 {
     let workers = usize::from(workers.max(1));
     let split = |placed: &Placed| {

@@ -1,4 +1,4 @@
-//! What opens the connections of a client whose protocol has no conversation, and what answers them.
+//! Openers of a client's connections where the protocol has no conversation, and their answerers.
 
 use crate::kernel::Unconnected;
 use crate::one_sided::{Answers, Calls, GROUP};
@@ -10,7 +10,7 @@ use model::churn::{Broker, Next};
 use std::sync::Arc;
 use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
 
-/// Opens the next connection of a slot, to move so many bytes.
+/// Opens the next connection of a slot, to move this many bytes.
 type OpenNext = dyn FnMut(&mut Context<'_>, u32, u64) -> Open + Send;
 
 /// Opens connections as the broker says.
@@ -28,8 +28,8 @@ impl Caller {
         Caller { broker, open_next: Box::new(open_next) }
     }
 
-    /// One per worker of a client, to the targets in turn. `make` makes the flow of a slot's next connection; it gets a UDP socket if
-    /// `datagrams` says so.
+    /// One per worker of a client, to the targets in turn. `make` makes the flow of a slot's next
+    /// connection; it gets a UDP socket if `datagrams` says so.
     pub fn for_all<M, F>(phase: &Phase, calls: &Calls, datagrams: bool, make: M) -> Vec<Box<dyn Connector>>
     where
         M: Fn(&mut Context<'_>, u32) -> F + Clone + Send + 'static,
@@ -72,19 +72,20 @@ impl Connector for Caller {
     }
 }
 
-/// Makes the flow of a connection that has come.
+/// Makes the flow of an accepted connection.
 type Answer = dyn Fn(&mut Context<'_>) -> Box<dyn Flow> + Send;
-/// Takes a datagram of a peer that has no socket of its own, and may answer it, or give the peer a flow.
+/// Takes a datagram of a peer that has no socket of its own, and may answer it, or give the peer a
+/// flow.
 type OnDatagram =
     dyn FnMut(&mut Context<'_>, &Received<'_>, &mut Transmit<'_>, &mut Bound) -> Option<Box<dyn Flow>> + Send;
 
-/// What a worker has for datagrams of peers that have no socket of their own.
+/// A worker's state for datagrams of peers without a socket of their own.
 pub struct Bound {
     /// The worker.
     pub worker: u16,
-    /// Who may connect: datagrams of others are dropped before.
+    /// Admitted addresses: datagrams of others are dropped before.
     pub acl: Acl,
-    /// Who may be sent to without having proved an address.
+    /// Addresses that may be sent to without a proof.
     pub streams: Acl,
     /// The account of the datagrams.
     pub account: Unconnected,
@@ -108,7 +109,8 @@ impl Answerer {
         Answerer::with_datagrams(answers, make, |_, _, _, _| None)
     }
 
-    /// The same, with datagrams. Their peers may get flows of their own: as many as connections, and counted with these.
+    /// The same, with datagrams. Their peers may get flows of their own: as many as connections,
+    /// and counted with these.
     pub fn with_datagrams<M, F, D>(answers: &Answers, make: M, on_datagram: D) -> Vec<Box<dyn Acceptor>>
     where
         M: Fn(&mut Context<'_>) -> F + Clone + Send + 'static,

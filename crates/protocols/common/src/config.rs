@@ -1,4 +1,4 @@
-//! What users choose of a client or a server, beside the phase.
+//! Users' choices for a client or a server, beside the phase.
 
 use crate::Protocol;
 use crate::access::Acl;
@@ -13,11 +13,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Where workers run.
+/// Placement of workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Each worker on a core of its own, when there are several: worker i of both ends then has the same connections, which
-    /// on one host share a core and its caches. A single worker is left to the scheduler, unless the server is on this host.
+    /// Each worker on a core of its own, when there are several: worker i of both ends then has the
+    /// same connections, which on one host share a core and its caches. A single worker is left to
+    /// the scheduler, unless the server is on this host.
     #[default]
     Even,
     /// The scheduler decides.
@@ -40,7 +41,8 @@ impl Placement {
         }
     }
 
-    /// The core of each of `workers` workers, the first on the `first`-th of the `usable`; `None` where the scheduler decides.
+    /// The core of each of `workers` workers, the first on the `first`-th of the `usable`; `None`
+    /// where the scheduler decides.
     pub fn cores(&self, workers: usize, first: usize, usable: &[usize]) -> Vec<Option<usize>> {
         let (cores, first) = match self {
             Placement::Even if workers > 1 => (usable, first),
@@ -50,11 +52,11 @@ impl Placement {
         (0..workers).map(|worker| cores.get((worker + first) % cores.len().max(1)).copied()).collect()
     }
 
-    /// Where another end on this host runs that is not to share a core with the workers of this one; `None` when there is no
-    /// other core among the `usable`.
+    /// A place for another end on this host that is not to share a core with the workers of this
+    /// one; `None` when there is no other core among the `usable`.
     pub fn apart(&self, usable: &[usize]) -> Option<Placement> {
         match self {
-            // The server's workers are told which core is the client's.
+            // The server's workers get the number of the client's core.
             Placement::Even | Placement::Spread => (usable.len() > 1).then_some(Placement::Even),
             Placement::Cores(taken) => {
                 let others: Vec<usize> =
@@ -64,7 +66,7 @@ impl Placement {
         }
     }
 
-    /// How results name it.
+    /// Its name in results.
     pub fn describe(&self) -> String {
         match self {
             Placement::Even => "even".to_owned(),
@@ -77,8 +79,8 @@ impl Placement {
     }
 }
 
-/// Whether each frame of so many streams is told for the report's sake, which shows how evenly those of one came: of hundreds of
-/// streams that would be millions.
+/// True if each frame of `streams` streams is reported, for the report's plot of one stream's
+/// jitter: of hundreds of streams that would be millions.
 pub fn tells_frames(streams: u32) -> bool {
     streams <= 8
 }
@@ -86,7 +88,7 @@ pub fn tells_frames(streams: u32) -> bool {
 /// Processes of their own for connections, each with its own limit of open files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Processes {
-    /// How many; with none, connections are this process's own.
+    /// Their number; with none, connections are this process's own.
     pub count: u16,
     /// Worker threads of each.
     pub workers: u16,
@@ -99,7 +101,8 @@ pub struct Peer {
     pub name: String,
     /// The address in use.
     pub address: SocketAddr,
-    /// Its further addresses, in the system's order, for when no connection to the one in use can be made.
+    /// Its further addresses, in the system's order, for when no connection to the one in use can
+    /// be made.
     pub others: Vec<SocketAddr>,
 }
 
@@ -130,12 +133,12 @@ impl Peer {
 pub struct ProtocolOptions(Option<Arc<dyn Any + Send + Sync>>);
 
 impl ProtocolOptions {
-    /// These.
+    /// Wraps the options of one protocol.
     pub fn new<T: Any + Send + Sync>(options: T) -> Self {
         ProtocolOptions(Some(Arc::new(options)))
     }
 
-    /// Those of this type, if they are.
+    /// The options, if they are of this type.
     pub fn get<T: Any>(&self) -> Option<&T> {
         self.0.as_ref()?.downcast_ref()
     }
@@ -155,13 +158,13 @@ impl StopServers {
     }
 }
 
-/// What a client needs besides the phase.
+/// A client's settings besides the phase.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// What is spoken. Servers of protocols without a conversation must have been started with the settings of the phase, and
-    /// tell nothing of what they counted.
+    /// The protocol. Servers of protocols without a conversation must have been started with the
+    /// settings of the phase, and report no counts.
     pub protocol: &'static dyn Protocol,
-    /// The servers' addresses, with the names they came from.
+    /// The servers' addresses, with the names that were resolved to them.
     pub peers: Vec<Peer>,
     /// The keys, if there are any.
     pub keys: Keyring,
@@ -171,7 +174,7 @@ pub struct ClientConfig {
     pub ports: Option<(u16, u16)>,
     /// Interface to bind to.
     pub device: Option<String>,
-    /// Where workers run.
+    /// Placement of workers.
     pub placement: Placement,
     /// Worker threads; `None` is one per core, but not more than connections.
     pub workers: Option<u16>,
@@ -181,21 +184,22 @@ pub struct ClientConfig {
     pub run: Uuid,
     /// Version of this program.
     pub version: String,
-    /// Whether every ended connection is reported, or only failed ones.
+    /// True if every ended connection is reported, or only failed ones.
     pub records: bool,
-    /// Whether every connection is told when it has come to be; legacy protocols only.
+    /// True if each established connection is reported; legacy protocols only.
     pub arrivals: bool,
-    /// Whether our workers run before all ordinary threads, with all memory kept from being paged out; what the system
-    /// refuses of that is told.
+    /// True if our workers run before all ordinary threads, with all memory kept from being paged
+    /// out; a refusal of the system is reported.
     pub realtime: bool,
-    /// Whose markers frame a test over datagrams, for protocols that know several kinds.
+    /// Markers that frame a test over datagrams, for protocols that know several kinds.
     pub marks: Marks,
-    /// What only this protocol knows.
+    /// Options of this protocol only.
     pub options: ProtocolOptions,
 }
 
 impl ClientConfig {
-    /// Whether each server that was named has a connection or flow of `phase`: what has none is not measured.
+    /// Refuses a phase that leaves a named server without a connection or flow: such a server would
+    /// not be measured.
     ///
     /// # Errors
     /// One sentence: which servers or connections are too many or too few.
@@ -242,7 +246,7 @@ impl ClientConfig {
         }
     }
 
-    /// How many workers a phase gets on so many cores.
+    /// Number of workers for a phase on `cores` cores.
     pub fn workers_for(&self, phase: &Phase, cores: usize) -> u16 {
         let most = u16::try_from(phase.connections).unwrap_or(u16::MAX).max(1);
         let usual = || self.protocol.info().workers.on(cores).min(most);
@@ -250,14 +254,15 @@ impl ClientConfig {
     }
 }
 
-/// What a server allows.
+/// A server's limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Sessions at once.
     pub sessions: u32,
     /// Control connections at once from one address.
     pub per_address: u32,
-    /// Data connections at once in one session; with 0 there are no sessions, and all that can be asked is to end.
+    /// Data connections at once in one session; with 0 there are no sessions, and all that can be
+    /// asked is to end.
     pub connections: u32,
     /// Data connections at once in all sessions, as many as descriptors suffice for.
     pub places: Option<u32>,
@@ -265,13 +270,15 @@ pub struct Limits {
     pub duration_ns: Option<u64>,
     /// Most bits/s of one session and direction.
     pub rate: Option<u64>,
-    /// Whether workers may spin for a session that asks for it.
+    /// True if workers may spin for a session that asks for it.
     pub busy: bool,
-    /// Whether workers spin for round trips without `--busy`, on cores that clients of this host do not use.
+    /// True if workers spin for round trips without `--busy`, on cores that clients of this host do
+    /// not use.
     pub eager: bool,
     /// Connections at once that have not introduced themselves.
     pub pending: u32,
-    /// Longest time for which a session may exclude all others where `duration_ns` says nothing, ns.
+    /// Longest time for which a session may exclude all others where `duration_ns` says nothing,
+    /// ns.
     pub exclusive_ns: u64,
 }
 
@@ -296,39 +303,42 @@ impl Default for Limits {
 ///
 /// Wide: a field for each thing that its user chooses.
 ///
-/// A server of our own protocol learns from its clients what to do. One of a legacy protocol has its settings from the
-/// command line, because these protocols agree on nothing. Of the phase a ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`),
-/// `buffer`, `verify`, `rate` (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),
-/// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and `Local` count payload in `local`
-/// and `traffic`, identifiers and goodbyes in `framing` (the original's totals are the sum of both); `Connection` has the
-/// identifier, the original's TimeMs in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media`
-/// (and `Kind::Stream`); `open_to` limits the addresses that get streams.
+/// A server of our own protocol gets its task from its clients. One of a legacy protocol has its
+/// settings from the command line, because these protocols agree on nothing. Of the phase a
+/// ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`), `buffer`, `verify`, `rate`
+/// (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),
+/// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and
+/// `Local` count payload in `local` and `traffic`, identifiers and goodbyes in `framing` (the
+/// original's totals are the sum of both); `Connection` has the identifier, the original's TimeMs
+/// in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media` (and
+/// `Kind::Stream`); `open_to` limits the addresses that get streams.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: &'static dyn Protocol,
     /// The settings of a server whose protocol agrees on none; our own needs none.
     pub phase: Option<Phase>,
-    /// Where to listen; port 0 lets the kernel choose.
+    /// Addresses to listen at; port 0 lets the kernel choose.
     pub listen: Vec<SocketAddr>,
     /// The keys of which clients must have one, if there are any.
     pub keys: Keyring,
-    /// Who may connect.
+    /// Admitted addresses.
     pub acl: Acl,
-    /// Networks that may have streams without proving an address, beside this host and directly connected networks. Only
-    /// legacy protocols need that: a datagram with a forged source would have a stream sent to the victim.
+    /// Networks that may have streams without proving an address, beside this host and directly
+    /// connected networks. Only legacy protocols need that: a datagram with a forged source would
+    /// have a stream sent to the victim.
     pub open_to: Vec<IpNet>,
-    /// What is allowed.
+    /// The limits.
     pub limits: Limits,
     /// One session at a time.
     pub exclusive: bool,
-    /// End after so many data connections.
+    /// End after this many data connections.
     pub exit_after: Option<u64>,
     /// Length of its own intervals, ns.
     pub interval_ns: u64,
     /// Interface to bind to.
     pub device: Option<String>,
-    /// Where workers run.
+    /// Placement of workers.
     pub placement: Placement,
     /// Worker threads; `None` is one per core.
     pub workers: Option<u16>,
@@ -336,20 +346,24 @@ pub struct ServerConfig {
     pub processes: Processes,
     /// Version of this program.
     pub version: String,
-    /// Whether every ended connection is reported, or only failed ones.
+    /// True if every ended connection is reported, or only failed ones.
     pub records: bool,
-    /// Whether it is told how each session stands ([`model::Event::Served`]), by protocols with sessions.
+    /// True if the state of each session is reported ([`model::Event::Served`]), by protocols with
+    /// sessions.
     pub sessions: bool,
-    /// Whether every connection is told when it has come to be, and every datagram where there are no connections; legacy
-    /// protocols only.
+    /// True if each established connection is reported, and every datagram where there are no
+    /// connections; legacy protocols only.
     pub arrivals: bool,
-    /// Period of reports of open links and their bytes ([`model::Event::Links`]), ns; `None` for no reports.
+    /// Period of reports of open links and their bytes ([`model::Event::Links`]), ns; `None` for no
+    /// reports.
     pub links_ns: Option<u64>,
-    /// A server of connections listens to datagrams on the same port, too, where its protocol knows both.
+    /// A server of connections listens to datagrams on the same port, too, where its protocol knows
+    /// both.
     pub also_datagrams: bool,
-    /// Other servers that end with a native server, as protocol and port (`echo:9999`): a client may ask to end only a server with one.
+    /// Other servers that end with a native server, as protocol and port (`echo:9999`): a client
+    /// may ask to end only a server with one.
     pub besides: Vec<String>,
-    /// What only this protocol knows.
+    /// Options of this protocol only.
     pub options: ProtocolOptions,
 }
 
@@ -387,7 +401,8 @@ impl ServerConfig {
         ServerConfig { interval_ns: phase.interval_ns, phase: Some(phase), ..ServerConfig::new(protocol) }
     }
 
-    /// Who may be sent to without having proved an address: this host, directly connected networks, and those of `open_to`.
+    /// Addresses that may be sent to without a proof: this host, directly connected networks, and
+    /// `open_to`.
     pub fn unproven(&self, host: &dyn HostInfo) -> Acl {
         let this = [IpNet::from(IpAddr::from(Ipv6Addr::LOCALHOST))];
         let loopback = IpNet::new(Ipv4Addr::new(127, 0, 0, 0).into(), 8).ok();

@@ -1,4 +1,4 @@
-//! From a group's tallies to the intervals that reporters are told.
+//! From a group's tallies to the intervals in reports.
 
 use metrics::{Ending, Mono, Tally};
 use model::{Interval, Kind, PacketReport, Phase, PingInterval, Traffic, omitted_intervals};
@@ -7,11 +7,11 @@ use model::{Interval, Kind, PacketReport, Phase, PingInterval, Traffic, omitted_
 #[derive(Debug)]
 pub struct Intervals {
     start: Mono,
-    /// How many at the start do not count.
+    /// Number of omitted intervals at the start.
     omitted: u32,
     frames: bool,
     pings: bool,
-    /// What is counted as messages is inside the payload.
+    /// True if the bytes of messages are inside the payload.
     within: bool,
     ended: [u64; 5],
 }
@@ -25,7 +25,7 @@ impl Intervals {
         Intervals { start, omitted, frames, pings, within, ended: [0; 5] }
     }
 
-    /// What was counted in the next interval; the session adds the counts of remote ends.
+    /// Counts of the next interval; the session adds the counts of remote ends.
     pub fn next(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) -> Interval {
         for (sum, n) in self.ended.iter_mut().zip(tally.ended) {
             *sum += n;

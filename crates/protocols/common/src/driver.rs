@@ -1,4 +1,4 @@
-//! What every session does alike: it asks for one thing after the other, tells its user what happens, and ends with a status.
+//! Common parts of every session: requests in order, reports to the user, and a status at the end.
 
 use crate::counted::Intervals;
 use crate::quota::Lines;
@@ -8,24 +8,25 @@ use model::{Event, Level, Phase, Status, Totals};
 use std::collections::{HashSet, VecDeque};
 use transport::{Action, Context, End, GroupPlan, Link, LinkSource, Order};
 
-/// Different notices of flows that are told in one run.
+/// Most different notices of flows in one run.
 const NOTICES: usize = 100;
 
-/// What a session asks for and tells, in order, and how its run ends as far as that is known.
+/// Requests and reports of a session, in order, and the ending of its run, once known.
 pub struct Driver {
     actions: VecDeque<Action>,
-    /// What tells each interval.
+    /// Makes the intervals of reports.
     pub intervals: Intervals,
-    /// What both ends have counted, by which the run's ending is judged.
+    /// Both ends' counts, by which the run's ending is judged.
     pub account: Account,
-    /// When the run begins, until that is told.
+    /// Begin of the run, until it is reported.
     start: Option<Mono>,
-    /// How the run ends.
+    /// Ending of the run.
     pub status: Status,
     /// Why, unless it is complete.
     pub reason: Option<String>,
     notices: HashSet<String>,
-    /// Limits how often a warning says that waiting connections were closed to make room for new ones.
+    /// Limits how often a warning says that waiting connections were closed to make room for new
+    /// ones.
     crowd: Lines,
 }
 
@@ -44,7 +45,7 @@ impl Driver {
         }
     }
 
-    /// The same; that it begins then is the first that is told.
+    /// The same; the first report is this begin.
     #[must_use]
     pub fn begun(self, start: Mono) -> Self {
         Driver { start: Some(start), ..self }
@@ -68,7 +69,7 @@ impl Driver {
         self.ask(Action::Group(Box::new(plan), sources));
     }
 
-    /// Asks for something, or tells an event.
+    /// Queues a request, or an event.
     pub fn ask(&mut self, action: impl Into<Action>) {
         let action = action.into();
         if let Action::Emit(event) = &action {
@@ -92,12 +93,12 @@ impl Driver {
         self.ask(Action::Close(link, End::COMPLETED));
     }
 
-    /// Tells the user something.
+    /// Reports a notice to the user.
     pub fn notice(&mut self, level: Level, text: impl Into<String>) {
         self.ask(Event::Notice { level, text: text.into() });
     }
 
-    /// Tells, at most once a minute, that `n` more connections which said nothing had to give way.
+    /// Reports, at most once a minute, that `n` more connections without data had to give way.
     pub fn crowded(&mut self, now: Mono, n: u64) {
         if let Some(before) = self.crowd.due(now) {
             let n = n.saturating_add(before);
@@ -106,7 +107,7 @@ impl Driver {
         }
     }
 
-    /// Passes on what flows have told: the same notice once, and not without end.
+    /// Passes on events of flows: the same notice once, and a limited number of them.
     pub fn told(&mut self, event: Event) {
         let passes = match &event {
             Event::Notice { text, .. } => self.notices.len() < NOTICES && self.notices.insert(text.clone()),
@@ -117,13 +118,13 @@ impl Driver {
         }
     }
 
-    /// Tells what a group counted in an interval.
+    /// Reports a group's counts of an interval.
     pub fn interval(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let interval = self.intervals.next(index, from, to, tally);
         self.ask(Event::Interval(Box::new(interval)));
     }
 
-    /// Tells what all clients of a server together moved in an interval.
+    /// Reports the traffic of all clients of a server together in an interval.
     pub fn traffic(&mut self, index: u32, from: Mono, to: Mono, tally: &Tally) {
         let mut interval = self.intervals.next(index, from, to, tally);
         (interval.frames, interval.packets, interval.pings) = (None, None, None);
@@ -144,8 +145,8 @@ impl Driver {
         first
     }
 
-    /// The run is over; with the totals of this end, where there are any. The counts decide how what was asked for has ended; a server, which
-    /// asks for nothing, ends as its session says.
+    /// The run is over; with the totals of this end, where there are any. The counts decide the
+    /// ending of the request; a server, which has none, ends as its session says.
     pub fn finish(&mut self, asked: Option<Asked<'_>>, local: Option<Box<Totals>>) {
         if let Some(totals) = local {
             self.ask(Event::Local(totals));

@@ -1,8 +1,8 @@
-//! What a protocol may learn of its host.
+//! A protocol's view of its host.
 //!
-//! Some of it are texts of the kernel that go on the wire as they are. They are read from files, which takes up to a millisecond,
-//! and neither a worker nor anything in this crate may do that: a flow asks, a thread of the runtime reads, and the flow looks
-//! from time to time whether the answer is there.
+//! Parts of it are texts of the kernel that go on the wire as they are. Reading their files takes
+//! up to a millisecond, which neither a worker nor this crate may do: a flow asks, a thread of the
+//! runtime reads, and the flow checks from time to time for the answer.
 
 use ipnet::IpNet;
 use metrics::{Mono, Wall};
@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
-/// Reads what this process has used of the CPU, seconds in user mode and in the kernel.
+/// Reads the CPU time of this process, seconds in user mode and in the kernel.
 pub type Meter = Box<dyn Fn() -> (f64, f64) + Send>;
 
 /// Fills bytes with the system's randomness; `false` when it has none.
@@ -35,7 +35,7 @@ pub trait HostInfo: Send + Sync {
     fn connected_networks(&self) -> Vec<IpNet>;
     /// The system's default congestion control, and the available ones.
     fn congestion(&self) -> (String, Vec<String>);
-    /// Begins to measure what this process uses of the CPU.
+    /// Begins to measure the CPU time of this process.
     fn cpu_meter(&self) -> Meter;
     /// Cores that this process may use.
     fn cores(&self) -> Vec<usize>;
@@ -70,11 +70,11 @@ pub struct HostTexts {
     pub snmp6: String,
     /// `/proc/stat`.
     pub stat: String,
-    /// What the drivers of the interfaces that were asked for count.
+    /// Drivers' counters of the requested interfaces.
     pub cards: Vec<HostCard>,
 }
 
-/// What the driver of an interface counts.
+/// Counters of an interface's driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostCard {
     /// The interface.

@@ -1,5 +1,5 @@
-//! What the kernels of all protocols keep account of, once: which connection a flow is, its row, its path, when bytes last moved, and how
-//! it ends. A protocol adds its framing.
+//! The common account of all protocols' kernels: the connection of a flow, its row, its path, the
+//! time of its last bytes, and its ending. A protocol adds its framing.
 //!
 //! Nothing here is generic: protocols call it, and their own code is all that is compiled for each.
 
@@ -16,16 +16,16 @@ use uuid::Uuid;
 /// Which way paced payload goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacedWay {
-    /// It leaves.
+    /// Bytes leave.
     Sent,
-    /// It arrives.
+    /// Bytes arrive.
     Received,
 }
 
 /// The account of one flow.
 #[derive(Debug, Default)]
 pub struct Core {
-    /// Where it is counted.
+    /// The group that counts it.
     pub group: Group,
     /// Its row, once it is up.
     pub row: Option<Row>,
@@ -35,31 +35,33 @@ pub struct Core {
     pub slot: u32,
     /// Its addresses, once it is up.
     pub path: Option<Path>,
-    /// When bytes last moved, or it came up.
+    /// Time of the last bytes, or of its establishment.
     pub moved: Mono,
-    /// How long nothing may move, ns.
+    /// Longest time without progress, ns.
     pub stall_ns: u64,
-    /// How it ends, once it does, and whether by RST.
+    /// Its ending, once decided, and true if by RST.
     pub over: Option<(Ending, bool)>,
-    /// It is told when it has come to be.
+    /// Whether the session is notified once the connection is up.
     arrivals: bool,
     /// The worker on which it belongs, while it is on another.
     leave: Option<u16>,
-    /// It has been told that it is up where it came in.
+    /// `Up` was delivered on the accepting worker.
     came_in: bool,
-    /// The kernel refused a send: what is read now is only what came before; and something of that was read.
+    /// The kernel refused a send: later reads return earlier bytes only. And true once such a read
+    /// had bytes.
     broken: bool,
     read_on: bool,
     /// When the first paced payload left, and arrived.
     paced: [Option<Mono>; 2],
-    /// The overflow counter of its socket, as last told.
+    /// The overflow counter of its socket, as last reported.
     dropped: u32,
     /// Its place among others, given back when it goes.
     place: Option<Box<dyn Any + Send>>,
 }
 
 impl Core {
-    /// The account of the connection in `slot`, counted in `group`, which is stalled after `stall_ns` without progress.
+    /// The account of the connection in `slot`, counted in `group`, which is stalled after
+    /// `stall_ns` without progress.
     pub fn new(group: Group, slot: u32, stall_ns: u64) -> Self {
         Core { group, slot, stall_ns, ..Core::default() }
     }
@@ -70,23 +72,23 @@ impl Core {
         Core { id, ..self }
     }
 
-    /// The same; with `arrivals` its session is told when it is up.
+    /// The same; with `arrivals` its session is notified when the connection is up.
     #[must_use]
     pub fn telling(self, arrivals: bool) -> Self {
         Core { arrivals, ..self }
     }
 
-    /// It has this place among others until it goes.
+    /// Keeps a place among others until the flow ends.
     pub fn keep(&mut self, place: impl Any + Send) {
         self.place = Some(Box::new(place));
     }
 
-    /// It belongs on this worker, and is on its way there.
+    /// The flow belongs to this worker, and will move there.
     pub fn leave_for(&mut self, to: Option<u16>) {
         self.leave = to;
     }
 
-    /// It is up, unless that is said on a worker that it leaves.
+    /// The link is up. On a worker that the flow leaves, the first `Up` is passed over.
     pub fn up(&mut self, cx: &mut Context<'_>, path: Path) {
         if self.leave.is_some() && !std::mem::replace(&mut self.came_in, true) {
             return;
@@ -100,12 +102,13 @@ impl Core {
         self.row.get_or_insert_with(|| cx.rec.open(self.group, cx.now));
     }
 
-    /// Whether its peer has an IPv6 address; an IPv4 address in the form of an IPv6 one, as a socket for both shows it, is none.
+    /// True if its peer has an IPv6 address; an IPv4 address in the form of an IPv6 one, as a
+    /// socket for both shows it, is none.
     pub fn is_v6(&self) -> bool {
         self.path.is_some_and(|path| path.peer.ip().to_canonical().is_ipv6())
     }
 
-    /// How records and logs name it.
+    /// Its name in records and logs.
     pub fn id(&self) -> FlowId {
         FlowId { row: self.row, id: self.id, slot: self.slot }
     }
@@ -120,7 +123,7 @@ impl Core {
         Some(Interest::of(end))
     }
 
-    /// It ends so, in good order, unless it has ended.
+    /// Ends with this result, in good order, unless the flow has ended.
     pub fn end(&mut self, how: Ending) {
         self.over.get_or_insert((how, false));
     }
@@ -140,8 +143,9 @@ impl Core {
         self.read_on |= self.broken;
     }
 
-    /// What an end of the stream means after a refused send. The kernel tells of a reset once; after a send has learnt of it, reading
-    /// only ends. The fault is told next, unless that was in an earlier turn.
+    /// Meaning of an end of the stream after a refused send. The kernel reports a reset once; after
+    /// a send has learnt of it, reading only ends. The fault is reported next, unless that was in
+    /// an earlier turn.
     pub fn cut_off(&self) -> Option<Checked> {
         match (self.broken, self.read_on) {
             (_, true) => Some(Err(Violation::Vanished)),
@@ -194,7 +198,8 @@ impl Core {
         self.count(cx, |rec, row| rec.received(row, u64::clamped(n)));
     }
 
-    /// Paced payload has left, or arrived, and more is due at `next`: its rate is over the time from the first to there.
+    /// Paced payload has left, or arrived, and more is due at `next`: its rate is over the time
+    /// from the first to there.
     pub fn keeps_pace(&mut self, cx: &mut Context<'_>, way: PacedWay, next: Mono) {
         if self.row.is_some() {
             let from = *self.paced[way as usize].get_or_insert(cx.now);
@@ -204,7 +209,8 @@ impl Core {
         }
     }
 
-    /// `n` bytes of a peer that is paced at `rate` bits/s have arrived: more is due when the rate has paid for these.
+    /// `n` bytes of a peer that is paced at `rate` bits/s have arrived: more is due when the rate
+    /// has paid for these.
     pub fn hears_pace(&mut self, cx: &mut Context<'_>, n: u64, rate: u64) {
         let paid_ns = u64::clamped(u128::from(n) * 8 * u128::from(SECOND) / u128::from(rate.max(1)));
         self.keeps_pace(cx, PacedWay::Received, cx.now.plus(paid_ns));
@@ -243,7 +249,7 @@ impl Core {
         self.count(cx, |rec, row| rec.framing_received(row, u64::clamped(n)));
     }
 
-    /// The last of what is measured moved at `at`.
+    /// The last measured byte moved at `at`.
     pub fn complete(&self, cx: &mut Context<'_>, at: Mono) {
         self.count(cx, |rec, row| rec.complete(row, at));
     }
@@ -260,18 +266,18 @@ impl Core {
     }
 }
 
-/// Datagrams of one length, but for a shorter last one, that are prepared once and differ in what their protocol writes before the
-/// payload.
+/// Datagrams of one length, but for a shorter last one, that are prepared once and differ in their
+/// protocol's header only.
 #[derive(Clone, Copy, Debug)]
 pub struct Template {
     /// Names the prepared datagrams in a worker's arena; their length is added.
     pub key: u64,
-    /// Where the payload begins in each.
+    /// Offset of the payload in each.
     pub payload: usize,
 }
 
 impl Template {
-    /// Offers `bytes` bytes of datagrams of `size` bytes each, to be told apart by the caller.
+    /// Offers `bytes` bytes of datagrams of `size` bytes each, whose headers the caller writes.
     #[inline]
     pub fn offer<'a>(self, out: &'a mut Transmit<'_>, size: usize, bytes: usize) -> &'a mut [u8] {
         if bytes > size {
@@ -292,7 +298,7 @@ pub fn gone(n: Sent, size: usize, offered: u64) -> Packets {
     Packets { sent, refused: u64::from(n.fault.is_some()), ..Packets::default() }
 }
 
-/// The account of datagrams that come to a bound socket, of peers that get none of their own.
+/// The account of datagrams at a bound socket, of peers without one of their own.
 #[derive(Debug)]
 pub struct Unconnected {
     core: Core,
@@ -301,7 +307,7 @@ pub struct Unconnected {
 }
 
 impl Unconnected {
-    /// Nothing has come yet.
+    /// An account without datagrams.
     pub fn new(group: Group) -> Self {
         Unconnected { core: Core::new(group, 0, 0), pending: PendingPeers::default() }
     }
@@ -311,12 +317,12 @@ impl Unconnected {
         self.core.dropped(got)
     }
 
-    /// Where they are counted.
+    /// The row that counts them.
     pub fn row(&mut self, cx: &mut Context<'_>) -> Row {
         *self.core.row.get_or_insert_with(|| cx.rec.open(self.core.group, cx.now))
     }
 
-    /// Counts what came as `counts`; `bytes` of it are payload.
+    /// Counts received datagrams as `counts`; `bytes` of them are payload.
     pub fn received(&mut self, cx: &mut Context<'_>, bytes: usize, counts: &Packets) {
         let row = self.row(cx);
         cx.rec.received(row, u64::clamped(bytes));

@@ -1,10 +1,10 @@
-//! The keys that an end of the native protocol has, and what each lets its holder do.
+//! The keys of an end of the native protocol, and the rights of each holder.
 
 use crate::auth::{Psk, hex};
 use model::Kind;
 use std::fmt;
 
-/// What a key lets its holder do, within the limits of the server. Everything unless something else is said.
+/// Rights of a key's holder, within the limits of the server. Everything by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rights {
     /// Most bits/s of a session and direction.
@@ -13,7 +13,7 @@ pub struct Rights {
     pub time_ns: Option<u64>,
     /// Verbs that may be asked for: one of [`VERBS`] each; `None` is all.
     pub verbs: Option<Vec<&'static str>>,
-    /// Whether a session may exclude all others.
+    /// True if a session may exclude all others.
     pub exclusive: bool,
 }
 
@@ -42,12 +42,12 @@ pub fn verb(kind: Kind) -> &'static str {
 }
 
 impl Rights {
-    /// What may be asked for, as part of a sentence.
+    /// The permitted verbs, as part of a sentence.
     pub fn verbs(&self) -> String {
         format!("it is for {}", self.verbs.as_ref().map_or("all".to_owned(), |verbs| verbs.join(", ")))
     }
 
-    /// Whether `verb` may be asked for.
+    /// True if `verb` is permitted.
     pub fn permits(&self, verb: &str) -> bool {
         self.verbs.as_ref().is_none_or(|verbs| verbs.contains(&verb))
     }
@@ -60,7 +60,7 @@ pub struct Named<K> {
     pub name: String,
     /// The key.
     pub key: K,
-    /// What it lets its holder do.
+    /// Rights of its holder.
     pub rights: Rights,
 }
 
@@ -89,7 +89,8 @@ pub struct Keyring {
     pub shared: Vec<Named<Psk>>,
     /// This end's own key of a pair.
     pub own: Option<PrivateKey>,
-    /// Public keys of the other ends. At a client, a name is that of a server as the user types it, or `*`.
+    /// Public keys of the other ends. At a client, a name is that of a server as the user types it,
+    /// or `*`.
     pub peers: Vec<Named<[u8; 32]>>,
 }
 
@@ -100,7 +101,7 @@ impl Keyring {
         Keyring { shared: psk.map(named).into_iter().collect(), ..Keyring::default() }
     }
 
-    /// Whether there is no key.
+    /// True if there is no key.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.own.is_none()
     }

@@ -1,9 +1,10 @@
-//! What several protocols share: a protocol as one object, the session of those without a conversation, flows of bulk data and of
-//! round trips, the payload, and access control.
+//! Common parts of several protocols: a protocol as one object, the session of those without a
+//! conversation, flows of bulk data and of round trips, the payload, and access control.
 //!
-//! Nothing here, and nothing in a protocol's crate, opens a socket, reads a clock or sleeps: bytes, time and randomness are arguments, so
-//! every protocol runs in virtual time against its peer (`sim`). A protocol is one object ([`Protocol`]); what it may learn of
-//! its host when a session begins is [`host::HostInfo`].
+//! Nothing here, and nothing in a protocol's crate, opens a socket, reads a clock or sleeps: bytes,
+//! time and randomness are arguments, so every protocol runs in virtual time against its peer
+//! (`sim`). A protocol is one object ([`Protocol`]); its view of the host when a session begins is
+//! [`host::HostInfo`].
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,31 +1,32 @@
-//! What flows, connectors and acceptors tell their session: events for the reporters, and what the session of their protocol alone
-//! understands.
+//! Messages of flows, connectors and acceptors to their session: events for the reporters, and
+//! messages that only the session of their protocol understands.
 
 use metrics::{Mono, Packets};
 use model::{Event, Level};
 use std::any::Any;
 use transport::{Context, Message, Path};
 
-/// A message of those that several protocols share.
+/// A message that several protocols share.
 pub enum Told {
-    /// Something for the reporters. Its times are those of the process, ns.
+    /// An event for the reporters. Its times are the process's, ns.
     Event(Event),
-    /// What the remote end counted in a test that is over.
+    /// The remote end's counts of a test that is over.
     Counted(Box<Counted>),
     /// The last of a limited number of connections has ended.
     LimitReached,
-    /// So many connections without an introduction had to give way to newer ones since that was told last.
+    /// Number of connections without an introduction that had to give way to newer ones since the
+    /// last report.
     GaveWay(u64),
     /// A result of one protocol, which the session makes an event of: a worker writes no JSON.
     Result(Box<dyn FnOnce() -> Event + Send>),
-    /// The first bytes of this connection have come, where a test begins with them.
+    /// The first bytes of this connection have arrived, where a test begins with them.
     FirstByte(Path, Mono),
 }
 
-/// What the remote end says it received in a test that is over.
+/// Bytes that the remote end reports as received in a test that is over.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counted {
-    /// How it read, in words.
+    /// Its way of reading, in words.
     pub receive: &'static str,
     /// Payload bytes.
     pub bytes: u64,
@@ -35,17 +36,17 @@ pub struct Counted {
     pub packets: Option<Packets>,
 }
 
-/// Tells the reporters something.
+/// Passes an event to the reporters.
 pub fn tell(cx: &mut Context<'_>, event: Event) {
     cx.post(Told::Event(event));
 }
 
-/// Tells a result of one protocol, which its session writes as JSON.
+/// Passes on a result of one protocol, which its session writes as JSON.
 pub fn tell_result(cx: &mut Context<'_>, event: impl FnOnce() -> Event + Send + 'static) {
     cx.post(Told::Result(Box::new(event)));
 }
 
-/// Tells the user something, in one sentence. The same words are told once.
+/// Reports a notice to the user, in one sentence. The same words are reported once.
 pub fn notice(cx: &mut Context<'_>, level: Level, text: impl Into<String>) {
     tell(cx, Event::Notice { level, text: text.into() });
 }
@@ -57,7 +58,7 @@ pub fn warn(cx: &mut Context<'_>, text: impl Into<String>) {
 
 /// A message as a session reads it whose protocol has messages `M` of its own.
 pub enum Heard<M> {
-    /// Of those that protocols share.
+    /// A message that protocols share.
     Told(Told),
     /// Of its protocol's own.
     Own(M),
@@ -65,7 +66,7 @@ pub enum Heard<M> {
     Unknown,
 }
 
-/// Reads a message: the one place that looks what it is.
+/// Reads a message: the one place that looks at its type.
 pub fn hear<M: Any>(message: Message) -> Heard<M> {
     match message.downcast() {
         Ok(own) => Heard::Own(*own),

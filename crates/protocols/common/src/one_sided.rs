@@ -1,12 +1,14 @@
-//! The session of protocols without a conversation: nothing is agreed on, nothing is asked of the remote end.
+//! The session of protocols without a conversation: nothing is agreed on, nothing is asked of the
+//! remote end.
 //!
 //! ```text
 //! client: start the group ─▶ running ─ none left, time up or stop ─▶ draining ─▶ dropping ─▶ over
 //! server: start the group, and one that accepts ─▶ running ─ limit reached, time up or stop ─▶ …
 //! ```
 //!
-//! What connections do is their flows' business; here intervals are told as they come, and our own totals at the end. There
-//! are no remote totals: such a remote end tells what it counted to its own user only.
+//! Connections are their flows' business; this session reports intervals at their ends, and our own
+//! totals at the end of the run. No remote totals exist: such a remote end reports its counts to
+//! its own user only.
 
 use crate::bulk::Marks;
 use crate::config::ServerConfig;
@@ -27,13 +29,13 @@ use transport::{Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSour
 pub struct OneSidedPlan {
     /// The protocol, for messages.
     pub protocol: &'static str,
-    /// What to do.
+    /// The task.
     pub phase: Phase,
-    /// What makes the connections, one per worker.
+    /// Sources of the connections, one per worker.
     pub sources: Vec<LinkSource>,
-    /// These answer connections (a server), or open them.
+    /// True if the sources answer connections (a server), false if they open them.
     pub serving: bool,
-    /// Whether every ended connection is reported, or only failed ones.
+    /// True if every ended connection is reported, or only failed ones.
     pub records: bool,
     /// Counts that each end of the protocol has.
     pub counts: EndCounts,
@@ -50,40 +52,41 @@ pub struct Calls {
     pub ports: Option<(u16, u16)>,
     /// Worker threads.
     pub workers: u16,
-    /// Whether each frame of a stream is told.
+    /// True if each frame of a stream is reported.
     pub frames: bool,
-    /// Whether each connection is told when it has come to be.
+    /// True if each established connection is reported.
     pub arrivals: bool,
     /// A key that both ends know, for protocols that prove something with it.
     pub key: Option<Psk>,
-    /// Whose markers frame a test over datagrams, where there are several kinds.
+    /// Markers that frame a test over datagrams, where there are several kinds.
     pub marks: Marks,
-    /// Who reads this host's counters.
+    /// Reader of this host's counters.
     pub host: Host,
 }
 
 /// Packets of one test that a remote end is believed to have counted.
 const MOST_TOLD: u64 = 1 << 48;
 
-/// Who is answered.
+/// Admission of peers.
 #[derive(Clone, Debug, Default)]
 pub struct Answers {
-    /// Who may connect.
+    /// Admitted addresses.
     pub acl: Acl,
-    /// Who may be streamed to without having proved an address.
+    /// Addresses that may be streamed to without a proof.
     pub streams: Acl,
-    /// End after so many connections, once all of them have ended.
+    /// End after this many connections, once all of them have ended.
     pub exit_after: Option<u64>,
     /// Worker threads.
     pub workers: u16,
-    /// Whether each connection is told when it has come to be, and each datagram of a protocol that has nothing else.
+    /// True if each established connection is reported, and each datagram of a protocol without
+    /// connections.
     pub arrivals: bool,
     /// A key that both ends know, for protocols that prove something with it.
     pub key: Option<Psk>,
-    /// Who reads this host's counters.
+    /// Reader of this host's counters.
     pub host: Host,
-    /// Most peers at once that get a UDP socket of their own, where the protocol's own limit is not lower: each takes a
-    /// descriptor, and a datagram proves no address.
+    /// Most peers at once that get a UDP socket of their own, where the protocol's own limit is not
+    /// lower: each takes a descriptor, and a datagram proves no address.
     pub sockets: Option<usize>,
 }
 
@@ -92,11 +95,11 @@ pub struct Answers {
 pub struct OneSidedProtocol {
     /// Static properties of the protocol.
     pub info: Info,
-    /// Whether it can carry a phase.
+    /// Refuses a phase that it cannot carry.
     pub carries: fn(&Phase) -> Result<(), &'static str>,
-    /// What makes a client's connections, one per worker.
+    /// Makes a client's connections, one source per worker.
     pub connectors: fn(&Phase, &Calls) -> Vec<Box<dyn Connector>>,
-    /// What makes a server's connections, one per worker.
+    /// Makes a server's connections, one source per worker.
     pub acceptors: fn(&Phase, &Answers) -> Vec<Box<dyn Acceptor>>,
 }
 
@@ -113,7 +116,7 @@ impl OneSidedProtocol {
     }
 }
 
-/// Whether a server for `phase` knows connections.
+/// True if a server for `phase` has connections.
 fn connects(phase: &Phase) -> bool {
     let stamp = phase.ping.is_some_and(|ping| ping.stamp.is_some());
     phase.kind != Kind::Stream && !phase.kind.probes() && !stamp
@@ -145,7 +148,7 @@ impl Protocol for OneSidedProtocol {
             sources: config.sources.clone(),
             ports: config.ports,
             workers,
-            // Of a single stream it costs little, and shows how evenly it came.
+            // The frames of a single stream cost little, and show its jitter.
             frames: config.records || phase.connections == 1,
             arrivals: config.arrivals,
             key: config.keys.psk().cloned(),
@@ -169,7 +172,8 @@ impl Protocol for OneSidedProtocol {
             workers,
             arrivals: config.arrivals,
             key: config.keys.psk().cloned(),
-            // Two protocols give sockets to peers that have proved nothing; together they may take a quarter.
+            // Two protocols give sockets to peers that have proved nothing; together they may take
+            // a quarter.
             sockets: host.descriptors().map(|all| all / 8),
             host: host.texts(),
         };
@@ -180,15 +184,16 @@ impl Protocol for OneSidedProtocol {
     }
 }
 
-/// Where connections are counted. [`Group::ALL`] only accepts.
+/// The group that counts connections. [`Group::ALL`] only accepts.
 pub const GROUP: Group = Group(1);
-/// How long a server's connection may be idle before the kernel asks whether its peer is there, where the user does not say, ns. Some
-/// protocols let connections be quiet for ever: those of clients that have vanished would be kept.
+/// Longest idle time of a server's connection before the kernel probes its peer, without a user's
+/// setting, ns. Some protocols let connections be quiet for ever: those of vanished clients would
+/// be kept.
 pub const KEEPALIVE: u64 = 60 * SECOND;
-/// How long what is but for its goodbye over may take to end.
+/// Longest time for the end of a run after its measurement.
 const GRACE: u64 = 5 * SECOND;
 
-/// What the run is doing.
+/// Stages of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Running,
@@ -210,7 +215,8 @@ pub struct OneSided {
     /// Groups whose end is waited for.
     left: u8,
     local: Option<Box<Totals>>,
-    /// What the remote end says it received, test by test, and when it last did: UDPmon's and tcpmon's do.
+    /// Bytes that the remote end reports as received, test by test, and the time of the last
+    /// report: UDPmon's and tcpmon's do.
     received: Option<(Box<Totals>, Mono)>,
     counts: EndCounts,
 }
@@ -259,7 +265,7 @@ impl OneSided {
         }
     }
 
-    /// Begins nothing new and ends what is open.
+    /// Begins nothing new and ends open links.
     fn drain(&mut self, now: Mono) {
         if self.stage != Stage::Running {
             return;
@@ -273,7 +279,7 @@ impl OneSided {
         self.driver.order(GROUP, Order::Stop);
     }
 
-    /// The user asks for the end: in good order at first, then without what has not ended meanwhile.
+    /// The user asks for the end: in good order at first, then without the remaining connections.
     fn stop(&mut self, now: Mono) {
         if self.driver.interrupt() {
             return self.drain(now);
@@ -317,7 +323,7 @@ impl OneSided {
             let (ns, scheduled_ns) = (local.traffic.ns, local.traffic.tx_ns);
             self.driver.ask(Event::Local(local));
             if let Some((mut remote, told)) = self.received.take() {
-                // The last of them came after the time that was to be measured was over.
+                // The last report arrived after the end of the measured time.
                 remote.traffic.ns = ns.max(told.since(self.start));
                 // Payload that follows a schedule arrives in as much time as it leaves, or in more where the path is too slow for it.
                 let arrived_ns = remote.traffic.rx_ns.unwrap_or(0);
@@ -329,14 +335,15 @@ impl OneSided {
                 self.driver.ask(Event::Remote(remote));
             }
         }
-        // What the server reports counts from the beginning, and is left out of a run with an omitted start.
+        // The server's reports count from the beginning, and are left out of a run with an omitted
+        // start.
         let needs_report = self.counts.server_reports() && self.phase.omit_ns == 0;
         let asked = Asked { phase: &self.phase, protocol: self.protocol, needs_report };
         self.driver.finish(Some(asked).filter(|_| !self.serving), None);
     }
 
-    /// Adds what the remote end says of a test that is over. It counts from the beginning, so of a run with an omitted start its sums
-    /// are of something else.
+    /// Adds the remote end's report of a test that is over. Its counts are from the beginning, so
+    /// of a run with an omitted start its sums have another base.
     fn counted(&mut self, now: Mono, told: Counted) {
         if self.serving || self.phase.omit_ns > 0 {
             return;
@@ -376,7 +383,7 @@ impl OneSided {
     }
 }
 
-/// How workers wait: as the phase says, and a server for what comes.
+/// Workers' way of waiting: the phase's, and a server's for arrivals.
 fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     match &phase.extra {
         // The originals of such programs spin all the time.
@@ -387,7 +394,7 @@ fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     }
 }
 
-/// How long connections may take to end; round trips limit their wait for late echoes themselves.
+/// Longest time for connections to end; round trips limit their wait for late echoes themselves.
 pub fn grace(phase: &Phase) -> u64 {
     phase
         .ping

@@ -1,5 +1,5 @@
-//! Originals: programs whose command line, printout and files stand in the crates of their protocols, and what these need of the program
-//! that they are part of.
+//! Originals: programs whose command line, printout and files stand in the crates of their
+//! protocols, and their needs of this program.
 
 use crate::host::HostInfo;
 use crate::{ClientConfig, Peer, Protocol, ServerConfig};
@@ -19,7 +19,7 @@ use transport::Interrupt;
 pub struct Original {
     /// Its subcommand, and its name for `report --as`.
     pub name: &'static str,
-    /// What it is, for the help.
+    /// A description, for the help.
     pub about: &'static str,
     /// Runs it with these arguments, to its exit code.
     pub run: fn(&[String], &Driver) -> u8,
@@ -28,14 +28,14 @@ pub struct Original {
     /// # Errors
     /// Why it could not have printed this one.
     pub print: fn(&Outcome, &[Event]) -> Result<String, String>,
-    /// Its tables, where several together tell more than each.
+    /// A reader of its tables, where several together show more than each.
     pub tables: Option<Tables>,
 }
 
 /// Tables of an original that are reported on together.
 #[derive(Debug)]
 pub struct Tables {
-    /// Whether a file is one of them.
+    /// True if a file is one of them.
     pub known: fn(&[u8]) -> bool,
     /// A report on them.
     ///
@@ -62,7 +62,8 @@ impl From<String> for Refusal {
 /// Takes in what happens in a run.
 pub type OnEvent<'a> = &'a mut dyn FnMut(&Event);
 
-/// The addresses of a target (`name`, `name:port`) with this port, of IPv4 or of IPv6 where one of the two is wanted.
+/// The addresses of a target (`name`, `name:port`) with this port, of IPv4 or of IPv6 where one of
+/// the two is wanted.
 pub type Resolve = fn(&str, u16, bool, bool) -> Result<Vec<Peer>, Refusal>;
 
 /// Runs a client to its end.
@@ -74,10 +75,11 @@ pub type RunServer = Box<dyn FnOnce(&Interrupt, OnEvent<'_>) -> Result<(), Refus
 /// Writes all of a file, which is not there before.
 pub type Fill = Box<dyn FnOnce(&str) -> io::Result<()>>;
 
-/// Puts events into the file of a run, which is whole with [`Event::End`]. Once, when the file fails, the error tells why.
+/// Puts events into the file of a run, which is whole with [`Event::End`]. The first failure of the
+/// file is an error with the cause.
 pub type Save = Box<dyn FnMut(&Event) -> Result<(), String>>;
 
-/// What an original needs of this program and its host.
+/// An original's needs of this program and its host.
 ///
 /// Wide: all that an original asks of the process in which it runs.
 pub struct Driver {
@@ -87,36 +89,40 @@ pub struct Driver {
     pub version: &'static str,
     /// The host.
     pub host: &'static dyn HostInfo,
-    /// The protocol in which servers of this program can be asked to end ([`StopServers`](crate::config::StopServers)).
+    /// The protocol in which servers of this program can be asked to end
+    /// ([`StopServers`](crate::config::StopServers)).
     pub own_protocol: &'static dyn Protocol,
     /// Interfaces and addresses of the host.
     pub local_addresses: fn() -> Vec<(String, IpAddr)>,
-    /// Whether an address is one of this host.
+    /// True if an address is one of this host.
     pub is_ours: fn(IpAddr) -> bool,
-    /// Limits of open files, in force and at most, where the system tells.
+    /// Limits of open files, in force and at most, where the system has any.
     pub open_files: fn() -> Option<(u64, u64)>,
     /// Looks a target up.
     pub resolve: Resolve,
-    /// Networks that may be sent to without having proved an address: these, and those that the user's environment names.
+    /// Networks that may be sent to without a proof of address: the given ones, and those of the
+    /// user's environment.
     pub open_to: fn(&[String]) -> Result<Vec<IpNet>, Refusal>,
-    /// Tells the user, on stderr.
+    /// Prints a text for the user on stderr.
     pub say: fn(&dyn fmt::Display),
-    /// Stdout. When it takes no more, that is told once; the run goes on for the other end's sake.
+    /// Stdout. When stdout is closed, stderr gets one message; the run goes on for the other end's
+    /// sake.
     pub stdout: fn() -> Box<dyn Write>,
-    /// A line that a peer wrote, as it may be shown: without control characters, and broken where the terminal of stdout ends, if
-    /// it goes there.
+    /// A line that a peer wrote, as it may be shown: without control characters, and broken where
+    /// the terminal of stdout ends, if it goes there.
     pub quoted: fn(&str, bool) -> String,
     /// Asks for a line that is not shown while it is typed.
     pub read_hidden: fn(&str) -> io::Result<String>,
-    /// What is asked for the end by signals.
+    /// The interrupt that signals set.
     pub on_signals: fn() -> Result<Interrupt, Refusal>,
-    /// Asks for the end when a key is pressed, as long as the result lives; `None` without a terminal.
+    /// Asks for the end when a key is pressed, as long as the result lives; `None` without a
+    /// terminal.
     pub on_any_key: fn(&Interrupt) -> Option<Box<dyn Send>>,
     /// Goes on in the background.
     pub to_background: fn() -> io::Result<()>,
     /// Waits.
     pub sleep: fn(Duration),
-    /// Whether a client can have this run.
+    /// Refuses a run that a client cannot have.
     pub check: fn(&ClientConfig, &Phase) -> Result<(), Refusal>,
     /// The beginning of a client's run, which has a verb and a command line.
     pub begin: fn(&ClientConfig, &str, Vec<String>, &Phase) -> Begin,
@@ -134,7 +140,7 @@ pub struct Driver {
 
 /// A server that has its ports.
 pub struct Bound {
-    /// Where it listens.
+    /// Addresses to listen at.
     pub addresses: Vec<SocketAddr>,
     /// The beginning of its run.
     pub begin: Begin,
@@ -146,7 +152,7 @@ pub struct Bound {
 pub const NO_EFFECT: &str = ", because it has no effect here";
 
 impl Driver {
-    /// A client of this protocol, with what is the same for all originals.
+    /// A client of this protocol, with the common settings of all originals.
     pub fn client(&self, protocol: &'static dyn Protocol) -> ClientConfig {
         let mut run = [0; 16];
         self.host.random()(&mut run);
@@ -158,10 +164,10 @@ impl Driver {
         }
     }
 
-    /// A server of this protocol, with what is the same for all originals.
+    /// A server of this protocol, with the common settings of all originals.
     ///
     /// # Errors
-    /// When the user's environment names what is no network.
+    /// When the user's environment has an invalid network.
     pub fn server(&self, protocol: &'static dyn Protocol, phase: Phase) -> Result<ServerConfig, Refusal> {
         let (open_to, version) = ((self.open_to)(&[])?, self.version.to_owned());
         Ok(ServerConfig { open_to, version, ..ServerConfig::legacy(protocol, phase) })
@@ -174,12 +180,13 @@ impl Driver {
         Ok(peers)
     }
 
-    /// Tells the user, on stderr.
+    /// Prints a text for the user on stderr.
     pub fn say(&self, text: impl fmt::Display) {
         (self.say)(&text);
     }
 
-    /// Prints a part of the result, at once. With a closed stdout the run goes on, for its files and its exit code.
+    /// Prints a part of the result, at once. With a closed stdout the run goes on, for its files
+    /// and its exit code.
     pub fn print(&self, text: &str) {
         if !text.is_empty() {
             let mut out = (self.stdout)();
@@ -187,7 +194,8 @@ impl Driver {
         }
     }
 
-    /// Prints a text that was asked for; the rest of it is not missed when the reader of stdout has closed it.
+    /// Prints a text that was asked for; the rest of it is not missed when the reader of stdout has
+    /// closed it.
     pub fn page(&self, text: &str, code: u8) -> Result<u8, Refusal> {
         let _ = io::stdout().write_all(text.as_bytes());
         Ok(code)
@@ -200,7 +208,7 @@ impl Driver {
         }
     }
 
-    /// The exit code of an original that is called `name`; a refusal is told on stderr.
+    /// The exit code of an original that is called `name`; a refusal is printed on stderr.
     pub fn ended(&self, name: &str, codes: ExitCodes, how: Result<u8, Refusal>) -> u8 {
         let (text, code) = match how {
             Ok(code) => return code,
@@ -258,14 +266,14 @@ pub struct ExitCodes {
     pub failed: u8,
 }
 
-/// A run of an original's client or server: tells warnings and how the run ended, and saves it.
+/// A run of an original's client or server: prints warnings and the ending, and saves the run.
 pub struct Run<'a> {
     driver: &'a Driver,
     prefix: String,
-    /// What the store is to have; nothing is gathered where there is none.
+    /// The builder of the store's outcome; `None` without a store.
     builder: Option<Builder>,
     file: Option<Save>,
-    /// How it ended.
+    /// Its status at the end.
     pub status: Status,
     /// Why.
     pub reason: Option<String>,
@@ -284,7 +292,7 @@ impl Run<'_> {
         Ok(Run { file, ..self })
     }
 
-    /// Puts an event into the file of the run; one that fails is told of once, and the run goes on.
+    /// Puts an event into the file of the run; a failure is reported once, and the run goes on.
     pub fn save(&mut self, event: &Event) {
         if let Some(Err(text)) = self.file.as_mut().map(|save| save(event)) {
             self.driver.say(format_args!("{} {text}", self.prefix));

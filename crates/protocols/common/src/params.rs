@@ -1,20 +1,21 @@
-//! What all connections of a run have in common.
+//! Common settings of all connections of a run.
 
 use metrics::{Group, Mono};
 use model::{Pace, Phase, Quanta, Shutdown};
 use std::ops::Deref;
 use transport::Rng;
 
-/// The settings of a phase for its connections. Both ends need the same, as far as it concerns both.
+/// The settings of a phase for its connections. Both ends need the same values of those that
+/// concern both.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
-    /// What was asked for.
+    /// The requested phase.
     pub phase: Phase,
-    /// Where they are counted.
+    /// The group that counts them.
     pub group: Group,
-    /// How long nothing may move, ns.
+    /// Longest time without progress, ns.
     pub stall_ns: u64,
-    /// Whether a connection is told when it has come to be.
+    /// True if each established connection is reported.
     pub arrivals: bool,
 }
 
@@ -32,7 +33,7 @@ impl Params {
         Params { phase: phase.clone(), group, stall_ns, arrivals: false }
     }
 
-    /// Whether the client ends its next connection by RST.
+    /// True if the client ends its next connection by RST.
     pub fn rude(&self, rng: &mut Rng) -> bool {
         match self.shutdown {
             Shutdown::Graceful => false,

@@ -1,15 +1,15 @@
 //! Payload: its content and its verification.
 //!
-//! There is one pattern in the program: that of ctsTraffic, a little-endian 16-bit counter from 0x0000 to 0x7fff, hence a
-//! period of 65,536 bytes:
+//! The program has one pattern: that of ctsTraffic, a little-endian 16-bit counter from 0x0000 to
+//! 0x7fff, hence a period of 65,536 bytes:
 //!
 //! ```text
 //! offset   0  1  2  3  4  5        510 511 512 513            65534 65535 | 65536 ...
 //! byte    00 00 01 00 02 00  ...    ff  00  00  01     ...       ff    7f |    00 ...
 //! ```
 //!
-//! Two periods are kept (131,072 bytes), so that any 64 KiB from any offset are one slice, sent by reference and
-//! compared in place.
+//! Two periods are kept (131,072 bytes), so that any 64 KiB from any offset are one slice, sent by
+//! reference and compared in place.
 
 use metrics::Clamped;
 use model::Payload;
@@ -38,7 +38,7 @@ pub fn start(out: &mut [u8]) {
     }
 }
 
-/// Whether `got` is the pattern from offset 0.
+/// True if `got` is the pattern from offset 0.
 #[inline]
 pub fn is_start(got: &[u8]) -> bool {
     if (16..=32).contains(&got.len()) {
@@ -50,7 +50,8 @@ pub fn is_start(got: &[u8]) -> bool {
     got.chunks(PERIOD).all(|chunk| same(&PATTERN[..chunk.len()], chunk))
 }
 
-/// A stream of bytes that repeat. Two periods of them are kept, so that a period's length from any offset is one slice.
+/// A stream of bytes that repeat. Two periods of them are kept, so that a period's length from any
+/// offset is one slice.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeated(pub &'static [u8]);
 
@@ -79,7 +80,8 @@ impl Repeated {
     /// Compares bytes with the stream from `offset`.
     ///
     /// # Errors
-    /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from there.
+    /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from
+    /// there.
     pub fn check(self, offset: u64, got: &[u8]) -> Checked {
         let mut from = offset;
         for chunk in got.chunks(self.period()) {
@@ -102,8 +104,8 @@ pub enum Source {
     Pattern,
     /// Zeros.
     Zeros,
-    /// Random bytes from this seed: the 8 bytes at offset 8·n are a hash of seed and n (SplitMix64 as a counter
-    /// generator), so that swapped, repeated or shifted data never fits.
+    /// Random bytes from this seed: the 8 bytes at offset 8·n are a hash of seed and n (SplitMix64
+    /// as a counter generator), so that swapped, repeated or shifted data never fits.
     Random(u64),
 }
 
@@ -132,7 +134,8 @@ impl Source {
     /// Compares every byte of `got` with the stream from `offset`.
     ///
     /// # Errors
-    /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from there.
+    /// [`Violation::BadData`] with the first bad offset and the bytes expected and received from
+    /// there.
     pub fn check(self, offset: u64, got: &[u8]) -> Checked {
         match self {
             Source::Pattern => Repeated(&PATTERN).check(offset, got),
@@ -153,21 +156,24 @@ impl Source {
     }
 }
 
-/// Whether two slices of equal length are equal. glibc's memcmp uses the widest vectors of the CPU; musl's compares byte
-/// by byte, which would halve the rate of a static binary, so that there the comparison is written out.
+/// Compares two slices of equal length. glibc's memcmp uses the widest vectors of the CPU; musl's
+/// compares byte by byte, which would halve the rate of a static binary, so that there the
+/// comparison is written out.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
     if cfg!(target_env = "musl") { same_in_blocks(a, b) } else { a == b }
 }
 
-/// Compares in blocks of 64 bytes without an early exit inside a block, which the compiler turns into vector code.
+/// Compares in blocks of 64 bytes without an early exit inside a block, which the compiler turns
+/// into vector code.
 fn same_in_blocks(a: &[u8], b: &[u8]) -> bool {
     let ((blocks_a, rest_a), (blocks_b, rest_b)) = (a.as_chunks::<64>(), b.as_chunks::<64>());
     let equal = |(a, b): (&[u8; 64], &[u8; 64])| a.iter().zip(b).fold(0, |bits, (x, y)| bits | (x ^ y)) == 0;
     a.len() == b.len() && blocks_a.iter().zip(blocks_b).all(equal) && rest_a == rest_b
 }
 
-/// The violation that the first difference is, `from` being the offset of both; beyond the shorter one nothing is compared.
+/// The violation that the first difference is, `from` being the offset of both; beyond the shorter
+/// one nothing is compared.
 pub(crate) fn first_difference(from: u64, expected: &[u8], got: &[u8]) -> Violation {
     let at = expected.iter().zip(got).position(|(e, g)| e != g).unwrap_or(0);
     let len = expected.len().min(got.len()).saturating_sub(at).min(16);

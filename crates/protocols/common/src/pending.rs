@@ -1,4 +1,4 @@
-//! Whose datagrams are taken although no address can be proven.
+//! Admission of datagrams where no address can be proven.
 
 use crate::Acl;
 use crate::host::HostInfo;
@@ -8,7 +8,8 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use transport::Context;
 
-/// Refused addresses that are named: few, because addresses may be forged, and a run tells a limited number of notices.
+/// Most refused addresses that are named: few, because addresses may be forged, and a run reports a
+/// limited number of notices.
 const MOST: usize = 20;
 
 /// Admits peers by the access lists, and reports each refused address once.
@@ -16,7 +17,8 @@ const MOST: usize = 20;
 pub struct PendingPeers(HashSet<IpAddr>);
 
 impl PendingPeers {
-    /// Whether datagrams of `who` count: `acl` is the user's list, `streams` the networks that need no proof of address.
+    /// True if datagrams of `who` count: `acl` is the user's list, `streams` the networks that need
+    /// no proof of address.
     pub fn admits(&mut self, cx: &mut Context<'_>, acl: &Acl, streams: &Acl, who: IpAddr) -> bool {
         if !acl.admits(who) {
             return false;
@@ -26,8 +28,8 @@ impl PendingPeers {
         }
         self.warn_once(cx, who, |who| {
             format!(
-                "{who} sends and is not heard: a datagram proves no address, so only those of this host and of directly \
-                 connected networks count, unless NETCALIPER_ALLOW names the network"
+                "{who} sends and is not heard: a datagram proves no address, so only datagrams of this host and of \
+                 directly connected networks count, unless NETCALIPER_ALLOW names the network"
             )
         });
         false
@@ -55,7 +57,7 @@ impl PendingPeers {
 /// Ports below this belong to services.
 const FIRST_CLIENT_PORT: u16 = 1024;
 
-/// Whether a service has sent from there: two that answer each other would never end.
+/// True if the sender is a service: two that answer each other would never end.
 pub fn is_service(peer: SocketAddr) -> bool {
     peer.port() < FIRST_CLIENT_PORT
 }
@@ -68,15 +70,15 @@ const OF_A_WORKER: usize = 4;
 /// Fewest descriptors that are left to peers without a session.
 const FEWEST_LEFT: usize = 16;
 
-/// Connections of all sessions of a server with these workers that its descriptors suffice for: a sixteenth is left to control
-/// connections and to peers that introduce themselves.
+/// Connections of all sessions of a server with these workers that its descriptors suffice for: a
+/// sixteenth is left to control connections and to peers that introduce themselves.
 pub fn most_held(workers: u16, host: &dyn HostInfo) -> Option<u32> {
     let free = host.free_descriptors()?;
     let others = OF_A_WORKER * usize::from(workers) + (free / 16).max(FEWEST_LEFT);
     Some(u32::clamped(free.saturating_sub(others)))
 }
 
-/// How many connections may wait for their introduction: `most`, or a quarter of the descriptors.
+/// Most connections that may wait for their introduction: `most`, or a quarter of the descriptors.
 pub fn most_pending(most: u32, host: &dyn HostInfo) -> u32 {
     let quarter = host.descriptors().map_or(u32::MAX, |all| u32::try_from(all / 4).unwrap_or(u32::MAX));
     most.min(quarter.max(FEWEST_PENDING))

@@ -1,4 +1,5 @@
-//! A protocol as the rest of the program sees it: one object, which says what it carries and makes its sessions.
+//! A protocol as the rest of the program sees it: one object, which refuses phases and makes
+//! sessions.
 
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
@@ -20,7 +21,7 @@ pub struct Info {
     pub port: u16,
     /// Both ends can prove with a key that they know each other.
     pub keyed: bool,
-    /// It can keep connections open that have moved all their payload.
+    /// True if it can keep connections open that have moved all their payload.
     pub holds: bool,
     /// A client has its test with one server.
     pub one_server: bool,
@@ -28,21 +29,22 @@ pub struct Info {
     pub workers: Workers,
     /// A datagram that asks a server whether it is there, for a round trip without a session.
     pub hello: Option<Hello>,
-    /// What a run over it is where the user says nothing.
+    /// A run's settings without a user's choice.
     pub defaults: Defaults,
-    /// How a server answers it beside what it is for.
+    /// A server's way to answer it beside its own protocol.
     pub legacy: Option<Legacy>,
-    /// How its peers are recognised where another protocol is spoken.
+    /// Recognition of its peers where another protocol is spoken.
     pub foreign: Option<Foreign>,
-    /// Whose settings it reads of a phase ([`Phase::extra`]); with none, a phase that has such is refused.
+    /// Protocol whose settings it reads of a phase ([`Phase::extra`]); with none, a phase with such
+    /// settings is refused.
     pub settings: Option<&'static str>,
     /// Programs that speak it, whose command lines and printouts this one has.
     pub originals: &'static [Original],
-    /// What reads the files of these programs.
+    /// Readers of the files of these programs.
     pub importers: &'static [Importer],
-    /// Counts that each end has of a test, its own and those that its peer reports.
+    /// Counts that each end has of a test, its own and its peer's reports.
     pub counts: EndCounts,
-    /// Whether the test of a phase asks the peer for no report, where others do.
+    /// True if the test of a phase asks the peer for no report, where others do.
     pub unreported: fn(&Phase) -> bool,
 }
 
@@ -69,7 +71,7 @@ impl Info {
     }
 }
 
-/// What a run over a protocol is where the user says nothing.
+/// A run's settings over a protocol without a user's choice.
 #[derive(Debug)]
 pub struct Defaults {
     /// A receiver takes one connection, reads it to its end and compares nothing.
@@ -87,10 +89,10 @@ impl Defaults {
     pub const PLAIN: Self = Defaults { plain: true, ..Self::VERIFIED };
 }
 
-/// A protocol that a server answers beside what it is for (`serve --legacy`).
+/// A protocol that a server answers beside its own (`serve --legacy`).
 #[derive(Debug)]
 pub struct Legacy {
-    /// What it listens to, in words.
+    /// Its ports, in words.
     pub over: &'static str,
     /// Clients that are served, in words.
     pub serves: &'static str,
@@ -98,8 +100,8 @@ pub struct Legacy {
     pub phase: fn() -> Phase,
     /// A server of connections listens to datagrams on the same port, too.
     pub also_datagrams: bool,
-    /// Its usual port where another protocol that goes along has the one of both: nothing tells a connection of one from that of
-    /// the other.
+    /// Its usual port where another protocol that goes along has the one of both: nothing separates
+    /// a connection of one from that of the other.
     pub aside: Option<u16>,
     /// The server, made of one at a single port of each address; or why it cannot be.
     pub config: fn(ServerConfig) -> Result<ServerConfig, String>,
@@ -107,7 +109,7 @@ pub struct Legacy {
     pub ports: usize,
     /// A server ends with its first test: another follows.
     pub one_test: bool,
-    /// What the user is told of an event.
+    /// Text of an event for the user.
     pub notice: fn(&Event) -> Option<String>,
 }
 
@@ -130,7 +132,7 @@ impl Legacy {
     pub const MIXED: &str = "TCP: everybody; UDP: this host and connected networks, and NETCALIPER_ALLOW";
 }
 
-/// What a connection, and all of them together, carried.
+/// Traffic of a connection, and of all of them together.
 pub fn carried(event: &Event) -> Option<String> {
     match event {
         Event::Portion(portion) => {
@@ -161,14 +163,14 @@ pub fn returned(event: &Event) -> Option<String> {
     }
 }
 
-/// How the peers of a protocol are recognised where another is spoken, and told so.
+/// Recognition of a protocol's peers where another is spoken, and the answer to them.
 #[derive(Debug)]
 pub struct Foreign {
     /// The protocol, for messages.
     pub name: &'static str,
-    /// Whether one of its clients or servers sends these bytes first.
+    /// True if one of its clients or servers sends these bytes first.
     pub sends_first: fn(&[u8]) -> bool,
-    /// What makes its client print an error.
+    /// Bytes that make its client print an error.
     pub refusal: &'static [u8],
 }
 
@@ -181,43 +183,45 @@ pub struct Foreigners(pub Vec<&'static Foreign>);
 pub struct Hello {
     /// Makes it.
     pub encode: fn(Uuid) -> Vec<u8>,
-    /// Whether a datagram is the answer to the one with this identifier.
+    /// True if a datagram is the answer to the one with this identifier.
     pub is_answer: fn(&[u8], Uuid) -> bool,
 }
 
-/// How many worker threads a protocol has where the user does not say.
+/// A protocol's number of worker threads without a user's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workers {
     /// One for each core.
     PerCore,
-    /// One less than cores: the other end is another program, and where that is on this host, it or the network card wants a core
-    /// as well. With a pinned worker on each of two cores, four streams to a stock iperf3 beside them got 0.7 times what stock iperf3
-    /// moves, with one worker that the scheduler places 1.0 to 1.2 times.
+    /// One less than cores: the other end is another program, and where that is on this host, it or
+    /// the network card wants a core as well. With a pinned worker on each of two cores, four
+    /// streams to a stock iperf3 beside them got 0.7 times what stock iperf3 moves, with one worker
+    /// that the scheduler places 1.0 to 1.2 times.
     BesideOthers,
     /// A server has one, independent of `--workers`; a client one for each core.
     OneServing,
 }
 
 impl Workers {
-    /// How many there are on so many cores.
+    /// Their number on `cores` cores.
     pub fn on(self, cores: usize) -> u16 {
         let cores = u16::try_from(cores).unwrap_or(u16::MAX).clamp(1, 1024);
         if self == Workers::BesideOthers { cores.saturating_sub(1).max(1) } else { cores }
     }
 }
 
-/// How a server listens.
+/// A server's listeners.
 #[derive(Debug)]
 pub struct Listening {
     /// Options of its sockets, set before the first segment, where they count most.
     pub sockets: SocketSettings,
-    /// One socket accepts all connections of a port, in the order in which they come; else each worker has one.
+    /// True if one socket accepts all connections of a port, in the order of arrival; else each
+    /// worker has one.
     pub in_order: bool,
-    /// What is listened to at each address of the configuration.
+    /// Listeners at each address of the configuration.
     pub ports: Vec<Ports>,
 }
 
-/// What a server listens to at an address.
+/// A server's listeners at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
     /// TCP connections.
@@ -226,9 +230,9 @@ pub struct Ports {
     pub datagrams: bool,
 }
 
-/// A session, and what its threads need.
+/// A session, and the needs of its threads.
 pub struct Started {
-    /// What runs on the control thread.
+    /// The session on the control thread.
     pub session: Box<dyn Session>,
     /// Worker threads of a set.
     pub workers: u16,
@@ -236,9 +240,11 @@ pub struct Started {
     pub sets: u16,
     /// Send and receive buffer of a worker, bytes.
     pub buffer: usize,
-    /// How long a connection may be idle before the kernel asks whether its peer is there, where the sockets' options do not say.
+    /// Longest idle time of a connection before the kernel probes its peer, where the sockets'
+    /// options leave it open.
     pub keepalive_ns: Option<u64>,
-    /// Largest segment of a client's conversation, bytes; `None` is what the path's first link carries.
+    /// Largest segment of a client's conversation, bytes; `None` is the one of the path's first
+    /// link.
     pub mss: Option<u32>,
 }
 
@@ -246,22 +252,23 @@ impl Started {
     /// Shortest receive buffer of a worker, bytes: framing is read into it, too.
     const SMALLEST_BUFFER: usize = 4096;
 
-    /// A session with one set of workers, whose buffers are as long as those of the phase.
+    /// A session with one set of workers, whose buffers have the length of the phase's.
     pub fn new(session: impl Session + 'static, workers: u16, phase: &Phase) -> Self {
         let buffer = usize::try_from(phase.buffer.high).unwrap_or(usize::MAX).max(Self::SMALLEST_BUFFER);
         let session = Box::new(session);
         Started { session, workers, sets: 1, buffer, keepalive_ns: None, mss: None }
     }
 
-    /// The same with segments of the conversation that the smallest link of IPv6 carries, 1,280 bytes less the headers of IPv6 and
-    /// TCP: where larger packets are dropped without notice, the ends still agree, and the run says what was dropped.
+    /// The same with segments of the conversation that the smallest link of IPv6 carries, 1,280
+    /// bytes less the headers of IPv6 and TCP: where larger packets are dropped without notice, the
+    /// ends still agree, and the run reports the drops.
     #[must_use]
     pub fn in_small_segments(self) -> Self {
         Started { mss: Some(1_220), ..self }
     }
 }
 
-/// What a client is started with.
+/// A client's start.
 pub struct Calling<'a> {
     /// Its settings and peers.
     pub config: &'a ClientConfig,
@@ -273,9 +280,9 @@ pub struct Calling<'a> {
 
 /// A server that has its ports.
 pub struct Serving<'a> {
-    /// What it is to be.
+    /// Its configuration.
     pub config: &'a ServerConfig,
-    /// Where it listens.
+    /// Addresses that it listens at.
     pub addresses: &'a [SocketAddr],
     /// Worker threads.
     pub workers: u16,
@@ -290,18 +297,19 @@ pub trait Protocol: Send + Sync {
     /// Static properties of the protocol.
     fn info(&self) -> &Info;
 
-    /// Whether it can carry `phase`, which excludes no others.
+    /// Refuses a `phase` that it cannot carry. [`Protocol::check`] has refused exclusive ones.
     ///
     /// # Errors
-    /// What it cannot carry and why, as the rest of a sentence about it.
+    /// The limit and its reason, as the rest of a sentence about the protocol.
     fn carries(&self, phase: &Phase) -> Result<(), &'static str>;
 
-    /// A phase as this protocol can carry it, where what it cannot was not asked for.
+    /// Replaces defaults that the protocol does not support; explicit settings stay and are refused
+    /// later.
     fn suited(&self, phase: Phase) -> Phase {
         phase
     }
 
-    /// How a server listens.
+    /// The server's listeners.
     ///
     /// # Errors
     /// A setting that is missing or cannot work.
@@ -313,7 +321,7 @@ pub trait Protocol: Send + Sync {
     /// A setting that is missing or cannot work here.
     fn client(&self, calling: &Calling<'_>) -> Result<Started, String>;
 
-    /// A session as a worker process knows it; `None` when connections are those of one process only.
+    /// A session for a worker process; `None` when all connections belong to one process.
     fn replica(&self) -> Option<Box<dyn Replica>> {
         None
     }
@@ -336,10 +344,10 @@ impl dyn Protocol {
         self.info().port
     }
 
-    /// Whether it can carry `phase`. To be asked before anything is opened.
+    /// Refuses a `phase` that the protocol cannot carry. To be called before anything is opened.
     ///
     /// # Errors
-    /// One sentence: what it cannot carry, and why.
+    /// One sentence: the unsupported setting, and the reason.
     pub fn check(&self, phase: &Phase) -> Result<(), String> {
         if let Some(extra) =
             phase.extra.as_ref().filter(|extra| self.info().settings != Some(&extra.protocol))
@@ -363,7 +371,7 @@ impl dyn Protocol {
 /// The refusal of the first condition that holds.
 ///
 /// # Errors
-/// That refusal.
+/// The first refusal that holds.
 pub fn refused<const N: usize>(of: [(bool, &'static str); N]) -> Result<(), &'static str> {
     of.into_iter().find(|(holds, _)| *holds).map_or(Ok(()), |(_, why)| Err(why))
 }

@@ -1,4 +1,5 @@
-//! Bounds for peers that have proved nothing: places for connections that have not introduced themselves, rates, and lines in a log.
+//! Bounds for peers that have proved nothing: places for connections that have not introduced
+//! themselves, rates, and lines in a log.
 
 use crate::message::Told;
 use metrics::{Clamped, Mono, SECOND};
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use transport::admission::{PendingPlace, holder};
 use transport::{Link, admission};
 
-/// The oldest control link of the address that has most of `silent`, which are in the order in which they came.
+/// The oldest control link of the address that has most of `silent`, which are in the order of
+/// arrival.
 pub fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<Link> {
     let mut holders = HashMap::<IpAddr, (usize, Reverse<Link>)>::new();
     for (link, address) in silent {
@@ -18,7 +20,8 @@ pub fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<L
     holders.into_values().max().map(|(_, oldest)| oldest.0)
 }
 
-/// Connections that have not introduced themselves, over all workers, and the lines about those that had to give way.
+/// Connections that have not introduced themselves, over all workers, and the lines about those
+/// that had to give way.
 #[derive(Debug)]
 pub struct PendingPeers {
     peers: Arc<admission::PendingPeers>,
@@ -31,7 +34,8 @@ impl PendingPeers {
         PendingPeers { peers: Arc::new(admission::PendingPeers::new(most)), lines: Mutex::default() }
     }
 
-    /// A place for a connection from `address`; tells, at most once a minute, if another connection had to give way.
+    /// A place for a connection from `address`; tells, at most once a minute, if another connection
+    /// had to give way.
     pub fn enter(&self, address: IpAddr, now: Mono, tell: impl FnOnce(Told)) -> PendingPlace {
         let (place, gave_way) = self.peers.enter(address);
         let due = |_| self.lines.lock().unwrap_or_else(PoisonError::into_inner).due(now);
@@ -111,7 +115,8 @@ impl Rate {
     }
 }
 
-/// What is remembered of addresses, those of the least recent ones forgotten when they become too many.
+/// What is remembered of addresses, those of the least recent ones forgotten when they become too
+/// many.
 #[derive(Debug)]
 pub struct ByAddress<T> {
     all: HashMap<IpAddr, (u64, T)>,

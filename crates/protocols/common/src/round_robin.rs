@@ -14,8 +14,8 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that two workers never try
-    /// the same.
+    /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that
+    /// two workers never try the same.
     pub fn new(sources: Vec<IpAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
         let ports = ports.map(|(low, high)| {
             let span = u32::from(high - low) + 1;
@@ -41,8 +41,8 @@ impl RoundRobin {
     }
 }
 
-/// A local address for a connection to `to`: number `turn` of those of its family, which are used in turn, and `port`. `None` leaves it
-/// to the kernel.
+/// A local address for a connection to `to`: number `turn` of those of its family, which are used
+/// in turn, and `port`. `None` leaves it to the kernel.
 pub fn local_address(
     sources: &[IpAddr],
     turn: usize,

@@ -1,7 +1,7 @@
 //! How workers wait for a phase.
 
-/// How the workers of an end wait that sends datagrams, or does not. With `may`, a receiver spins along with its sender, which
-/// saves the sender some microseconds of waking it for each datagram.
+/// How the workers of an end wait that sends datagrams, or does not. With `may`, a receiver spins
+/// along with its sender, which saves the sender some microseconds of waking it for each datagram.
 pub fn wait(phase: &model::Phase, sends: bool, may: bool) -> transport::Wait {
     if let Some(ping) = &phase.ping {
         let closed = ping.schedule == model::Schedule::Closed;

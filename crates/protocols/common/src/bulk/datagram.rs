@@ -6,10 +6,12 @@
 //! ```
 //!
 //! 1. A buffer is a datagram, and without a rate they leave as fast as the socket takes them.
-//! 2. Want of buffers passes: the sender waits, as the original does. An ICMP error of a closed port ends the test.
-//! 3. Ends are spread, so that one burst of loss does not take all of them. The receiver may have gone
-//!    before the last one.
-//! 4. ntttcp's receiver looks whether its time is up only when something comes. So after the end something does.
+//! 2. Want of buffers passes: the sender waits, as the original does. An ICMP error of a closed
+//!    port ends the test.
+//! 3. Ends are spread, so that one burst of loss does not take all of them. The receiver may have
+//!    gone before the last one.
+//! 4. ntttcp's receiver checks its time only when a datagram arrives. So the sender sends after the
+//!    end, too.
 
 use super::measured::Measured;
 use super::{CLOSE, Marks, Params};
@@ -20,9 +22,9 @@ use transport::{
     Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, Violation, When,
 };
 
-/// How often one that waits looks whether the test has begun, ns.
+/// Interval at which a waiting sender checks if the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
-/// How long a sender waits that the kernel had no buffers for, ns: the original's 18 ms.
+/// Wait of a sender after the kernel had no buffers, ns: the original's 18 ms.
 const AFTER_REFUSAL: u64 = 18_000_000;
 /// Time between two ends, ns.
 const APART: u64 = SECOND / 200;
@@ -31,20 +33,20 @@ const FAREWELLS: u32 = 3;
 /// Most bytes that are offered at once; more is not gained by more.
 const MOST: u64 = 60_000;
 
-/// Where a sender is.
+/// Stages of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The test has not begun.
     Wait,
-    /// So many starts are still to be said.
+    /// This many start markers are left to send.
     Start(u32),
     Data,
-    /// So many ends, the next one at this instant.
+    /// This many end markers are left, the next one due at this instant.
     End(u32, Mono),
     /// All is sent; what follows waits for this instant.
     Hold(Mono),
     Over(Ending),
-    /// Told on the next wake.
+    /// Reported on the next wake.
     Refused(Fault),
 }
 
@@ -67,7 +69,7 @@ impl DatagramSender {
         DatagramSender { measured, marks, step: Step::Wait, sent: 0, offered: 0, not_before: Mono(0) }
     }
 
-    /// Begins, if the time has come.
+    /// Begins at its time.
     fn begin(&mut self, now: Mono) {
         if self.step == Step::Wait && self.measured.begins(now) {
             self.step = match self.marks.starts() {
@@ -87,7 +89,8 @@ impl DatagramSender {
         }
     }
 
-    /// How many datagrams may leave in one call: several if calls are not counted and the datagrams are equal.
+    /// Number of datagrams in one call: several if calls are not counted and the datagrams are
+    /// equal.
     fn many(&self, now: Mono, out: &Transmit<'_>) -> u64 {
         if self.marks != Marks::None {
             return 1;
@@ -113,7 +116,7 @@ impl DatagramSender {
         }
     }
 
-    /// All is told.
+    /// All markers are sent.
     fn over(&mut self, cx: &mut Context<'_>) {
         self.measured.complete(cx);
         self.step = Step::Over(self.measured.ending(self.sent * self.measured.params.buffer));
@@ -126,7 +129,8 @@ impl DatagramSender {
             Step::Start(n) if n > 1 => self.step = Step::Start(n - 1),
             Step::Start(_) => self.step = Step::Data,
             Step::End(n, _) => {
-                // The classic program stops its clock behind the first of its ends, epi_ttcp's before it.
+                // The classic program stops its clock behind the first of its ends, epi_ttcp's
+                // before it.
                 if n == self.marks.ends() && self.marks == Marks::Classic {
                     self.measured.last = cx.now;
                 }
@@ -210,7 +214,7 @@ impl Flow for DatagramSender {
                 let from = self.sent * buffer;
                 if self.offered > 1 {
                     out.segment = buffer as u16;
-                    // Such fillers are the same byte all over.
+                    // Such fillers are one repeated byte.
                     filler.offer(0, size * usize::clamped(self.offered), u64::MAX, out);
                 } else if self.marks == Marks::Epi {
                     out.own(1)[0] = self.sent as u8;

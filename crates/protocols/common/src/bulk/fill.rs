@@ -35,7 +35,8 @@ pub enum Filler {
 }
 
 impl Filler {
-    /// Offers up to `n` bytes of a stream of buffers of `buffer` bytes each, from offset `at` of the stream.
+    /// Offers up to `n` bytes of a stream of buffers of `buffer` bytes each, from offset `at` of
+    /// the stream.
     pub fn offer(self, at: u64, n: usize, buffer: u64, out: &mut Transmit<'_>) {
         let kept = match self {
             Filler::Printable => &CHARACTERS,
@@ -54,7 +55,8 @@ impl Filler {
         }
     }
 
-    /// Which program fills its buffers like that, by their first bytes; `None` when it cannot be told.
+    /// The program that fills its buffers like that, by their first bytes; `None` when it is
+    /// unknown.
     pub fn recognised(first: &[u8]) -> Option<Filler> {
         match first.get(..4)? {
             b" !\"#" => Some(Filler::Printable),

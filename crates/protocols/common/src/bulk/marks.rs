@@ -1,4 +1,5 @@
-//! What frames a test over datagrams: nothing on UDP says where one begins or ends, so ttcp and its kin send markers.
+//! Framing of a test over datagrams: nothing on UDP says where one begins or ends, so ttcp and its
+//! kin send markers.
 //!
 //! ```text
 //! classic (BRL 1984 and all that kept to it)          epi_ttcp (1998), and by its options Teldat's
@@ -8,11 +9,12 @@
 //!   end    5 ×  20 21 22 23                            end    4 ×  02 02 02 02 nn nn nn nn   n: buffers, big-endian
 //! ```
 //!
-//! A classic receiver tells markers by their length: up to four bytes are one, the first starts, the next one ends. An epi
-//! receiver tells them by their first four bytes. So neither understands the other's, and data of less than five bytes is
-//! never sent. ntttcp has no markers at all.
+//! A classic receiver recognises markers by their length: up to four bytes are one, the first
+//! starts, the next one ends. An epi receiver recognises them by their first four bytes. So neither
+//! understands the other's, and data of less than five bytes is never sent. ntttcp has no markers
+//! at all.
 
-/// Whose markers.
+/// The program whose markers are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
     /// None: a test is as long as both ends' users have said.
@@ -24,23 +26,23 @@ pub enum Marks {
     Epi,
 }
 
-/// The first bytes of a buffer, which is what the classic program sends as a marker.
+/// The classic program's marker: the first bytes of a buffer.
 const CLASSIC: [u8; 4] = [0x20, 0x21, 0x22, 0x23];
-/// How epi_ttcp's start begins, and all there is to it.
+/// epi_ttcp's start marker.
 const EPI_START: [u8; 4] = [1, 2, 3, 4];
-/// How epi_ttcp's end begins.
+/// Beginning of epi_ttcp's end marker.
 const EPI_END: [u8; 4] = [2; 4];
 /// Most bytes of a marker of the classic program.
 const SHORT: usize = 4;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
     /// A classic marker: a start, or an end.
     Classic,
     /// epi_ttcp's start.
     Start,
-    /// epi_ttcp's end: so many buffers were sent.
+    /// epi_ttcp's end, with the number of sent buffers.
     End(u32),
     /// Data.
     Data,
@@ -56,12 +58,12 @@ impl Marks {
         }
     }
 
-    /// How often the start is said.
+    /// Number of start markers.
     pub fn starts(self) -> u32 {
         self.words().1
     }
 
-    /// How often the end is said.
+    /// Number of end markers.
     pub fn ends(self) -> u32 {
         self.words().2
     }
@@ -71,7 +73,7 @@ impl Marks {
         self.words().0
     }
 
-    /// The end of a test of so many datagrams.
+    /// The end of a test of `datagrams` datagrams.
     pub fn end(self, datagrams: u64) -> Vec<u8> {
         match self {
             Marks::None => Vec::new(),

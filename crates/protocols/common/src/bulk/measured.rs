@@ -1,4 +1,5 @@
-//! The measured part of a connection and its report: both ends of streams, and the sending end of datagrams.
+//! The measured part of a connection and its report: both ends of streams, and the sending end of
+//! datagrams.
 
 use super::Params;
 use crate::kernel::{Core, PacedWay};
@@ -45,7 +46,7 @@ impl Measured {
         (self.since, self.last) = (cx.now, cx.now);
     }
 
-    /// A sender begins, if the time has come.
+    /// A sender begins once the test has.
     pub(super) fn begins(&mut self, now: Mono) -> bool {
         self.core.moved = now;
         let begins = self.params.table.from().is_some();
@@ -56,8 +57,9 @@ impl Measured {
         begins
     }
 
-    /// When the rate has paid for all that was sent, if that is still to come: bytes over a shorter time would be more than the rate. The
-    /// end of a test that a timetable times is no sender's.
+    /// Time at which the rate has paid for all sent bytes, if that is still ahead: bytes over a
+    /// shorter time would be more than the rate. In a test with a timetable no sender decides the
+    /// end.
     pub(super) fn owes(&self, now: Mono) -> Option<Mono> {
         let settled = self.pace.as_ref()?.settled();
         (settled > now && self.params.table.to() == Mono(u64::MAX)).then_some(settled)
@@ -70,13 +72,13 @@ impl Measured {
         }
     }
 
-    /// Whether senders are to end.
+    /// True if senders are to end.
     pub(super) fn stops(&mut self, now: Mono) -> bool {
         self.stopping |= self.params.table.quiet() <= now;
         self.stopping
     }
 
-    /// `n` bytes have moved in so many calls, or buffers; whether they count.
+    /// `n` bytes have moved in `calls` calls, or buffers. True if they count.
     pub(super) fn moved(&mut self, cx: &mut Context<'_>, n: u64, calls: u64) -> bool {
         self.core.moved = cx.now;
         if let Some(pace) = &mut self.pace {
@@ -99,18 +101,18 @@ impl Measured {
         counts
     }
 
-    /// How a sender that has sent so many bytes ends.
+    /// Ending of a sender after `sent` bytes.
     pub(super) fn ending(&self, sent: u64) -> Ending {
         if self.params.transfer.is_none_or(|all| sent >= all) { Ending::Completed } else { Ending::Stopped }
     }
 
-    /// What is measured is over.
+    /// The measurement is over.
     pub(super) fn complete(&mut self, cx: &mut Context<'_>) {
         self.core.complete(cx, self.last.max(self.since));
         self.tell(cx);
     }
 
-    /// Tells what has moved, once.
+    /// Reports the moved bytes, once.
     pub(super) fn tell(&mut self, cx: &mut Context<'_>) {
         let Some(path) = self.core.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
         let (tx_bytes, rx_bytes) = if self.sends { (self.bytes, 0) } else { (0, self.bytes) };

@@ -1,7 +1,8 @@
-//! Data without framing, as ttcp, ntttcp and their kin send it: nothing on the wire tells where a test begins, how long it
-//! is or whether it arrived; the end of a stream is its FIN, datagrams have no number.
+//! Data without framing, as ttcp, ntttcp and their kin send it: nothing on the wire marks the
+//! begin, the length or the arrival of a test; the end of a stream is its FIN, datagrams have no
+//! number.
 //!
-//! - [`Filler`]: what the bytes are. Receivers of such protocols ignore them.
+//! - [`Filler`]: the bytes of the payload. Receivers of such protocols ignore them.
 //! - [`Timetable`]: which part of a connection counts, and until when senders send.
 //! - [`Sender`], [`Receiver`]: the two ends of a TCP connection.
 //! - [`Marks`], [`Word`]: what frames a test over datagrams.
@@ -30,7 +31,7 @@ pub use send::CLOSE;
 pub use send::Sender;
 pub use table::Timetable;
 
-/// Whether a protocol of plain data in one direction can carry a phase.
+/// Refuses phases beyond plain data in one direction.
 pub fn carries(phase: &Phase) -> Result<(), &'static str> {
     let other = !matches!(phase.kind, Kind::Tcp | Kind::Delay);
     let uneven = phase.probe.is_some_and(|probe| probe.spacing != Spacing::Fixed);

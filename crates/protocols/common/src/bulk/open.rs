@@ -1,4 +1,4 @@
-//! What opens such connections, and what answers them.
+//! Openers of such connections, and their answerers.
 
 use super::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::call::Caller;

@@ -1,17 +1,17 @@
-//! What all connections of a test have in common.
+//! Common settings of all connections of a test.
 
 use super::{Filler, Timetable};
 use metrics::{Group, Mono, SECOND};
 use model::{Pace, Payload, Phase, Verify};
 use std::sync::Arc;
 
-/// A transfer of so many bytes, the largest that a phase may ask for, is one without end.
+/// A transfer of this many bytes, the largest that a phase may ask for, is one without end.
 pub const UNLIMITED: u64 = 1 << 50;
 
-/// What all connections of a test have in common.
+/// Common settings of all connections of a test.
 #[derive(Clone, Debug)]
 pub struct Params {
-    /// Where they are counted.
+    /// The group that counts them.
     pub group: Group,
     /// The payload.
     pub filler: Filler,
@@ -25,16 +25,17 @@ pub struct Params {
     pub burst: u64,
     /// Bytes are dropped unseen.
     pub unseen: bool,
-    /// How long connections are kept open after the time in which senders send, ns.
+    /// Time that connections are kept open after senders' end, ns.
     pub hold_ns: u64,
-    /// A reset by the receiver, or its refusal of datagrams, counts as the regular end of the connection.
+    /// A reset by the receiver, or its refusal of datagrams, counts as the regular end of the
+    /// connection.
     pub reset_is_end: bool,
-    /// How long nothing may move, ns.
+    /// Longest time without progress, ns.
     pub stall_ns: u64,
-    /// Whether a connection is told when it has come to be.
+    /// True if each established connection is reported.
     pub arrivals: bool,
-    /// Whether a received connection is measured from its first byte, which is posted as [`FirstByte`](crate::message::Told::FirstByte), or
-    /// from when it came to be.
+    /// True if a received connection is measured from its first byte, which is posted as
+    /// [`FirstByte`](crate::message::Told::FirstByte), or else from its establishment.
     pub from_first_byte: bool,
     /// When what counts.
     pub table: Arc<Timetable>,
@@ -45,7 +46,7 @@ impl Params {
     pub fn of(phase: &Phase, group: Group, filler: Filler) -> Self {
         let datagram = phase.probe.map_or(u64::MAX, |probe| probe.size.into());
         let buffer = phase.buffer.high.min(datagram).max(1);
-        // So many buffers, and the time in which they are paid for, are a rate.
+        // A number of buffers, and the time in which they are paid for, are a rate.
         let bursts = phase.burst.map(|burst| (u64::from(burst.count).saturating_mul(buffer), burst.delay_ns));
         let bps = |(bytes, ns): (u64, u64)| {
             u64::try_from(u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(ns.max(1)))

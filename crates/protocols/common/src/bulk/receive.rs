@@ -1,4 +1,5 @@
-//! The receiving end of a connection: reads to its end, counts what comes while it counts, and says nothing.
+//! The receiving end of a connection: reads to its end, counts bytes while they count, and sends
+//! nothing.
 
 use super::measured::Measured;
 use super::{Filler, Params};
@@ -26,7 +27,7 @@ impl Receiver {
         Receiver { measured: Measured::new(params, slot, false), got: 0 }
     }
 
-    /// Says, once, whose filler it is that comes, where it is not that of the protocol that was asked for.
+    /// Names, once, the program whose filler arrives, if its protocol is not the expected one.
     fn recognise(&self, cx: &mut Context<'_>, path: Path, first: &[u8]) {
         let filler = match Filler::recognised(first).filter(|found| *found != self.measured.params.filler) {
             None => return,
@@ -71,7 +72,8 @@ impl Flow for Receiver {
         match event {
             FlowEvent::Up(path) => self.measured.up(cx, path),
             FlowEvent::Fin => {
-                // The end of the stream is the last that is measured, and it is read as any bytes are.
+                // The end of the stream is the last that is measured, and it is read as any bytes
+                // are.
                 self.measured.moved(cx, 0, 1);
                 self.end(cx, Ending::Completed, false);
             }
@@ -80,7 +82,7 @@ impl Flow for Receiver {
             FlowEvent::Wake => {
                 if let Some(stalled) = self.measured.core.stalled(cx.now) {
                     self.end(cx, Ending::NetworkError, true);
-                    return Err(stalled.likely(format!("nothing came any more after {} bytes", self.got)));
+                    return Err(stalled.likely(format!("nothing arrived any more after {} bytes", self.got)));
                 }
             }
             _ => {}

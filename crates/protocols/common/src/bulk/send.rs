@@ -6,9 +6,9 @@
 //!
 //! 1. Buffers are written one a call, whole: a run that ends early ends behind one.
 //! 2. The time of a connection is that of its writes; what follows is its goodbye.
-//! 3. It ends by FIN, never by RST: ntttcp's receiver takes bytes off its count for a reset.
-//! 4. Then the receiver's FIN is waited for, for a while: it shows that everything was read. Receivers that keep their end
-//!    open (ntttcp's does) lose nothing by that.
+//! 3. A sender ends by FIN, never by RST: ntttcp's receiver takes bytes off its count for a reset.
+//! 4. Then the receiver's FIN is waited for, for a while: it shows that everything was read.
+//!    Receivers that keep their end open (ntttcp's does) lose nothing by that.
 
 use super::Params;
 use super::measured::Measured;
@@ -20,16 +20,16 @@ use transport::{
     Violation, When,
 };
 
-/// How long the receiver's FIN is waited for, ns.
+/// Longest wait for the receiver's FIN, ns.
 const LINGER: u64 = 2 * SECOND;
-/// How often a connection that waits looks whether the test has begun, ns.
+/// Interval at which a waiting connection checks if the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
-/// A receiver whose timer began before ours may go so long before our end, ns.
+/// A receiver whose timer began before ours may leave this long before our end, ns.
 pub const CLOSE: u64 = SECOND / 4;
 /// Most that is read from a peer that should send nothing, bytes.
 const LISTEN: u64 = 4096;
 
-/// Where a sender is.
+/// Stages of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The test has not begun.
@@ -59,7 +59,7 @@ impl Sender {
         Sender { measured: Measured::new(params, slot, true), step: Step::Wait, sent: 0, hushed: false }
     }
 
-    /// Begins to send, if the time has come.
+    /// Begins to send at its time.
     fn begin(&mut self, now: Mono) {
         if self.step == Step::Wait && self.measured.begins(now) {
             self.step = Step::Send;
@@ -92,7 +92,7 @@ impl Sender {
         self.measured.settle();
         self.measured.complete(cx);
         let Params { table, hold_ns, .. } = &*self.measured.params;
-        // Where nothing is timed, nothing has to be waited for.
+        // A test without a timetable has nothing to wait for.
         let until = if table.to() == Mono(u64::MAX) { cx.now } else { table.quiet().plus(*hold_ns) };
         self.step = Step::Hold(until);
         self.let_go(cx.now);
@@ -133,7 +133,7 @@ impl Sender {
     }
 }
 
-/// Whether the peer aborted the connection.
+/// True if the peer aborted the connection.
 fn is_reset(fault: Fault) -> bool {
     let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
     matches!(kind, ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::BrokenPipe)
@@ -182,7 +182,7 @@ impl Flow for Sender {
     }
 
     fn on_received(&mut self, _: &mut Context<'_>, _: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        self.fail(Violation::Malformed("bytes came from the receiver, which says nothing in this protocol"))
+        self.fail(Violation::Malformed("bytes arrived from the receiver, which sends none in this protocol"))
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {

@@ -3,7 +3,8 @@
 use metrics::Mono;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The times of a test. Connections look at them when bytes have moved; a time that is not known yet is later than any.
+/// The times of a test. Connections look at them when bytes have moved; a time that is not known
+/// yet is later than any.
 #[derive(Debug)]
 pub struct Timetable {
     from: AtomicU64,
@@ -23,20 +24,20 @@ impl Timetable {
         Timetable { from: never(), to: never(), quiet: never() }
     }
 
-    /// What moves from `from` until before `to` counts, and senders send until `quiet`.
+    /// Bytes from `from` until before `to` count, and senders send until `quiet`.
     pub fn set(&self, from: Mono, to: Mono, quiet: Mono) {
         self.to.store(to.0, Ordering::Relaxed);
         self.quiet.store(quiet.0, Ordering::Relaxed);
         self.from.store(from.0, Ordering::Release);
     }
 
-    /// What moves from now on does not count, and nothing more is sent.
+    /// Bytes from now on do not count, and nothing more is sent.
     pub fn cut(&self, now: Mono) {
         self.to.fetch_min(now.0, Ordering::Relaxed);
         self.quiet.fetch_min(now.0, Ordering::Relaxed);
     }
 
-    /// Whether what moves at `now` counts.
+    /// True if bytes at `now` count.
     pub fn counts(&self, now: Mono) -> bool {
         self.from.load(Ordering::Acquire) <= now.0 && now.0 < self.to.load(Ordering::Relaxed)
     }
