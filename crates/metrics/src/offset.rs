@@ -233,8 +233,8 @@ impl Offset {
         (slow <= fast && self.between(newest, (slow, fast)).is_some()).then_some((slow, fast))
     }
 
-    /// All that was found, as of `now`; `None` without an exchange.
-    pub fn found(&self, now: Mono) -> Option<ClockFound> {
+    /// The comparison of the clocks as of `now`; `None` without an exchange.
+    pub fn summary(&self, now: Mono) -> Option<ClockFound> {
         let at = self.at(now)?;
         let (slow, fast) = self.rate;
         Some(ClockFound {
@@ -318,7 +318,7 @@ mod tests {
         let mut clock = Offset::default();
         assert_eq!((clock.at(Mono(5)), clock.smallest_round_trip), (None, None));
         clock.add(exchange(SECOND, 20_000_000, 5_000_000, -7_000_000_000, 0.0));
-        let told = clock.found(Mono(SECOND)).unwrap();
+        let told = clock.summary(Mono(SECOND)).unwrap();
         assert_eq!((told.exchanges, told.round_trip_ns, told.stepped), (1, 25_000_000, false));
         assert_eq!(clock.smallest_round_trip, Some(25_000_000));
         let found = clock.at(Mono(SECOND)).unwrap();
@@ -340,7 +340,7 @@ mod tests {
         for i in 100..110 {
             clock.add(exchange(i * SECOND, 50_000, 60_000, 101_000_000, 40e-6));
         }
-        let found = clock.found(Mono(110 * SECOND)).unwrap();
+        let found = clock.summary(Mono(110 * SECOND)).unwrap();
         assert!((found.stepped, found.wandered, clock.breaks()) == (true, false, 1), "{found:?}");
         let truth = theirs(110 * SECOND, 101_000_000, 40e-6) - 110 * SECOND as i64;
         assert!(truth.abs_diff(found.offset_ns) <= found.bound_ns && found.bound_ns < 200_000, "{found:?}");
@@ -376,7 +376,7 @@ mod tests {
             }
         }
         bounds.sort_unstable();
-        let found = clock.found(Mono(3_600 * SECOND)).unwrap();
+        let found = clock.summary(Mono(3_600 * SECOND)).unwrap();
         (held as f64 / bounds.len() as f64, bounds[bounds.len() / 100 * 99], found)
     }
 

@@ -126,7 +126,7 @@ pub struct FlowSums {
 
 impl FlowSums {
     /// Adds `n` datagrams with a delay of `ns`.
-    pub fn took(&mut self, ns: u64, n: u64) {
+    pub fn add_delay(&mut self, ns: u64, n: u64) {
         self.delay_min_ns = if self.delays == 0 { ns } else { self.delay_min_ns.min(ns) };
         self.delay_max_ns = self.delay_max_ns.max(ns);
         self.delay_sum_ns = self.delay_sum_ns.saturating_add(ns.saturating_mul(n));
@@ -177,8 +177,8 @@ mod tests {
     fn sums_know_their_extremes() {
         let mut sums = FlowSums::default();
         assert_eq!(sums.delay_mean_ns(), None);
-        sums.took(30, 1);
-        sums.took(10, 3);
+        sums.add_delay(30, 1);
+        sums.add_delay(10, 3);
         assert_eq!((sums.delay_min_ns, sums.delay_max_ns, sums.delay_mean_ns()), (10, 30, Some(15.0)));
     }
 }

@@ -218,8 +218,8 @@ impl PacketTally {
         self.extent = self.extent.max(Some(extent));
     }
 
-    /// Adds what comparing the clocks over the path of another flow has found.
-    pub fn found(&mut self, other: Option<ClockFound>) {
+    /// Adds the clocks compared over the path of another flow.
+    pub fn merge_clock(&mut self, other: Option<ClockFound>) {
         let all = [self.clock_found, other].into_iter().flatten();
         let worst = all.clone().max_by_key(|found| (found.round_trip_ns, found.bound_ns));
         self.clock_found = worst.map(|found| ClockFound {
@@ -245,7 +245,7 @@ impl PacketTally {
         self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
         self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
         self.clock = self.clock.or(other.clock);
-        self.found(other.clock_found);
+        self.merge_clock(other.clock_found);
         self.blocked_ns += other.blocked_ns;
         self.kernel_stamped += other.kernel_stamped;
         self.card_stamped.0 += other.card_stamped.0;
@@ -303,10 +303,10 @@ mod tests {
     #[test]
     fn a_flow_does_not_hide_what_was_found_of_the_clocks_of_another() {
         let mut tally = PacketTally::default();
-        tally.found(Some(ClockFound { round_trip_ns: 5, stepped: true, ..ClockFound::default() }));
-        tally.found(Some(ClockFound { round_trip_ns: 7, wandered: true, ..ClockFound::default() }));
-        tally.found(Some(ClockFound { round_trip_ns: 6, ..ClockFound::default() }));
-        tally.found(None);
+        tally.merge_clock(Some(ClockFound { round_trip_ns: 5, stepped: true, ..ClockFound::default() }));
+        tally.merge_clock(Some(ClockFound { round_trip_ns: 7, wandered: true, ..ClockFound::default() }));
+        tally.merge_clock(Some(ClockFound { round_trip_ns: 6, ..ClockFound::default() }));
+        tally.merge_clock(None);
         let found = tally.clock_found.unwrap();
         assert_eq!((found.round_trip_ns, found.stepped, found.wandered), (7, true, true));
     }

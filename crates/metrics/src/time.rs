@@ -47,7 +47,7 @@ impl Window {
     /// as long as the longest: the end of the last one would add its distance from the first to the
     /// time that each of them takes.
     #[must_use]
-    pub fn beside(self, other: Window) -> Window {
+    pub fn union(self, other: Window) -> Window {
         let (from, open) = (self.from.min(other.from), self.open || other.open);
         let ns = if open { self.ends().max(other.ends()).since(from) } else { self.ns.max(other.ns) };
         Window { from, ns, open }
@@ -60,7 +60,7 @@ impl Window {
 
     /// Adds one that may be there to one that may be there.
     pub fn add(ours: &mut Option<Window>, other: Option<Window>) {
-        *ours = [*ours, other].into_iter().flatten().reduce(Window::beside);
+        *ours = [*ours, other].into_iter().flatten().reduce(Window::union);
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
 use metrics::{Clamped, Ending, Mono, Tally, Window};
 use std::collections::BTreeMap;
 
-/// One interval as the workers' tallies come in.
+/// One interval while the workers' tallies arrive.
 #[derive(Debug, Default)]
 struct Pending {
     workers: usize,
@@ -24,7 +24,7 @@ pub struct Complete {
     pub from: Mono,
     /// When it ended.
     pub to: Mono,
-    /// What all workers counted in it.
+    /// Counts of all workers.
     pub tally: Tally,
 }
 
@@ -33,14 +33,15 @@ pub struct Complete {
 pub struct Aggregator {
     workers: usize,
     start: Mono,
-    /// How many intervals at the start do not count. Each end of a connection leaves out the same ones, whenever its own begin and end.
+    /// Number of omitted intervals at the start. Each end of a connection leaves out the same ones,
+    /// whenever its own begin and end.
     omitted: u32,
-    /// Whether its links are media streams.
+    /// True if its links are media streams.
     frames: bool,
     /// End of the last complete interval.
     end: Mono,
     pending: BTreeMap<u32, Pending>,
-    /// When schedules have payload sent and received, as far as links have said.
+    /// Windows of sent and received payload by the schedules of links so far.
     windows: [Option<Window>; 2],
     /// Until when the growing ones of them are counted in intervals.
     counted: [Mono; 2],
@@ -55,8 +56,8 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// One for a group of so many `workers`, which begins at `start` and leaves out so many intervals; `frames` says whether
-    /// its links are media streams.
+    /// An aggregator for a group of `workers`, which begins at `start` and leaves out `omitted`
+    /// intervals; `frames` is true if its links are media streams.
     pub fn new(workers: usize, start: Mono, omitted: u32, frames: bool) -> Self {
         Aggregator { workers, start, omitted, frames, end: start, ..Aggregator::default() }
     }
@@ -66,10 +67,11 @@ impl Aggregator {
         (self.start, self.end) = (at, at);
     }
 
-    /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals that are complete now.
+    /// A worker's tally of interval `index`, which ended at `to` and was its `last`; the intervals
+    /// that are complete now.
     ///
-    /// A worker that has reported its last interval is not waited for in later ones: an order to stop reaches the workers
-    /// at different instants, and a boundary may lie between them.
+    /// A worker that has reported its last interval is not waited for in later ones: an order to
+    /// stop reaches the workers at different instants, and a boundary may lie between them.
     pub fn tally(&mut self, index: u32, to: Mono, last: bool, tally: &Tally) -> Vec<Complete> {
         let pending = self.pending.entry(index).or_default();
         pending.workers += 1;
@@ -91,8 +93,8 @@ impl Aggregator {
         complete
     }
 
-    /// An interval ends at the mean of the workers' ends (the last one at the latest) and begins where the one before it
-    /// ended, so that intervals neither overlap nor leave gaps.
+    /// An interval ends at the mean of the workers' ends (the last one at the latest) and begins
+    /// where the one before it ended, so that intervals neither overlap nor leave gaps.
     fn complete(&mut self, index: u32, pending: Pending) -> Complete {
         let Pending { workers, ends, latest, mut tally } = pending;
         if let Some(packets) = &mut tally.packets {
@@ -104,7 +106,8 @@ impl Aggregator {
         self.end = to.max(from);
         self.peak = self.peak.max(tally.peak);
         self.total.merge(&tally);
-        // Of connections that have ended rates are taken to their last payload, not to their last word.
+        // Of connections that have ended rates are taken to their last payload, not to their last
+        // word.
         tally.moved = (ended && tally.open == 0).then(|| tally.last.clamp(from, to.max(from)));
         let windows = [&tally.tx_window, &tally.rx_window];
         let known = self.windows.iter_mut().zip(&mut self.counted).zip(windows);
@@ -112,12 +115,12 @@ impl Aggregator {
             Window::add(known, *window);
             *part = known.map(|known| match tally.over {
                 _ if known.open => {
-                    // Where nothing was counted for longer than a gap, that counts.
+                    // A pause without counts that is longer than a gap counts.
                     let begin = from.max(*counted);
                     *counted = known.ends().max(tally.moved.unwrap_or(to));
                     counted.since(begin.max(known.from))
                 }
-                // What leaves until then arrives as much later as the first did.
+                // The last bytes arrive as much later as the first did.
                 Some(over) => known.within(from, over.plus(known.from.since(self.start))),
                 None => known.within(from, to),
             });
@@ -145,7 +148,8 @@ impl Aggregator {
         self.idle == self.workers
     }
 
-    /// Totals of the group; the session adds the end and the way of receiving, the engine the host's counters.
+    /// Totals of the group; the session adds the end and the way of receiving, the engine the
+    /// host's counters.
     pub fn totals(self) -> Totals {
         let total = self.total;
         let mut causes: Vec<CauseCount> = total.causes.values().cloned().collect();

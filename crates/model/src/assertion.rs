@@ -1,10 +1,10 @@
-//! What a run's figures have to be: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
+//! Conditions on a run's figures: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
 
 use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit};
 use metrics::{parse_duration, parse_rate, real};
 use std::fmt;
 
-/// How a value may have to stand to the limit. The longer ones first, because the shorter ones begin them.
+/// Relations of a value to its limit. The longer ones first, because the shorter ones begin them.
 const RELATIONS: [&str; 6] = ["<=", ">=", "==", "<", ">", "="];
 
 /// One condition on a run.
@@ -12,9 +12,9 @@ const RELATIONS: [&str; 6] = ["<=", ">=", "==", "<", ">", "="];
 pub struct Assertion {
     /// As it was written.
     text: String,
-    /// What it may be about: it must hold for each of them that was measured.
+    /// The figures it may be about: it must hold for each of them that was measured.
     figures: Vec<Figure>,
-    /// A percentile without a name in front means times to connect only where they are what is measured.
+    /// A percentile without a name in front means times to connect only where these are measured.
     bare: bool,
     /// One of [`RELATIONS`].
     relation: &'static str,
@@ -29,7 +29,7 @@ impl Assertion {
     /// Understands `NAME RELATION VALUE`.
     ///
     /// # Errors
-    /// One sentence: what was wrong and what was expected.
+    /// One sentence: the wrong part and the expected form.
     pub fn parse(text: &str) -> Result<Assertion, String> {
         let (at, relation) = RELATIONS
             .into_iter()
@@ -49,8 +49,8 @@ impl Assertion {
         Ok(Assertion { text: text.trim().to_owned(), limit: limit(value, unit)?, figures, bare, relation })
     }
 
-    /// What is wrong with `outcome`: one sentence for each phase and figure that does not keep to it, or one that says that
-    /// nothing was measured; nothing when all is well.
+    /// Failures of `outcome`: one sentence for each phase and figure that breaks it, or one that
+    /// nothing was measured; none when all is well.
     pub fn broken(&self, outcome: &Outcome) -> Vec<String> {
         let mut caveats = outcome.points.iter().flat_map(|point| &point.caveats);
         if let Some(caveat) = caveats.find(|caveat| caveat.code == crate::caveat::SERVER_NOT_MEASURED) {
@@ -95,7 +95,7 @@ impl Assertion {
     }
 }
 
-/// A percentile that falls among messages that never came is larger than any limit.
+/// A percentile that falls among lost messages is larger than any limit.
 fn endless(figure: Figure, point: &Point) -> Option<f64> {
     let rtt = point.local.pings.as_ref()?.rtt_ns.as_ref()?;
     (matches!(figure, Figure::RoundTrip(Stat::Quantile(_))) && rtt.missing > 0).then_some(f64::INFINITY)

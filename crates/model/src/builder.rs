@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Ended connections kept per point; all of them are in the connection CSV and the journal.
 const MAX_CONNECTIONS_KEPT: usize = 10_000;
-/// Notices kept, those of what is left out among them.
+/// Most notices, sentences about omissions included.
 const MAX_NOTICES: usize = 200;
 /// Intervals kept per point of a measurement (a day of seconds and more).
 const MAX_INTERVALS: usize = 100_000;
@@ -19,12 +19,12 @@ const MAX_EXTRAS_KEPT: usize = 2_000;
 const MAX_EXTRA_BYTES_KEPT: usize = 64 << 20;
 /// TCP_INFO samples kept per point; further intervals are kept without theirs.
 const MAX_SAMPLES_KEPT: usize = 20_000;
-/// The same for what is only looked at while the run goes on, per phase; of earlier phases less.
+/// The same for views of a running phase; earlier phases keep less.
 const BOUNDED: Bounds = Bounds { connections: 1_000, extras: 50, extra_bytes: 0 };
 const UNBOUNDED: Bounds =
     Bounds { connections: MAX_CONNECTIONS_KEPT, extras: MAX_EXTRAS_KEPT, extra_bytes: MAX_EXTRA_BYTES_KEPT };
 
-/// How much of what is kept per point.
+/// Most items kept per point.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     connections: usize,
@@ -34,21 +34,22 @@ struct Bounds {
 
 /// Builds an [`Outcome`] from [`Event`]s.
 ///
-/// Events may be missing or come out of order: each one goes to the latest phase, intervals are put in order by
-/// their index (one told twice counts once, as told last), and totals that never came are made of the intervals. So a
-/// journal that a crash cut short still gives an outcome; without its end it is [`crate::Status::Partial`].
+/// Events may be missing or out of order: each one goes to the latest phase, intervals are put in
+/// order by their index (a repeated one counts once, as its last version), and missing totals are
+/// made of the intervals. So a journal that a crash cut short still gives an outcome; without its
+/// end it is [`crate::Status::Partial`].
 ///
-/// Of a server, whose life has no planned end, older intervals are merged ([`Interval::join`]), so that memory does not grow with
-/// its age. Notices name what is left out.
+/// Of a server, whose life has no planned end, older intervals are merged ([`Interval::join`]), so
+/// that memory does not grow with its age. Notices name the omissions.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     /// All but `points` and `sweep`.
     outcome: Outcome,
     drafts: Vec<Draft>,
     ended: bool,
-    /// Whether memory is bounded.
+    /// True if memory is bounded.
     bounded: bool,
-    /// Whether it is a server's life, which may last for months.
+    /// True for a server's life, which may last for months.
     serving: bool,
 }
 
@@ -56,9 +57,9 @@ pub struct Builder {
 #[derive(Clone, Debug, Default)]
 struct Draft {
     point: Point,
-    /// Whether its phase was told, or only something that belongs to one.
+    /// True if its phase was reported, and not only a part of one.
     told: bool,
-    /// Our totals, once told.
+    /// Our totals, once reported.
     local: Option<Totals>,
     /// TCP_INFO samples kept.
     samples: usize,
@@ -68,22 +69,23 @@ struct Draft {
     frames: FrameWatch,
     /// Intervals beyond [`MAX_INTERVALS`].
     dropped: u64,
-    /// Ended connections, and results of protocols' own or their values, beyond the limit of kept ones.
+    /// Ended connections, and results of protocols' own or their values, beyond the limit of kept
+    /// ones.
     unkept: (u64, u64),
-    /// Intervals before those of the point, joined; only where they are to stay few.
+    /// Joined intervals before the point's own; only where their number is limited.
     coarse: Coarse,
     /// The finished point, once the next phase has begun; only where it is to stay small.
     settled: Option<Box<Point>>,
 }
 
 impl Builder {
-    /// One that stays small, however long the run is: for looking at it while it goes on. Older intervals are joined
-    /// ([`Interval::join`]), and of phases that are over only what a plot can show is kept.
+    /// A builder that stays small, however long the run is, for views of it while it goes on. Older
+    /// intervals are joined ([`Interval::join`]), and finished phases keep only the data of plots.
     pub fn bounded() -> Self {
         Builder { bounded: true, ..Builder::default() }
     }
 
-    /// One for a measurement that runs beside those of this one, of the same run: it stays small, too.
+    /// A builder for a concurrent measurement of the same run: it stays small, too.
     pub fn beside(&self) -> Builder {
         let outcome = Outcome { begin: self.outcome.begin.clone(), ..Outcome::default() };
         Builder { outcome, serving: self.serving, ..Builder::bounded() }
@@ -122,7 +124,7 @@ impl Builder {
                 let draft = self.draft();
                 draft.frames.see(*id, rows, &mut draft.point.frame_times);
             }
-            // One per message or connection (told again when it ends): for journals and sample files.
+            // One per message or connection (repeated at its end): for journals and sample files.
             Event::Pings { .. }
             | Event::TrainPackets { .. }
             | Event::Portion(_)
@@ -157,7 +159,8 @@ impl Builder {
         self.outcome_with(std::iter::empty())
     }
 
-    /// The outcome so far, with concurrent measurements ([`Builder::beside`]) after the finished ones.
+    /// The outcome so far, with concurrent measurements ([`Builder::beside`]) after the finished
+    /// ones.
     pub fn outcome_with<'a>(&'a self, beside: impl IntoIterator<Item = &'a Builder>) -> Outcome {
         let mut outcome = self.outcome.clone();
         outcome.schema = SCHEMA.to_owned();
@@ -175,7 +178,7 @@ impl Builder {
         outcome
     }
 
-    /// What [`caveats_so_far`](crate::caveats_so_far) has to know of the latest phase's intervals.
+    /// Input of [`caveats_so_far`](crate::caveats_so_far) about the latest phase's intervals.
     pub fn meanwhile(&self) -> Meanwhile {
         let latest = self.drafts.last().map(|draft| &draft.coarse);
         let (joined, busy) = latest.map(|coarse| (coarse.kept(), coarse.busy)).unwrap_or_default();
@@ -183,7 +186,7 @@ impl Builder {
         Meanwhile { joined, busy, ..Meanwhile::default() }
     }
 
-    /// What is not kept of all that came, a sentence each. What is only looked at while it goes on needs none.
+    /// A sentence for each kind of dropped events. Views of a running phase need none.
     fn left_out(&self) -> Vec<String> {
         let all = |of: fn(&Draft) -> u64| self.drafts.iter().map(of).sum::<u64>();
         let mut told = Vec::new();
@@ -223,7 +226,7 @@ impl Builder {
         if self.bounded { BOUNDED } else { UNBOUNDED }
     }
 
-    /// The last phase is over: what is to stay small becomes so.
+    /// The last phase is over: shrinks it if memory is bounded.
     fn settle(&mut self) {
         if !self.bounded {
             return;
@@ -236,7 +239,7 @@ impl Builder {
         }
     }
 
-    /// The latest point; an empty one when no phase was told yet.
+    /// The latest point; an empty one before the first phase.
     fn draft(&mut self) -> &mut Draft {
         if self.drafts.is_empty() {
             self.drafts.push(Draft::default());
@@ -256,7 +259,7 @@ impl Builder {
         }
     }
 
-    /// The round trips of the idle stage, when `point` has those of another stage of the same run.
+    /// Round trips of the idle stage, when `point` belongs to another stage of the same run.
     fn idle_of(&self, point: &Point) -> Option<&RoundTrips> {
         let mut all = self.drafts.iter().map(|draft| match &draft.settled {
             Some(settled) => (&**settled, Some(&settled.local)),
@@ -274,7 +277,8 @@ impl Builder {
         draft.coarse.before(&mut point.intervals);
         point.local = draft.local.clone().unwrap_or_else(|| figures::totals_of(&point.intervals));
         match latest {
-            // Merged intervals are no readings of a rate, and a server's idle time in them does not count.
+            // Merged intervals are no readings of a rate, and a server's idle time in them does not
+            // count.
             Some(latest) => {
                 let all = std::mem::replace(&mut point.intervals, latest);
                 figures::derive(&mut point, Some(draft.coarse.busy));

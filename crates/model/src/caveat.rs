@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 
 pub use running::{Meanwhile, caveats_so_far};
 
-/// How grave a caveat is.
+/// Gravity of a caveat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaveatLevel {
-    /// The figure must not be used: it is not that of what was asked.
+    /// The figure must not be used: it does not answer the question.
     Invalid,
     /// The figure may mislead: it may be off, or not the path's.
     Caution,
@@ -42,9 +42,9 @@ impl CaveatLevel {
 pub struct Caveat {
     /// A stable name for scripts, in kebab case.
     pub code: String,
-    /// How grave it is.
+    /// Its gravity.
     pub level: CaveatLevel,
-    /// One sentence: what was seen and what it means for the figure.
+    /// One sentence: the observation and its meaning for the figure.
     pub text: String,
     /// One sentence: what to do.
     pub advice: String,
@@ -61,7 +61,8 @@ struct Check {
     level: CaveatLevel,
     code: &'static str,
     find: Find,
-    /// Whether records of servers are looked at, too: a server hears nothing from its clients, which chose for themselves.
+    /// True if records of servers are checked, too: a server hears nothing from its clients, which
+    /// chose for themselves.
     of_servers: bool,
 }
 
@@ -83,8 +84,8 @@ impl Check {
     }
 }
 
-/// Reasons in the causes of failures, which hold when nothing was measured, too. Why each caveat has its level stands above it, here
-/// and below; *it* is the figure that the caveat is about.
+/// Reasons in the causes of failures, which hold when nothing was measured, too. Why each caveat
+/// has its level stands above it, here and below; *it* is the figure that the caveat is about.
 const CAUSES: &[Check] = &[
     // Failures of this host read as the server's.
     of_all(Caution, "ephemeral-ports", host::ephemeral_ports),
@@ -92,19 +93,20 @@ const CAUSES: &[Check] = &[
     of_all(Caution, "file-descriptors", host::file_descriptors),
 ];
 
-/// The caveats that are looked for, the gravest of each level first. A new one is a function and a line here.
+/// The caveats that are looked for, the gravest of each level first. A new one is a function and a
+/// line here.
 const CHECKS: &[Check] = &[
     // No receiver's count stands behind it.
     of_clients(Invalid, "unconfirmed", figure::unconfirmed),
-    // It is that of other servers than those that were named.
+    // The figure is of other servers than the named ones.
     of_clients(Invalid, SERVER_NOT_MEASURED, figure::server_not_measured),
     // The outcome of some connections is not known.
     of_all(Caution, "unfinished-connections", figure::unfinished),
-    // What the receiver checked is a setting.
+    // The receiver's check is a setting.
     of_clients(Note, "verification-off", figure::verification_off),
     // Stalls count once, however many messages they would have delayed.
     of_clients(Caution, "closed-loop", ping::coordinated_omission),
-    // A percentile that is shown is that of messages that were late or never came.
+    // A shown percentile falls among messages that were late or lost.
     of_clients(Invalid, "late-or-lost", ping::late_or_lost),
     // Messages that were not sent are in no distribution.
     of_clients(Caution, "missed-slots", ping::missed_slots),
@@ -112,7 +114,7 @@ const CHECKS: &[Check] = &[
     of_clients(Caution, "late-sends", ping::late_sends),
     // Most of it is this host's, and small differences are its scheduling.
     of_clients(Caution, "own-share", ping::mostly_this_host),
-    // The server's application adds what the figure leaves out.
+    // The server's application adds the time that the figure leaves out.
     of_clients(Caution, "server-turnaround", ping::server_turnaround),
     // Percentiles with too few values beyond them are left out.
     of_clients(Note, "few-messages", ping::few_messages),
@@ -136,11 +138,11 @@ const CHECKS: &[Check] = &[
     of_all(Caution, "card-stamps", packets::card_stamps),
     // Traffic was burstier than asked for.
     of_all(Caution, "late-sends", packets::late_sends),
-    // Rates are those of another spacing than asked for.
+    // The rates are of another spacing than the requested one.
     of_all(Invalid, "train-spacing", packets::train_spacing),
-    // It is the sender's rate, and it reads as the path's.
+    // The figure is the sender's rate, and reads as the path's.
     of_all(Caution, "train-not-stretched", packets::train_not_stretched),
-    // Where both ends ran is a condition.
+    // The place of both ends is a condition.
     of_all(Note, "loopback", host::loopback),
     // The hosts may have been the limit, and it reads as the path's.
     of_all(Caution, "cpu-bound", host::cpu_bound),
@@ -176,11 +178,12 @@ const CHECKS: &[Check] = &[
     of_clients(Caution, "rate-missed", figure::rate_missed),
     // The mean hides how much it varied.
     of_clients(Caution, "unstable", figure::unstable),
-    // How many connections it is of is a condition.
+    // The number of connections is a condition.
     of_clients(Note, "few-connections", figure::few_connections),
 ];
 
-/// The caveat of a server that was named and has nothing of the run: no condition on a figure of the run holds.
+/// The caveat of a server that was named and has nothing of the run: no condition on a figure of
+/// the run holds.
 pub(crate) const SERVER_NOT_MEASURED: &str = "server-not-measured";
 
 /// The code and the level of each caveat.
@@ -193,10 +196,10 @@ pub fn caveats_about(point: &Point, begin: &Begin) -> Vec<Caveat> {
     caveats_against(point, None, begin)
 }
 
-/// The same of round trips under load, with those of the `idle` stage that they are compared to.
+/// The same of round trips under load, with the round trips of the `idle` stage for comparison.
 pub(crate) fn caveats_against(point: &Point, idle: Option<&RoundTrips>, begin: &Begin) -> Vec<Caveat> {
     if crate::mtu::is_step(point) {
-        // That something does not come is what it is about.
+        // Lost packets are the subject of the search.
         return Vec::new();
     }
     let case = Case { point, idle, begin };
@@ -207,7 +210,7 @@ pub(crate) fn caveats_against(point: &Point, idle: Option<&RoundTrips>, begin: &
     found
 }
 
-/// What a check looks at.
+/// Input of a check.
 struct Case<'a> {
     point: &'a Point,
     /// Of a stage of `load`: the round trips of the idle one.
@@ -222,12 +225,13 @@ struct End<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// Whether a server recorded this: it hears nothing from its clients and has no plan of its own.
+    /// True if a server recorded this: it hears nothing from its clients and has no plan of its
+    /// own.
     fn serving(&self) -> bool {
         self.begin.verb == "serve"
     }
 
-    /// The protocol, unless it is our own, in which both ends tell each other what they counted.
+    /// The protocol, unless it is our own, in which both ends exchange their counts.
     fn legacy(&self) -> Option<&'a str> {
         Some(self.begin.protocol.as_str()).filter(|name| !matches!(*name, "" | "native"))
     }
@@ -254,7 +258,7 @@ impl<'a> Case<'a> {
         std::iter::once(local).chain(remote)
     }
 
-    /// What `of` says about the ends it applies to, joined into one clause; `None` when it applies to none.
+    /// The clauses of `of` about the ends, joined into one; `None` without any.
     fn each_end(&self, of: impl Fn(&End<'a>) -> Option<String>) -> Option<String> {
         join(self.ends().filter_map(|end| of(&end)))
     }

@@ -1,8 +1,8 @@
 //! The connection broker: which connection slot starts its next life, and when.
 //!
-//! A run has a fixed number of slots; each slot holds one connection at a time and is given a new one when that ends.
-//! The broker knows no socket and no clock, so that it serves every protocol and is tested as arithmetic. Each worker has
-//! its own, for the slots that live there.
+//! A run has a fixed number of slots; each slot holds one connection at a time and is given a new
+//! one when that ends. The broker knows no socket and no clock, so that it serves every protocol
+//! and is tested as arithmetic. Each worker has its own, for the slots that live there.
 
 use crate::Phase;
 use metrics::{Clamped, Mono, SECOND, real};
@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 /// The broker's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Start a connection in this slot, to move so many bytes.
+    /// Start a connection in this slot, to move this many bytes.
     Start {
         /// The slot.
         slot: u32,
@@ -44,8 +44,8 @@ struct Slot {
     failures: u32,
 }
 
-/// Decides which slot starts its next connection, and when. A slot whose connection failed pauses, twice as long after each
-/// failure in a row, so that a dead server is asked, not hammered.
+/// Decides which slot starts its next connection, and when. A slot whose connection failed pauses,
+/// twice as long after each failure in a row, so that a dead server is asked, not hammered.
 #[derive(Debug)]
 pub struct Broker {
     /// Payload of one connection, bytes.
@@ -65,8 +65,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// The broker for the part of a run that worker `worker` of `workers` has: slot `s` lives on worker `s mod workers`, and a
-    /// total number of bytes is dealt out evenly, the remainder to the first slots.
+    /// The broker for the part of a run that worker `worker` of `workers` has: slot `s` lives on
+    /// worker `s mod workers`, and a total number of bytes is dealt out evenly, the remainder to
+    /// the first slots.
     pub fn part(phase: &Phase, worker: u32, workers: u32) -> Self {
         let workers = workers.max(1);
         let all = u64::from(phase.connections);
@@ -94,7 +95,8 @@ impl Broker {
         }
     }
 
-    /// What to do at `now`. A slot that is started is taken; [`Broker::ended`] gives it back.
+    /// The broker's decision at `now`. A slot that is started is taken; [`Broker::ended`] gives it
+    /// back.
     pub fn next(&mut self, now: Mono) -> Next {
         if self.stopped {
             return if self.busy == 0 { Next::Done } else { Next::Idle };
@@ -144,7 +146,7 @@ impl Broker {
         self.due = Some(due.plus(u64::clamped(exact)));
     }
 
-    /// The connection in `slot` has ended; `failed` when it did not do what it was to do.
+    /// The connection in `slot` has ended; `failed` when it did not do its task.
     pub fn ended(&mut self, slot: u32, now: Mono, failed: bool) {
         let Ok(at) = self.slots.binary_search_by_key(&slot, |s| s.number) else { return };
         self.busy = self.busy.saturating_sub(1);

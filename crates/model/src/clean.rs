@@ -1,11 +1,12 @@
-//! Texts of peers without what a terminal or a reader obeys.
+//! Peers' texts without characters that a terminal or a reader obeys.
 
 use std::borrow::Cow;
 
-/// What stands in place of a character that was taken out.
+/// Replacement of a removed character.
 const INSTEAD: char = '\u{fffd}';
 
-/// Whether a terminal takes `c` for a command, or a reader turns the reading direction at it (Unicode's Bidi_Control).
+/// True if a terminal takes `c` for a command, or a reader turns the reading direction at it
+/// (Unicode's Bidi_Control).
 fn is_command(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -19,7 +20,8 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if is_command(c) { INSTEAD } else { c }).collect())
 }
 
-/// `text` of several lines without control characters but tabs and line ends, and without characters that turn the reading direction.
+/// `text` of several lines without control characters but tabs and line ends, and without
+/// characters that turn the reading direction.
 pub fn clean_lines(text: &str) -> Cow<'_, str> {
     let bad = |c: char| is_command(c) && !matches!(c, '\t' | '\n' | '\r');
     if !text.contains(bad) {
@@ -28,10 +30,12 @@ pub fn clean_lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if bad(c) { INSTEAD } else { c }).collect())
 }
 
-/// A peer's JSON whose texts, names of fields among them, have none of these either, written as they are or escaped; tabs and line
-/// ends stay. To be called before parsing, so that all texts made of it are clean.
+/// A peer's JSON whose texts, names of fields among them, have none of these either, written as
+/// they are or escaped; tabs and line ends stay. To be called before parsing, so that all texts
+/// made of it are clean.
 pub fn clean_json(json: &str) -> Cow<'_, str> {
-    // JSON's own white space is no part of a text, and no other control character below a blank may stand in one as it is.
+    // JSON's own white space is no part of a text, and no other control character below a blank may
+    // stand in one as it is.
     let plain = |c: char| c >= ' ' && is_command(c);
     if !json.contains(|c| c == '\\' || plain(c)) {
         return Cow::Borrowed(json);
@@ -56,7 +60,8 @@ pub fn clean_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// The length of the escape whose backslash is followed by `after`, and whether it stands for a command.
+/// The length of the escape whose backslash is followed by `after`, and whether it stands for a
+/// command.
 fn escaped(after: &str) -> (usize, bool) {
     let first = after.chars().next();
     let number =

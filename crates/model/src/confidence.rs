@@ -1,5 +1,5 @@
-//! How often a measurement is repeated until its mean is known: netperf's question, with a bound that holds although it is asked
-//! after each repetition.
+//! Number of repetitions until a measurement's mean is known: netperf's question, with a bound that
+//! holds although it is asked after each repetition.
 
 use crate::{Figure, Level, Point, Status};
 use metrics::{Clamped, Spread, format_count};
@@ -10,12 +10,13 @@ pub const LEAST_REPEATS: u32 = 3;
 /// Most repetitions when no number was given: the most that netperf's `-i` takes.
 pub const MOST_REPEATS: u32 = 30;
 
-/// Factor by which the error is reduced for a test after each repetition: stopping at the first narrow interval stops
-/// where the deviation is small by chance, and Student's interval for one look then misses the mean in 8 of 100 cases
-/// instead of 5. With a third of the error at each look it misses in at most 3.5 of 100 and 1 of 100 (the tests measure it).
+/// Factor by which the error is reduced for a test after each repetition: stopping at the first
+/// narrow interval stops where the deviation is small by chance, and Student's interval for one
+/// look then misses the mean in 8 of 100 cases instead of 5. With a third of the error at each look
+/// it misses in at most 3.5 of 100 and 1 of 100 (the tests measure it).
 const LOOKS: f64 = 3.0;
 
-/// Repeat until the mean of what a measurement is about is known to within so much, with such confidence.
+/// Repeat until the mean of the main figure is known to within this width, with this confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Until {
     /// Probability that it ends and the mean is not within the width, at most.
@@ -28,7 +29,7 @@ impl Until {
     /// Understands netperf's `99,5`: 99 % sure that the mean is within ±2.5 % of the true one.
     ///
     /// # Errors
-    /// One sentence: what was wrong and what was expected.
+    /// One sentence: the wrong part and the expected form.
     pub fn parse(text: &str) -> Result<Until, String> {
         let wrong = || {
             format!(
@@ -48,7 +49,7 @@ impl Until {
         Ok(Until { error, width: width / 100.0 })
     }
 
-    /// Whether these repetitions of one setting are enough. With nothing to go by they never are.
+    /// True if these repetitions of one setting are enough. Without any figure they never are.
     pub fn reached(&self, same: &[&Point]) -> bool {
         let measured: Vec<&&Point> = same.iter().filter(|p| p.status != Status::Failed).collect();
         if measured.len() < usize::clamped(LEAST_REPEATS) {
@@ -63,7 +64,7 @@ impl Until {
         !spreads.is_empty() && spreads.iter().all(known)
     }
 
-    /// Whether the repetitions of each of these settings are enough; without settings they are not.
+    /// True if the repetitions of each of these settings are enough; without settings they are not.
     pub fn reached_by_all(&self, settings: &[Vec<&Point>]) -> bool {
         !settings.is_empty() && settings.iter().all(|same| self.reached(same))
     }
@@ -78,7 +79,7 @@ impl Until {
         }
     }
 
-    /// Whether the mean of these readings is known well enough, after the latest of many looks.
+    /// True if the mean of these readings is known well enough, after the latest of many looks.
     fn holds(&self, spread: &Spread) -> bool {
         2.0 * spread.half_width(self.error / LOOKS) <= self.width * spread.mean.abs()
     }

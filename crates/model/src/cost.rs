@@ -1,16 +1,16 @@
-//! What a phase costs a network at most: one function of the phase, for plans, agents and servers.
+//! Most that a phase costs a network: one function of the phase, for plans, agents and servers.
 
 use crate::{Kind, Pattern, Phase, Ping};
 use metrics::{Clamped, SECOND, real};
 
-/// A message or datagram counts as so many bytes at least: its headers load a path, too.
+/// Least cost of a message or datagram, bytes: its headers load a path, too.
 const LEAST: u64 = 128;
 /// Round trip of a message of a closed loop, about, ns.
 const TRIP_NS: u64 = SECOND / 1000;
 /// Longest wait for lost answers that is counted, ns.
 const MOST_WAIT_NS: u64 = 30 * SECOND;
 
-/// What a phase costs when nothing goes wrong.
+/// Cost of a phase when nothing goes wrong.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Payload of one direction and all connections, bits/s; `None` where nothing bounds it.
@@ -21,14 +21,14 @@ pub struct Cost {
     pub per_second: Option<f64>,
     /// Length, ns; `None` where neither a time nor an amount ends the phase.
     pub length_ns: Option<u64>,
-    /// How much longer it may take when answers are lost, ns.
+    /// Additional time when answers are lost, ns.
     pub wait_ns: u64,
     /// Payload of both directions, where that is limited.
     pub bytes: Option<u64>,
 }
 
 impl Phase {
-    /// What the phase costs at most.
+    /// Most that the phase costs.
     pub fn cost(&self) -> Cost {
         let time = self.duration_ns.map(|ns| ns.saturating_add(self.omit_ns));
         match self.ping.as_ref().filter(|_| self.kind == Kind::Ping) {
@@ -43,7 +43,8 @@ impl Phase {
         let messages = ping.messages.map(|n| n.saturating_add(ping.warmup));
         let by_count = messages.map(|n| n.saturating_mul(gap.unwrap_or(TRIP_NS)));
         let length_ns = [by_count, time].into_iter().flatten().min();
-        // Where answers are lost, a closed loop waits for the time-out of each message, an open loop for that of its last one.
+        // If answers are lost, a closed loop waits for the time-out of each message, an open loop
+        // for that of its last one.
         let waits = messages.filter(|_| gap.is_none()).map_or(1, |n| n.saturating_add(1));
         let sent = messages.or_else(|| Some(length_ns? / gap?));
         let per_second = gap.map(|gap| 1e9 / real(gap) * real(connections));

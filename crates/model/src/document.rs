@@ -1,7 +1,8 @@
-//! The only reader and writer of the JSON of what a run is and what it found.
+//! The only reader and writer of the JSON of runs and their results.
 //!
-//! Serde's code is generic over the reader and the writer, and a crate that calls it gets a copy of it for every type
-//! below the one it asks for. So each [`Document`] has one writer and one reader, compiled here; other crates call those.
+//! Serde's code is generic over the reader and the writer, and a crate that calls it gets a copy of
+//! it for every type below the one it asks for. So each [`Document`] has one writer and one reader,
+//! compiled here; other crates call those.
 
 mod indent;
 mod tagged;
@@ -33,7 +34,7 @@ pub trait Document: Sized {
         self.write(&mut Indented::new(out))
     }
 
-    /// It as a value of JSON.
+    /// The document as a value of JSON.
     ///
     /// # Errors
     /// When it is nested too deeply for a reader.
@@ -42,7 +43,7 @@ pub trait Document: Sized {
     }
 }
 
-/// What `write` writes, as text.
+/// The output of `write` as text.
 fn text(write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<String> {
     let mut text = Vec::new();
     write(&mut text)?;
@@ -89,8 +90,9 @@ impl<T: Document> Document for Option<T> {
     }
 }
 
-/// A [`Document`] as a field of a message that is itself read and written with serde: `#[serde(with = "..")]`. The JSON
-/// is the same as without; what differs is that the field's code is not compiled once more for each such message.
+/// A [`Document`] as a field of a message that is itself read and written with serde: `#[serde(with
+/// = "..")]`. The JSON is the same as without; what differs is that the field's code is not
+/// compiled once more for each such message.
 pub mod field {
     use super::Document;
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
@@ -99,7 +101,7 @@ pub mod field {
     /// Writes `document`.
     ///
     /// # Errors
-    /// Those of `to`.
+    /// Errors of `to`.
     pub fn serialize<T: Document, S: Serializer>(document: &T, to: S) -> Result<S::Ok, S::Error> {
         let text = super::text(&|out| document.write(out)).map_err(ser::Error::custom)?;
         RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(to)
@@ -108,7 +110,7 @@ pub mod field {
     /// Reads it.
     ///
     /// # Errors
-    /// Those of `from`, and when the field is no such document.
+    /// Errors of `from`, and a field that is no such document.
     pub fn deserialize<'de, T: Document, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
         let raw = <Box<RawValue>>::deserialize(from)?;
         T::read(raw.get().as_bytes()).map_err(de::Error::custom)
@@ -118,12 +120,13 @@ pub mod field {
 /// Checks the syntax of `json`.
 ///
 /// # Errors
-/// Where it is wrong.
+/// The place of the error.
 pub fn check_syntax(json: &[u8]) -> Result<()> {
     serde_json::from_slice::<IgnoredAny>(json).map(drop)
 }
 
-/// The first field `name` of the object `json`; what follows it is not looked at. `None` without such a field.
+/// The first field `name` of the object `json`; what follows it is not looked at. `None` without
+/// such a field.
 ///
 /// # Errors
 /// When `json` is no object, or damaged before the field.

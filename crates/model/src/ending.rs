@@ -1,17 +1,24 @@
-//! How a phase ended: one rule for every question and every protocol.
+//! Ending of a phase: one rule for every question and every protocol.
 //!
-//! A session proposes an ending, as far as its conversation shows one; the counts of both ends decide. A phase that asked for payload, or for
-//! answers, and of which no end counted any has failed, and a phase that asked for both directions and got one is partial.
+//! A session proposes an ending by its conversation; the counts of both ends decide. A phase that
+//! asked for payload, or for answers, and of which no end counted any has failed, and a phase that
+//! asked for both directions and got one is partial.
 //!
 //! Exceptions, each with a test:
 //!
-//! - `connect` measures connections: payload is not its work, and one without a connection has failed.
-//! - Datagrams that must not be fragmented (`--df`, `--path-mtu`) measure which sizes pass: none is a result.
-//! - A search fails with none of its steps: a rate at which nothing arrives is one above the capacity ([`Search`](crate::Search)).
-//! - A peer that reports nothing (ttcp, discard, bwdelaytester) leaves the sender's count, unconfirmed; a sender that sent nothing, because
-//!   the kernel refused or otherwise, has failed all the same.
-//! - Turns ([`Pattern::PushPull`]) are judged together: the time may be over before the second turn.
-//! - What the user ended stays interrupted, and what a session knows to have failed keeps its reason.
+//! - `connect` measures connections: payload is not its work, and one without a connection has
+//!   failed.
+//! - Datagrams that must not be fragmented (`--df`, `--path-mtu`) measure which sizes pass: none is
+//!   a result.
+//! - A search fails with none of its steps: a rate at which nothing arrives is one above the
+//!   capacity ([`Search`](crate::Search)).
+//! - A peer that reports nothing (ttcp, discard, bwdelaytester) leaves the sender's count,
+//!   unconfirmed; a sender that sent nothing, because the kernel refused or otherwise, has failed
+//!   all the same.
+//! - Turns ([`Pattern::PushPull`]) are judged together: the time may be over before the second
+//!   turn.
+//! - A run that the user ended stays interrupted, and a failure that a session knows of keeps its
+//!   reason.
 //! - A server has no question of its own: its sessions are not judged.
 
 use crate::{
@@ -19,28 +26,30 @@ use crate::{
     Way,
 };
 
-/// How a receiver names payload that differs from what was sent ([`CauseCount::text`](metrics::CauseCount)).
+/// A receiver's name for payload that differs from the sent one
+/// ([`CauseCount::text`](metrics::CauseCount)).
 pub const WRONG_DATA: &str = "wrong data";
 
-/// A datagram with more payload than this, bytes, may be too large for a path that carries small ones.
+/// A datagram with more payload than this, bytes, may be too large for a path that carries small
+/// ones.
 const LARGE: u32 = 512;
 
 /// The ending of a phase, and why, unless it is complete.
 pub type Ended = (Status, Option<String>);
 
-/// What is judged: a phase, and the name of its protocol for messages.
+/// The judged phase, and the name of its protocol for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The settings.
     pub phase: &'a Phase,
     /// As `--protocol` names it; empty where the peer is known to speak it.
     pub protocol: &'a str,
-    /// Whether a transfer without the server's report is none: nothing else shows that the server speaks the protocol. False where the
-    /// session itself misses the report.
+    /// True if a transfer without the server's report is none: nothing else shows that the server
+    /// speaks the protocol. False where the session itself misses the report.
     pub needs_report: bool,
 }
 
-/// What both ends have counted of a phase, as its ending is judged by.
+/// Both ends' counts of a phase, by which its ending is judged.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
     local: Side,
@@ -49,7 +58,7 @@ pub struct Account {
     accepted: bool,
 }
 
-/// What is known of a count, from the least to the most.
+/// Knowledge of a count, from the least to the most.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Known {
     /// The end has reported nothing.
@@ -73,7 +82,7 @@ impl Known {
     }
 }
 
-/// What one end, or all remote ends together, counted.
+/// Counts of one end, or of all remote ends together.
 #[derive(Clone, Debug, Default)]
 struct Side {
     /// Payload, in any interval or in the totals.
@@ -110,13 +119,13 @@ impl Side {
         self.damaged |= counts.damaged > 0;
     }
 
-    /// Whether the end has any count of payload.
+    /// True if the end has any count of payload.
     fn is_heard(&self) -> bool {
         self.sent.max(self.arrived) > Known::Unknown
     }
 
-    /// Whether the peer's host refused (ICMP) as many datagrams as its kernel lets a sender know: of two, the second finds the refusal of the
-    /// first.
+    /// True if the peer's host refused (ICMP) as many datagrams as its kernel lets a sender know:
+    /// of two, the second finds the refusal of the first.
     fn is_refused(&self) -> bool {
         self.refused > 0 && self.refused >= self.datagrams / 2
     }
@@ -154,7 +163,7 @@ fn were(n: u64) -> String {
     format!("{n} {}", if n == 1 { "was" } else { "were" })
 }
 
-/// What the counts show of what was asked for.
+/// Parts of the request that the counts show.
 #[derive(Debug, PartialEq, Eq)]
 enum Shown {
     All,
@@ -183,12 +192,13 @@ impl Account {
         }
     }
 
-    /// Whether neither end sent payload or a message.
+    /// True if neither end sent payload or a message.
     pub fn is_nothing_sent(&self) -> bool {
         self.local.sent.max(self.remote.sent) < Known::Some && self.local.messages == 0
     }
 
-    /// The ending of the phase for which a session, or a reader of another program's file, proposes this one.
+    /// The ending of the phase for which a session, or a reader of another program's file, proposes
+    /// this one.
     pub fn ending(&self, asked: Asked<'_>, (status, reason): Ended) -> Ended {
         match (status, self.shown(asked)) {
             (Status::Complete, Shown::Nothing(why)) => (Status::Failed, Some(why)),
@@ -240,11 +250,9 @@ impl Account {
             ),
             (0, 0) if refused > 0 => format!("no message was sent: the kernel refused {refused}"),
             (0, 0) => format!("no message was sent{}", self.explanation(asked)),
-            _ => format!(
-                "no message came back over {over}: {} sent{}",
-                were(messages),
-                self.explanation(asked)
-            ),
+            _ => {
+                format!("no message returned over {over}: {} sent{}", were(messages), self.explanation(asked))
+            }
         }
     }
 
@@ -275,7 +283,8 @@ impl Account {
         }
     }
 
-    /// Whether payload passed in a direction. Where the receiver has no count, the sender's stands in; what neither knows is not judged.
+    /// True if payload passed in a direction. Where the receiver has no count, the sender's stands
+    /// in; a direction without either is not judged.
     fn has_passed(&self, way: Way, needs_report: bool) -> bool {
         let (sender, receiver) = self.ends(way);
         match (receiver.arrived, sender.sent) {
@@ -299,7 +308,7 @@ impl Account {
             Way::Down => " from the server",
         };
         let large = asked.phase.probe.is_none_or(|probe| probe.size > LARGE);
-        // What both ends agreed on and reported is small, and passed.
+        // The agreement and the reports are small, and passed.
         let talked = self.accepted && self.remote.is_heard() && opened > 0;
         let small_passed =
             talked && sender.sent == Known::Some && large && (datagrams || sender.retransmits > 0);
@@ -334,7 +343,8 @@ impl Account {
         }
     }
 
-    /// Why the connections failed; where none did, whether the peer speaks another protocol, unless something shows that it speaks this one.
+    /// Why the connections failed; where none did, whether the peer speaks another protocol, unless
+    /// something shows that it speaks this one.
     fn explanation(&self, asked: Asked<'_>) -> String {
         // Bytes that are no answers may be another protocol's.
         let arrived = self.local.arrived == Known::Some && asked.phase.kind != Kind::Ping;

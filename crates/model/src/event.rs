@@ -1,4 +1,5 @@
-//! A run, told as it happens. The same events feed the live printout, the journal on disk and the outcome.
+//! A run as a sequence of events. The same events feed the live printout, the journal on disk and
+//! the outcome.
 
 mod rows;
 
@@ -25,11 +26,11 @@ pub enum Event {
     Begin(Box<Begin>),
     /// A phase begins.
     Phase {
-        /// What a sweep varies, name to value; empty without a sweep.
+        /// The sweep's settings, name to value; empty without a sweep.
         label: BTreeMap<String, String>,
         /// Which repetition, from 1.
         repeat: u32,
-        /// What was asked for.
+        /// The requested phase.
         phase: Box<Phase>,
     },
     /// A server has accepted the phase.
@@ -52,7 +53,8 @@ pub enum Event {
     },
     /// A connection has ended.
     Connection(Box<ConnectionRecord>),
-    /// What one connection moved, with its calls; told before its end, where the original tells that.
+    /// Traffic of one connection, with its calls; sent before its end, where the original reports
+    /// that.
     Portion(Box<Portion>),
     /// Frames of a media stream that were judged since the last such event, in order.
     Frames {
@@ -61,18 +63,19 @@ pub enum Event {
         /// One row per frame.
         rows: Vec<FrameRow>,
     },
-    /// Messages of which something is known since the last such event, as it became known; told when asked for.
+    /// Messages with news since the last such event, in the order of the news; sent on request.
     Pings {
         /// One row per message.
         rows: Vec<PingRow>,
     },
     /// Local baseline of the round trips of the next phase, or of this one.
     Baseline(Box<Baseline>),
-    /// What was found of packet trains.
+    /// Results of packet trains.
     Trains(Box<Trains>),
-    /// When the frames of a stream came, of a run that is told again: [`Event::Frames`] tells each of one that goes on.
+    /// Arrival times of a stream's frames, of a replayed run: in a running one [`Event::Frames`]
+    /// has each frame.
     FrameTimes(Box<FrameTimes>),
-    /// The packets of trains, in the order of their schedule; told when asked for.
+    /// The packets of trains, in the order of their schedule; sent on request.
     TrainPackets {
         /// One row per packet.
         rows: Vec<TrainPacket>,
@@ -82,20 +85,20 @@ pub enum Event {
         /// One row per flow.
         rows: Vec<FlowRow>,
     },
-    /// Datagrams, one flow and direction after the other; told when asked for.
+    /// Datagrams, one flow and direction after the other; sent on request.
     Packets {
         /// One row per datagram.
         rows: Vec<PacketRow>,
     },
-    /// What only one protocol has to say.
+    /// A result of one protocol only.
     Extra(Extra),
-    /// How a session of a server stands: when that changes, and each of its intervals; told when asked for.
+    /// State of a server's session: at each change, and each of its intervals; sent on request.
     Served(Box<Served>),
     /// Traffic of every open link of a server; reported only if asked for.
     Links(Box<Links>),
     /// Something a person should know now.
     Notice {
-        /// How bad.
+        /// Its gravity.
         level: Level,
         /// One sentence.
         text: String,
@@ -106,14 +109,14 @@ pub enum Event {
     Remote(Box<Totals>),
     /// The phase is over.
     PhaseEnd {
-        /// How it ended.
+        /// Its status at the end.
         status: Status,
         /// Why, when not as planned.
         reason: Option<String>,
     },
     /// The run is over.
     End {
-        /// How it ended.
+        /// Its status at the end.
         status: Status,
         /// Why, when not as planned.
         reason: Option<String>,
@@ -122,7 +125,7 @@ pub enum Event {
 
 crate::tagged_document!(Event, "event");
 
-/// How bad a notice is.
+/// Gravity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -134,7 +137,8 @@ pub enum Level {
     Error,
 }
 
-/// The version of a document. A value that is made has this build's; one that is read and does not say it has none.
+/// The version of a document. A value that is made has this build's; one that is read and does not
+/// say it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemaName(pub String);
 
@@ -154,7 +158,8 @@ impl Default for SchemaName {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Begin {
-    /// The version of the documents that the run writes, [`crate::SCHEMA`]; journals of builds that did not say it have none.
+    /// The version of the documents that the run writes, [`crate::SCHEMA`]; journals of builds that
+    /// did not say it have none.
     #[serde(default = "SchemaName::unsaid")]
     pub schema: SchemaName,
     /// Version of this program.
@@ -163,7 +168,7 @@ pub struct Begin {
     pub command: Vec<String>,
     /// `tcp`, `connect`, `serve`, `demo`.
     pub verb: String,
-    /// What is spoken, as `--protocol` names it.
+    /// The protocol, by its name for `--protocol`.
     pub protocol: String,
     /// Identifies the run on both ends.
     pub run: Uuid,
@@ -179,7 +184,7 @@ pub struct Begin {
     pub workers: u32,
 }
 
-/// A difference between what was asked for and what the server gives.
+/// A difference between the requested value and the server's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Change {
@@ -193,13 +198,13 @@ pub struct Change {
     pub why: String,
 }
 
-/// What a server granted.
+/// A server's grant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Accepted {
     /// The session's number on the server.
     pub session: u64,
-    /// What it reduced.
+    /// Its reductions.
     pub changes: Vec<Change>,
     /// Other runs' sessions on the server at that moment.
     pub others: u32,
@@ -214,7 +219,7 @@ pub struct SessionInfo {
     pub address: SocketAddr,
     /// Version of the server.
     pub version: String,
-    /// What it granted.
+    /// The grant.
     pub accepted: Accepted,
     /// The server's host.
     pub host: HostSnapshot,
@@ -222,13 +227,13 @@ pub struct SessionInfo {
     pub workers: u32,
     /// Placement of the server's workers.
     pub placement: String,
-    /// Whether both ends proved to know the pre-shared key.
+    /// True if both ends proved to know the pre-shared key.
     pub authenticated: bool,
     /// Smallest round-trip time of the idle control connection before the load, ns.
     pub base_rtt_ns: u64,
-    /// Round trip of a UDP datagram to the same port before the load, ns; `None` if none came back.
+    /// Round trip of a UDP datagram to the same port before the load, ns; `None` without an answer.
     pub udp_rtt_ns: Option<u64>,
-    /// Whether the server runs on the client's host, perhaps in another network namespace.
+    /// True if the server runs on the client's host, perhaps in another network namespace.
     #[serde(default)]
     pub same_host: bool,
 }
@@ -243,13 +248,13 @@ pub struct Interval {
     pub start_ns: u64,
     /// End, ns since the phase's start.
     pub end_ns: u64,
-    /// Whether it lies in the omitted start.
+    /// True if it lies in the omitted start.
     pub omitted: bool,
-    /// What we counted.
+    /// Our counts.
     pub local: Traffic,
-    /// What the remote ends counted, summed; `None` when no report came.
+    /// Counts of the remote ends, summed; `None` without a report.
     pub remote: Option<Traffic>,
-    /// What went beside payload, where the original of a legacy protocol counts that, too.
+    /// Bytes beside payload, where the original of a legacy protocol counts them, too.
     #[serde(skip_serializing_if = "Framing::is_none")]
     pub framing: Framing,
     /// Connections open at its end.
@@ -262,16 +267,16 @@ pub struct Interval {
     pub data_errors: u64,
     /// Connections opened in this interval.
     pub opened: u64,
-    /// Segments retransmitted by us in this interval, as far as sampled.
+    /// Segments retransmitted by us in this interval, by the samples of TCP_INFO.
     pub retransmits: u64,
     /// Frames received in this interval, when streams are measured.
     pub frames: Option<Frames>,
     /// Round trips in this interval, when they are measured.
     pub pings: Option<PingInterval>,
-    /// What we found out about datagrams in this interval, when they are counted.
+    /// Our figures of datagrams in this interval, when they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
-    /// What the remote ends did, together; `None` when no report came.
+    /// Figures of the remote ends together; `None` without a report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_packets: Option<Box<PacketReport>>,
     /// TCP_INFO of up to 64 open connections at its end.
@@ -282,7 +287,8 @@ pub struct Interval {
     pub unknown: Counts,
 }
 
-/// What one end counted over a phase. Only `traffic` leaves the omitted start, and what moves after the end, out.
+/// Counts of one end over a phase. Only `traffic` leaves out the omitted start, and payload after
+/// the end.
 ///
 /// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -292,7 +298,7 @@ pub struct Totals {
     pub who: String,
     /// Payload bytes and the time they took.
     pub traffic: Traffic,
-    /// What went beside payload, where the original of a legacy protocol counts that, too.
+    /// Bytes beside payload, where the original of a legacy protocol counts them, too.
     #[serde(skip_serializing_if = "Framing::is_none")]
     pub framing: Framing,
     /// Connections established.
@@ -311,14 +317,15 @@ pub struct Totals {
     pub frames: Option<Frames>,
     /// Round trips, when they are measured.
     pub pings: Option<Box<RoundTrips>>,
-    /// What was found out about datagrams, when they are counted; what comes in after the end is in here, too.
+    /// Figures of datagrams, when they are counted, arrivals after the end included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
     /// When frames of streams were complete, where that is known.
     pub playout: Option<PlayoutSummary>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
-    /// Most connections open at once; of several workers the sum of what each had open at most in an interval.
+    /// Most connections open at once; of several workers the sum of their own maxima in an
+    /// interval.
     pub peak: u64,
     /// Time to connect, ns.
     pub connect_ns: Option<DistSummary>,
@@ -328,7 +335,7 @@ pub struct Totals {
     pub rate: Option<DistSummary>,
     /// The rate of each slot over the life of its ended connections, bytes/s, for Jain's index.
     pub rates: Moments,
-    /// How late paced sends left, ns.
+    /// Lateness of paced sends, ns.
     pub late_ns: Option<DistSummary>,
     /// By remote address.
     pub remotes: BTreeMap<IpAddr, Remote>,
@@ -342,7 +349,7 @@ pub struct Totals {
     pub counters: HostCounters,
     /// Largest number of other runs' sessions seen on this server during the phase.
     pub others: u32,
-    /// How receivers read: `compare`, `read`, `discard` (`MSG_TRUNC`).
+    /// Receivers' way of reading: `compare`, `read`, `discard` (`MSG_TRUNC`).
     pub receive: String,
     /// Counts that this end does not have; their fields are 0.
     #[serde(skip_serializing_if = "Counts::is_empty")]

@@ -1,4 +1,4 @@
-//! What only one protocol has to say.
+//! Results of one protocol only.
 
 use crate::{Event, Figure, Point, Unit};
 use serde::de::DeserializeOwned;
@@ -17,7 +17,8 @@ pub struct Extra {
     pub shown: Option<Box<Shown>>,
 }
 
-/// A result of a protocol's own as all outputs show it. With neither settings nor figures it is kept, and not shown.
+/// A result of a protocol's own as all outputs show it. With neither settings nor figures it is
+/// kept, and not shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Shown {
@@ -25,16 +26,17 @@ pub struct Shown {
     pub title: String,
     /// The remote end's address.
     pub peer: String,
-    /// What results of one title differ in on purpose; of a plot's the last one that varies is its x axis.
+    /// Settings that results of one title differ in on purpose; of a plot's the last one that
+    /// varies is its x axis.
     pub settings: Vec<Reading>,
     /// Numbers that stand in the table and nowhere else.
     pub counts: Vec<Reading>,
-    /// What is plotted, kept and compared, too.
+    /// Readings that are also plotted, kept and compared.
     pub figures: Vec<Reading>,
-    /// What is drawn of the first result of each setting.
+    /// Curves of the first result of each setting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
-    /// Something did not come.
+    /// True if something is missing.
     pub bad: bool,
 }
 
@@ -54,13 +56,13 @@ pub struct Reading {
 /// A line or the outline of a histogram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The title of the plot, which it shares with those of the other settings.
+    /// The title of the plot, which other settings' plots share.
     pub title: String,
-    /// What has to be known of the plot.
+    /// A note on the plot.
     pub note: String,
-    /// What the x axis shows, and its unit.
+    /// The quantity of the x axis, and its unit.
     pub x: (String, Unit),
-    /// What the y axis shows, and its unit.
+    /// The quantity of the y axis, and its unit.
     pub y: (String, Unit),
     /// A value holds until the next one.
     pub steps: bool,
@@ -89,7 +91,7 @@ impl Extra {
 }
 
 impl Shown {
-    /// Its settings in a row, `size=1000 spacing=20000`, as the store tells results apart.
+    /// Its settings in a row, `size=1000 spacing=20000`: the store's name for the result.
     pub fn setting(&self) -> String {
         let words = self.settings.iter().map(|setting| format!("{}={}", setting.key, setting.value));
         words.collect::<Vec<_>>().join(" ")
@@ -131,7 +133,7 @@ impl Event {
 }
 
 impl Point {
-    /// What protocols themselves found.
+    /// Results of protocols themselves.
     pub fn shown(&self) -> impl Iterator<Item = &Shown> {
         let shown = self.extras.iter().filter_map(|extra| extra.shown.as_deref());
         shown.filter(|shown| !shown.settings.is_empty() || !shown.figures.is_empty())

@@ -5,7 +5,8 @@ use metrics::{
     Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, sum_of, tcp_efficiency_percent,
 };
 
-/// A shorter interval than this part of the usual one is no reading of the rate: the run ended within it.
+/// A shorter interval than this part of the usual one is no reading of the rate: the run ended
+/// within it.
 const FULL: f64 = 0.9;
 
 impl Interval {
@@ -14,7 +15,8 @@ impl Interval {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// The parts of it in which each end was to send and to receive by a schedule, ns; `None` without one, or before its begin.
+    /// The parts of it in which each end was to send and to receive by a schedule, ns; `None`
+    /// without one, or before its begin.
     fn scheduled_ns(&self) -> [Option<u64>; 4] {
         let remote = self.remote.unwrap_or_default();
         [self.local.tx_ns, self.local.rx_ns, remote.tx_ns, remote.rx_ns]
@@ -37,7 +39,8 @@ impl Point {
         self.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min()
     }
 
-    /// Round trip of a transfer's own connections, ns: the kernel's mean, of the end with the larger one.
+    /// Round trip of a transfer's own connections, ns: the kernel's mean, of the end with the
+    /// larger one.
     pub fn loaded_rtt_ns(&self) -> Option<f64> {
         let means = self.ends().filter_map(|end| Some(end.tcp.mean_rtt_us()? * 1e3));
         means.reduce(f64::max).filter(|_| self.phase.kind == Kind::Tcp)
@@ -48,8 +51,9 @@ impl Point {
         self.intervals.iter().filter(|i| !i.omitted)
     }
 
-    /// Those of them that lasted at least 90 % of their median length, of a schedule too: each is one reading of a rate. The last one
-    /// of a run is often cut short and is none, and so is the first one while the first datagrams are under way.
+    /// Intervals that lasted at least 90 % of the median length, of a schedule too: each is one
+    /// reading of a rate. The last one of a run is often cut short and is none, and so is the first
+    /// one while the first datagrams are under way.
     pub fn readings(&self) -> impl Iterator<Item = &Interval> {
         let mut lengths: Vec<u64> = self.counted().map(Interval::ns).collect();
         lengths.sort_unstable();
@@ -81,8 +85,8 @@ impl Point {
         Spread::of(&rates)
     }
 
-    /// Connections that ended in an error of any kind. Both ends count the same connections and each may miss what
-    /// the other saw, so the larger count holds.
+    /// Connections that ended in an error of any kind. Both ends count the same connections and
+    /// each may miss failures that the other saw, so the larger count holds.
     pub fn errors(&self) -> u64 {
         let remote = self.remote.iter().map(Totals::errors).fold(0, u64::saturating_add);
         self.local.errors().max(remote)
@@ -108,7 +112,7 @@ impl CpuUse {
         self.user_s + self.system_s
     }
 
-    /// What part of the time of all CPUs so many seconds are, 0..=1; `None` when unknown.
+    /// Share of the time of all CPUs that `seconds` are, 0..=1; `None` when unknown.
     pub fn share(&self, seconds: f64) -> Option<f64> {
         (self.available_s > 0.0).then(|| seconds / self.available_s)
     }
@@ -120,7 +124,7 @@ struct Side {
     total: Option<Traffic>,
     /// Counts that the end does not have.
     unknown: Counts,
-    /// What it said about an interval.
+    /// Its counts of an interval.
     of: fn(&Interval) -> Option<Traffic>,
 }
 
@@ -128,17 +132,18 @@ struct Side {
 const SILENT: Side = Side { total: None, unknown: Counts::NONE, of: |_| None };
 
 impl Side {
-    /// What the end counted, unless `count` is unknown to it.
+    /// The end's count, unless `count` is unknown to it.
     fn knowing(&self, count: Count) -> Option<Traffic> {
         self.total.filter(|_| !self.unknown.has(count))
     }
 }
 
-/// Fills in everything in `point` that is computed from the rest of it. `serving` tells that the point was recorded
-/// by a server, and what moved before its intervals: there the local end is the server, and the clients' counts are not known.
+/// Fills in everything in `point` that is computed from the rest of it. `serving` is the traffic
+/// before the intervals of a server's point: there the local end is the server, and the clients'
+/// counts are not known.
 pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     if point.phase.kind == Kind::Ping {
-        return; // its figures are distributions, which are told as they are
+        return; // its figures are distributions, which are shown directly
     }
     let local =
         Side { total: Some(point.local.traffic), unknown: point.local.unknown, of: |i| Some(i.local) };
@@ -157,7 +162,7 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     let moved = |d: &Direction| d.sent_bytes > 0 || d.received_bytes > 0;
     let asked = &point.phase.pattern;
     let measured = point.status != Status::Failed;
-    // Datagrams without bytes are another program's, which told how many came and not how fast.
+    // Datagrams without bytes are another program's, which reports their number without their rate.
     let untold = |totals: &Totals| totals.packets.as_ref().is_some_and(|p| p.counts.received > 0);
     let (up_told, down_told) = (!point.remote.iter().any(untold), !untold(&point.local));
     point.up = up.filter(|d| moved(d) || (measured && !serving && asked.sends_up() && up_told));
@@ -180,12 +185,13 @@ fn busy(point: &Point, before: Traffic) -> Option<Traffic> {
     sum_of(stretches.filter(|t| !is_idle(t)), Traffic::after)
 }
 
-/// Whether nothing moved.
+/// True if nothing moved.
 pub(crate) fn is_idle(traffic: &Traffic) -> bool {
     traffic.tx_bytes == 0 && traffic.rx_bytes == 0
 }
 
-/// What the remote ends counted together: their totals when all of them came, else their interval reports.
+/// Counts of the remote ends together: their totals when all of them arrived, else their interval
+/// reports.
 fn remote_total(point: &Point) -> Option<Traffic> {
     if !point.remote.is_empty() && point.remote.len() >= point.sessions.len() {
         let mut all = Traffic::default();
@@ -195,8 +201,8 @@ fn remote_total(point: &Point) -> Option<Traffic> {
     sum_of(point.counted().filter_map(|i| i.remote), Traffic::after)
 }
 
-/// The result is the receiver's count. Only when the receiver never said anything, or cannot know, does the sender's stand in for it.
-/// `None` when neither end knows.
+/// The result is the receiver's count. Only when the receiver never said anything, or cannot know,
+/// does the sender's stand in for it. `None` when neither end knows.
 fn direction(point: &Point, sender: &Side, receiver: &Side) -> Option<Direction> {
     let sent = sender.knowing(Count::SentBytes);
     let got = receiver.knowing(Count::ReceivedBytes);
@@ -225,14 +231,15 @@ fn direction(point: &Point, sender: &Side, receiver: &Side) -> Option<Direction>
     })
 }
 
-/// Jain's index over the rates of our slots of connections, or, when we know of fewer than two, of the remote ends'.
+/// Jain's index over the rates of our slots of connections, or, when we know of fewer than two, of
+/// the remote ends'.
 fn fairness(point: &Point) -> Option<f64> {
     let mut remote = Moments::default();
     point.remote.iter().for_each(|totals| remote.merge(&totals.rates));
     point.local.rates.jain().or_else(|| remote.jain())
 }
 
-/// Our totals when they were never told (the record was cut short): the sum of the intervals.
+/// Our totals when none were reported (the record was cut short): the sum of the intervals.
 pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
     let mut totals = Totals::default();
     for interval in intervals.iter().filter(|i| !i.omitted) {
@@ -250,8 +257,8 @@ pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
     totals
 }
 
-/// TCP efficiency of all senders together, and buffer delay of the connections that sent payload: a pure receiver's round-trip
-/// times are those of its handshakes, not of the load.
+/// TCP efficiency of all senders together, and buffer delay of the connections that sent payload: a
+/// pure receiver's round-trip times are of its handshakes, not of the load.
 fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
     let mut all = TcpTotals::default();
     let mut loaded = TcpTotals::default();
@@ -269,9 +276,10 @@ fn rfc6349(point: &Point) -> (Option<f64>, Option<f64>) {
     (efficiency, delay)
 }
 
-/// The base of the buffer delay, µs: the smallest round-trip time that the kernels of both ends saw on the loading connections,
-/// usually that of a handshake, before there was a load. Round trips that a program measures have its threads in them. Of several
-/// servers, which share the connections evenly, it is the mean.
+/// The base of the buffer delay, µs: the smallest round-trip time that the kernels of both ends saw
+/// on the loading connections, usually that of a handshake, before there was a load. Round trips
+/// that a program measures have its threads in them. Of several servers, which share the
+/// connections evenly, it is the mean.
 pub(crate) fn base_rtt_us(point: &Point) -> Option<f64> {
     let known = |totals: &Totals| (totals.tcp.min_rtt_us > 0).then_some(f64::from(totals.tcp.min_rtt_us));
     match point.remote.as_slice() {
@@ -283,8 +291,8 @@ pub(crate) fn base_rtt_us(point: &Point) -> Option<f64> {
     }
 }
 
-/// CPU seconds per 10^9 payload bytes. CPU time is that of the whole phase, so the bytes of the omitted start count
-/// here.
+/// CPU seconds per 10^9 payload bytes. CPU time is that of the whole phase, so the bytes of the
+/// omitted start count here.
 fn per_gb(point: &Point, cpu_s: f64) -> Option<f64> {
     let omitted = point.intervals.iter().filter(|i| i.omitted);
     let before: u64 =

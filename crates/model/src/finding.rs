@@ -1,16 +1,16 @@
-//! What a worker tells its control thread, also from one process to another.
+//! Reports of a worker to its control thread, also from one process to another.
 
 use crate::{ConnectionRecord, Effective};
 use metrics::{Group, Mono, Tally};
 use serde::{Deserialize, Serialize};
 
-/// What a worker tells of its groups.
+/// A worker's report about its groups.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// A worker process knows a group: links that come to it from now on are the group's.
+    /// A worker process knows a group: links that it accepts from now on are the group's.
     Begun(Group),
-    /// What a group counted in an interval.
+    /// Counts of a group in an interval.
     Tally {
         /// The group.
         group: Group,
@@ -18,8 +18,8 @@ pub enum Finding {
         index: u32,
         /// When it ended.
         to: Mono,
-        /// The group has ended here: `to` is when payload moved, or a connection was established or ended, for the last time, not when
-        /// the clock said so.
+        /// The group has ended here: `to` is when payload moved, or a connection was established or
+        /// ended, for the last time, not when the clock said so.
         last: bool,
         /// The counts.
         tally: Box<Tally>,
@@ -32,7 +32,7 @@ pub enum Finding {
     Dropped {
         /// The group.
         group: Group,
-        /// What it counted since its last interval.
+        /// Counts since its last interval.
         tally: Box<Tally>,
         /// Socket options as the kernel applied them.
         effective: Option<Effective>,

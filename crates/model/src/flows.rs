@@ -1,4 +1,5 @@
-//! Flows of datagrams one by one: which of them fare worse than the others, and what became of each datagram.
+//! Flows of datagrams one by one: which of them fare worse than the others, and what became of each
+//! datagram.
 
 use metrics::{FlowSums, Quartiles, StampKind, Verdict, real};
 use serde::{Deserialize, Serialize};
@@ -6,12 +7,13 @@ use std::net::SocketAddr;
 
 /// Most packets of each direction, over all flows, that each end remembers for a row each.
 pub const MOST_SAMPLES: usize = 500_000;
-/// A flow loses more than the others when it lost so many standard deviations more than its share of all …
+/// A flow loses more than the others when its losses exceed its share of all by this many standard
+/// deviations …
 const LOSS_DEVIATIONS: f64 = 5.0;
-/// … and at least so many datagrams more.
+/// … and by at least this many datagrams.
 const LOSS_LEAST: f64 = 3.0;
-/// A flow is slower when its mean delay exceeds the median of all by so many standard deviations (estimated from the median
-/// absolute deviation) …
+/// A flow is slower when its mean delay exceeds the median of all by this many standard deviations
+/// (estimated from the median absolute deviation) …
 const DELAY_DEVIATIONS: f64 = 5.0 * 1.4826;
 /// … by this share of it …
 const DELAY_SHARE: f64 = 0.1;
@@ -22,13 +24,13 @@ const DELAY_LEAST: f64 = 50_000.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowWay {
-    /// Datagrams sent; `None` when the sender did not tell.
+    /// Datagrams sent; `None` without the sender's report.
     pub sent: Option<u64>,
-    /// What its receiver found out.
+    /// Figures of its receiver.
     pub got: FlowSums,
-    /// It lost more than the others.
+    /// True if it lost more than the others.
     pub lossy: bool,
-    /// It was slower than the others.
+    /// True if it was slower than the others.
     pub slow: bool,
 }
 
@@ -42,7 +44,7 @@ pub struct FlowRow {
     pub local: Option<SocketAddr>,
     /// The server's.
     pub remote: Option<SocketAddr>,
-    /// Client to server, as the server told it.
+    /// Client to server, by the server's report.
     pub up: Option<FlowWay>,
     /// Server to client.
     pub down: Option<FlowWay>,
@@ -53,7 +55,7 @@ pub struct FlowRow {
 pub struct PacketRow {
     /// Its flow.
     pub flow: u32,
-    /// Whether it went to the server.
+    /// True if it went to the server.
     pub up: bool,
     /// Its number in the flow and direction.
     pub sequence: u64,
@@ -63,15 +65,15 @@ pub struct PacketRow {
     pub sent_ns: i64,
     /// Source of the send time.
     pub sent_stamp: StampKind,
-    /// When it came.
+    /// Its arrival.
     pub received_ns: Option<i64>,
     /// One-way delay, ns.
     pub delay_ns: Option<i64>,
     /// Source of the arrival time.
     pub stamp: Option<StampKind>,
-    /// What became of it.
+    /// Its outcome.
     pub verdict: Verdict,
-    /// How often it came once more.
+    /// Number of further arrivals.
     pub repeats: u32,
 }
 
@@ -92,7 +94,7 @@ fn mark(ways: Vec<&mut FlowWay>) {
         .and_then(|median| Quartiles::of(means.iter().map(|mean| (mean - median).abs()).collect()))
         .map(|q| q.median);
     for way in ways {
-        // What the others lost of theirs is this one's share, too.
+        // The expected share of losses is that of the other flows.
         let n = lost(way) + came(way);
         let others = all - n;
         if others > 0.0 && n > 0.0 {
@@ -117,7 +119,7 @@ mod tests {
     fn row(lost: i64, received: u64, delay: u64) -> FlowRow {
         let mut got =
             FlowSums { counts: Packets { received, lost, ..Packets::default() }, ..FlowSums::default() };
-        got.took(delay, received.max(1));
+        got.add_delay(delay, received.max(1));
         FlowRow { up: Some(FlowWay { got, ..FlowWay::default() }), ..FlowRow::default() }
     }
 

@@ -1,4 +1,4 @@
-//! How evenly the frames of a media stream came: what ctsTraffic's jitter table tells, as far as it is kept.
+//! Regularity of a media stream's frames: the kept part of ctsTraffic's jitter table.
 
 use crate::thin::join_pairs;
 use crate::{FrameRow, FrameVerdict};
@@ -13,9 +13,10 @@ const MOST: usize = 4_096;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FrameTimes {
-    /// How many there were.
+    /// Number of frames.
     pub frames: u64,
-    /// When they came, in order: one row per frame or, of long streams, per 2, 4, 8 … frames that followed each other.
+    /// Their arrivals, in order: one row per frame or, of long streams, per 2, 4, 8 … frames that
+    /// followed each other.
     pub rows: Vec<FrameTime>,
 }
 
@@ -23,11 +24,12 @@ pub struct FrameTimes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FrameTime {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
-    /// When the last of them came, ns since the first frame came, by the receiver's clock.
+    /// Arrival of the last of them, ns since the first frame, by the receiver's clock.
     pub at_ns: i64,
-    /// The longest time in flight among them, ns more than that of the first frame: between two clocks no more can be said.
+    /// The longest time in flight among them, ns more than that of the first frame: between two
+    /// clocks no more can be said.
     pub flight_ns: i64,
     /// By how much times in flight differed from frame to frame, ns, in the mean.
     pub jitter_ns: f64,
@@ -53,7 +55,7 @@ pub(crate) struct FrameWatch {
     /// The stream's connection.
     id: Option<Uuid>,
     jitter: FrameJitter,
-    /// When the first whole frame came, s of the receiver's clock.
+    /// Arrival of the first whole frame, s of the receiver's clock.
     first: Option<f64>,
     /// Frames that a row is made of now, as a power of two.
     level: u32,

@@ -1,4 +1,4 @@
-//! What a host is and what it did during a run.
+//! Facts of a host, and its activity during a run.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ pub struct HostSnapshot {
     pub memory: u64,
     /// The system's default congestion control.
     pub congestion: String,
-    /// Whether the kernel says that the clock is disciplined, and its error bound in ns.
+    /// True if the kernel takes the clock for disciplined, and its error bound in ns.
     pub clock_synced: bool,
     /// The kernel's bound on the wall clock's error, ns.
     pub clock_error_ns: u64,
@@ -47,8 +47,9 @@ const TOLD_WITHOUT_A_KEY: [&str; 13] = [
 ];
 
 impl HostSnapshot {
-    /// The part of the snapshot for peers without proof of the key: the data that the figures need, and neither which host this is nor
-    /// what could be attacked there. The kernel is told by its name and series, without its build.
+    /// The part of the snapshot for peers without proof of the key: the data that the figures need,
+    /// without the host's identity or its weaknesses. The kernel has its name and series, without
+    /// its build.
     pub fn without_identity(&self) -> HostSnapshot {
         let series = |kernel: &str| {
             let (name, release) = kernel.split_once(' ')?;
@@ -81,7 +82,7 @@ impl HostSnapshot {
 pub struct NicSnapshot {
     /// Name.
     pub name: String,
-    /// Driver, as far as the kernel tells.
+    /// Driver, if the kernel reports it.
     pub driver: String,
     /// MTU, bytes.
     pub mtu: u32,
@@ -89,13 +90,13 @@ pub struct NicSnapshot {
     pub speed_mbit: Option<u64>,
     /// Root queueing discipline.
     pub qdisc: String,
-    /// Whether the card could stamp packets both ways; nothing here asks it to.
+    /// True if the card could stamp packets both ways; nothing here asks it to.
     pub hardware_stamps: bool,
     /// The number of the card's PTP clock (`/dev/ptpN`), if it has one.
     pub phc: Option<u32>,
     /// Offloads that are on (`tso`, `gso`, `gro`, `rx-checksum`, …).
     pub offloads: Vec<String>,
-    /// Whether this is the loopback interface.
+    /// True for the loopback interface.
     pub loopback: bool,
 }
 

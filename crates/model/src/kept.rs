@@ -5,7 +5,7 @@ use metrics::Wall;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// A kept run, without what it found in detail.
+/// A kept run, without its detailed results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeptRun {
     /// Its number in the store; never given twice.
@@ -16,13 +16,13 @@ pub struct KeptRun {
     pub started: Wall,
     /// The question.
     pub verb: String,
-    /// What was spoken.
+    /// The protocol.
     pub protocol: String,
     /// Targets, separated by spaces.
     pub targets: String,
-    /// How it ended.
+    /// Its status at the end.
     pub status: Status,
-    /// Where it was imported from; empty for a run of this program.
+    /// File that it was imported from; empty for a run of this program.
     pub source: String,
     /// Its figures.
     pub figures: Vec<KeptFigure>,
@@ -31,7 +31,7 @@ pub struct KeptRun {
 /// A figure of a kept run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KeptFigure {
-    /// What a sweep varied, `rate=1000000`; empty without one.
+    /// The sweep's setting, `rate=1000000`; empty without one.
     pub setting: String,
     /// Which repetition, from 1.
     pub repeat: u32,

@@ -1,34 +1,38 @@
 //! Slots of a sweep over datagrams: loss and delay at each load, and the knee between them.
 //!
-//! The knee of a path is the load at which its *power*, throughput over delay, is largest (L. Kleinrock, "Power and
-//! deterministic rules of thumb for probabilistic problems in computer communications", ICC 1979; R. Jain and K. K.
-//! Ramakrishnan, "Congestion avoidance in computer networks with a connectionless network layer", 1988). Below it more load is
-//! carried at almost the same delay; above it a queue grows while little more gets through, or things are lost.
+//! The knee of a path is the load at which its *power*, throughput over delay, is largest (L.
+//! Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
+//! communications", ICC 1979; R. Jain and K. K. Ramakrishnan, "Congestion avoidance in computer
+//! networks with a connectionless network layer", 1988). Below it more load is carried at almost
+//! the same delay; above it a queue grows while little more gets through, or things are lost.
 
 use crate::{Figure, Point, Stat, Status, SweepRow, Way};
 use serde::{Deserialize, Serialize};
 
-/// Delays below this are taken for it, ns: a clock may be wrong by as much, and nothing is divided by nothing.
+/// Delays below this are taken for it, ns: a clock may be wrong by as much, and nothing is divided
+/// by nothing.
 const LEAST_DELAY: f64 = 1_000.0;
 
-/// A slot with more load has less power when it is less by this share at least, and by more than the spread of both: a smaller
-/// difference is that of one run to the next.
+/// A slot with more load has less power when it is less by this share at least, and by more than
+/// the spread of both: a smaller difference is that of one run to the next.
 const LESS: f64 = 0.1;
 
 /// One direction of a slot of datagrams, over its repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Slot {
-    /// How far delays may be wrong because two clocks were compared, ns; the worst.
+    /// Error bound of delays because two clocks were compared, ns; the worst.
     pub clock_bound_ns: Option<u64>,
-    /// What was received, bits/s, over the median delay, s.
+    /// Received rate, bits/s, over the median delay, s.
     pub power: Option<f64>,
-    /// Whether the knee is here: power is largest, and a slot with more load has less, by more than the spread.
+    /// True at the knee: power is largest, and a slot with more load has less, by more than the
+    /// spread.
     pub knee: bool,
 }
 
 impl Slot {
-    /// That of `row`, which the repetitions `same` make; `None` when no datagrams went that way.
+    /// The point of `row`, which the repetitions `same` make; `None` when no datagrams went that
+    /// way.
     pub(crate) fn of(row: &SweepRow, same: &[&Point], way: Way) -> Option<Self> {
         let measured = same.iter().filter(|p| p.status != Status::Failed && p.phase.kind.probes());
         let told: Vec<_> = measured.filter_map(|point| way.packets(point)).collect();
@@ -46,8 +50,8 @@ impl Slot {
     }
 }
 
-/// Half the width of the 95 % interval of the power, as a share of it: that of the load and of the delay together; 0 with one
-/// repetition.
+/// Half the width of the 95 % interval of the power, as a share of it: that of the load and of the
+/// delay together; 0 with one repetition.
 fn spread(row: &SweepRow, way: Way) -> f64 {
     let share = |figure, least: f64| row.figure(figure).map_or(0.0, |s| s.ci95 / s.mean.max(least));
     share(Figure::Sent(way), 1.0) + share(Figure::Delay(way, Stat::MEDIAN), LEAST_DELAY)

@@ -1,7 +1,9 @@
-//! Counts that an end of a run has, and counts that the end cannot have: a count without a reading is unknown and never 0.
+//! Counts that an end of a run has, and counts that the end cannot have: a count without a reading
+//! is unknown and never 0.
 //!
-//! Released fields keep their numbers, so an unknown count is 0 there; `unknown`, a [`Counts`] beside the fields, names the ones that
-//! mean nothing. Readers ask the accessors of this file, which return `None` for such a count.
+//! Released fields keep their numbers, so an unknown count is 0 there; `unknown`, a [`Counts`]
+//! beside the fields, names the ones that mean nothing. Readers ask the accessors of this file,
+//! which return `None` for such a count.
 
 use crate::{Direction, Interval, PacketReport, Pattern, Totals};
 use metrics::{Clamped, format_bytes, real};
@@ -116,12 +118,12 @@ impl Counts {
         Counts(self.0 & other.0)
     }
 
-    /// Whether `count` is in the set.
+    /// True if `count` is in the set.
     pub const fn has(self, count: Count) -> bool {
         self.0 & (1 << count as u16) != 0
     }
 
-    /// Whether the set is empty.
+    /// True if the set is empty.
     pub const fn is_empty(&self) -> bool {
         self.0 == 0
     }
@@ -152,7 +154,7 @@ impl<'de> Deserialize<'de> for Counts {
     }
 }
 
-/// What an end is in a test.
+/// Role of an end in a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// The end that asked for the test.
@@ -162,16 +164,17 @@ pub enum Role {
     Server,
 }
 
-/// Counts of each direction that an end has, its own and those that its peer reports.
+/// Counts of each direction that an end has, its own and its peer's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CountsByWay {
-    /// Of what the client sends.
+    /// Of the client's payload.
     pub up: Counts,
-    /// Of what the server sends.
+    /// Of the server's payload.
     pub down: Counts,
 }
 
-/// Counts that each end of a protocol has, by role and direction: one statement for live runs and for files.
+/// Counts that each end of a protocol has, by role and direction: one statement for live runs and
+/// for files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndCounts {
     /// At the client.
@@ -190,8 +193,8 @@ impl EndCounts {
     pub const OF_CLIENT: EndCounts =
         EndCounts { client: CountsByWay { up: Counts::ALL, down: Counts::ALL }, ..EndCounts::OWN };
 
-    /// Counts that the end in the role `recorder` lacks of a test with this pattern, of datagrams or of connections: those of the
-    /// client, those of the server.
+    /// Counts that the end in the role `recorder` lacks of a test with this pattern, of datagrams
+    /// or of connections: the client's counts, the server's counts.
     pub fn unknown(self, recorder: Role, pattern: Pattern, datagrams: bool) -> (Counts, Counts) {
         let has = match recorder {
             Role::Client => self.client,
@@ -210,14 +213,14 @@ impl EndCounts {
         (client.without(of_others), server.without(of_others))
     }
 
-    /// Whether a client learns anything of what arrived at the server.
+    /// True if a client gets the server's counts of arrivals.
     pub const fn server_reports(self) -> bool {
         !self.client.up.common(Counts::RECEIVER).is_empty()
     }
 }
 
 impl Totals {
-    /// Whether this end has `count`.
+    /// True if this end has `count`.
     pub fn knows(&self, count: Count) -> bool {
         !self.unknown.has(count) && !self.packets.as_ref().is_some_and(|packets| packets.unknown.has(count))
     }
@@ -275,8 +278,9 @@ impl PacketReport {
         self.unknown.known(Count::DroppedDatagrams, self.counts.dropped)
     }
 
-    /// How many of a phase's lost datagrams the receiver's own buffer had no room for. Unknown where the part is larger than its
-    /// whole: sockets count other drops, of damaged datagrams for one, in the same counter.
+    /// Lost datagrams of a phase that the receiver's own buffer had no room for. Unknown where the
+    /// part is larger than its whole: sockets count other drops, of damaged datagrams for one, in
+    /// the same counter.
     pub fn dropped_of_lost(&self) -> Option<u64> {
         self.dropped().filter(|dropped| i64::clamped(*dropped) <= self.counts.lost.max(0))
     }
@@ -288,8 +292,9 @@ impl PacketReport {
 }
 
 impl Totals {
-    /// The same without the datagrams that the host dropped for wrong checksums, in IPv4 and IPv6: they were damaged on the way, and Linux
-    /// counts them among the drops of the socket, where a full buffer is counted, too.
+    /// The same without the datagrams that the host dropped for wrong checksums, in IPv4 and IPv6:
+    /// they were damaged on the way, and Linux counts them among the drops of the socket, where a
+    /// full buffer is counted, too.
     #[must_use]
     pub fn without_damaged(mut self) -> Self {
         let of = |name| self.counters.moved.get(name).copied().unwrap_or(0);
@@ -325,8 +330,9 @@ impl Direction {
     }
 }
 
-/// Makes counts of one direction unknown that no test can have: more received than sent, a part larger than its whole, a count
-/// below 0. Returns a sentence for each. Up to this share of what was sent may arrive without the sender's count.
+/// Makes counts of one direction unknown that no test can have: more received than sent, a part
+/// larger than its whole, a count below 0. Returns a sentence for each. A surplus of arrivals up to
+/// `tolerance`, as a share of the sent ones, is accepted.
 pub fn reject_impossible(sender: &Totals, receiver: &mut Totals, tolerance: f64) -> Vec<String> {
     let mut rejected = Vec::new();
     let beyond = |part: u64, whole: u64| real(part) > real(whole) * (1.0 + tolerance);

@@ -1,8 +1,8 @@
-//! What a run is and what it found.
+//! Requests of runs and their results.
 //!
-//! A [`Phase`] is a set of orthogonal values (pattern, connections, size, rate, stop, …); a [`Method`] yields phases; a
-//! run is told as [`Event`]s; a [`Builder`] makes an [`Outcome`] of them, live or from a file alike; [`Caveat`]s say how
-//! far the outcome can be believed.
+//! A [`Phase`] is a set of orthogonal values (pattern, connections, size, rate, stop, …); a
+//! [`Method`] yields phases; a run is a sequence of [`Event`]s; a [`Builder`] makes an [`Outcome`]
+//! of them, live or from a file alike; [`Caveat`]s limit the trust in the outcome.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

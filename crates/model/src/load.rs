@@ -1,8 +1,9 @@
-//! Latency under load: what a path's delays become when it is full, and what that is called.
+//! Latency under load: a path's delays when it is full, and their grade.
 //!
-//! A run has stages: idle, loaded from the server (`down`), to it (`up`), and both ways at once. In each, three measurements
-//! run beside each other, a point each: TCP connections that fill the path (`load`; not when idle), round trips of a flow of
-//! their own (`trips`), and one-way delays of another (`delay`). Their labels say which is which.
+//! A run has stages: idle, loaded from the server (`down`), to it (`up`), and both ways at once. In
+//! each, three measurements run beside each other, a point each: TCP connections that fill the path
+//! (`load`; not when idle), round trips of a flow of their own (`trips`), and one-way delays of
+//! another (`delay`). Their labels say which is which.
 
 use crate::{
     Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
@@ -16,11 +17,11 @@ use std::collections::BTreeMap;
 pub const RESPONSIVENESS: &str = "draft-ietf-ippm-responsiveness of July 2026 (a9c9536)";
 /// Share of the worst round trips that its trimmed mean leaves out.
 const TRIMMED: f64 = 0.05;
-/// Bytes of a datagram that measures delay one way: more than the words that are exchanged about it, so that a trace of the path
-/// tells them apart.
+/// Bytes of a datagram that measures delay one way: more than the control messages, so that a trace
+/// of the path separates them.
 const PROBE: u32 = 160;
 
-/// What the path is filled with.
+/// Load of the path in a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Nothing.
@@ -57,10 +58,11 @@ impl Stage {
     }
 }
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// The connections that fill the path; its length is that of the measurements, without the time to fill it.
+    /// The connections that fill the path; its length is that of the measurements, without the time
+    /// to fill it.
     pub filler: Phase,
     /// The time to fill it, ns.
     pub ramp_ns: u64,
@@ -68,24 +70,24 @@ pub struct Load {
     pub rate: f64,
     /// Servers, each of which has a flow of round trips and one of datagrams.
     pub servers: u32,
-    /// What random spacing is drawn from.
+    /// Seed of random spacing.
     pub seed: u64,
 }
 
-/// What a point of such a run is.
+/// Label of a point of such a run.
 fn label(stage: Stage, part: &str) -> BTreeMap<String, String> {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     BTreeMap::from([pair("stage", stage.name()), pair("part", part)])
 }
 
-/// Whether two points are parts of one stage of such a run, which run beside each other.
+/// True if two points are concurrent parts of one stage of such a run.
 pub fn are_beside(one: &Point, other: &Point) -> bool {
     let stage =
         |point: &Point| Some((point.label.get("part").and(point.label.get("stage"))?.clone(), point.repeat));
     stage(one).is_some_and(|of| stage(other) == Some(of))
 }
 
-/// Whether `idle` has the round trips of the idle stage to which those of `loaded` are compared.
+/// True if `idle` has the idle round trips to compare `loaded` with.
 pub(crate) fn is_idle_of(idle: &Point, loaded: &Point) -> bool {
     idle.label == label(Stage::Idle, TRIPS)
         && loaded.label.get("part").is_some_and(|part| part == TRIPS)
@@ -95,14 +97,15 @@ pub(crate) fn is_idle_of(idle: &Point, loaded: &Point) -> bool {
 
 /// The label of the part that has round trips of a flow of their own.
 const TRIPS: &str = "trips";
-/// How long their echoes are waited for, ns.
+/// Longest wait for their echoes, ns.
 const TIMEOUT: u64 = 5 * metrics::SECOND;
 
 /// A measurement and its label.
 pub type Part = (BTreeMap<String, String>, Phase);
 
 impl Load {
-    /// What fills the path in a stage; nothing when idle. Its time is the shortest: it goes on until the probes have measured.
+    /// The load of the path in a stage; none when idle. Its time is the shortest: it goes on until
+    /// the probes have measured.
     pub fn filler(&self, stage: Stage) -> Option<Part> {
         let pattern = stage.pattern()?;
         let duration_ns = self.filler.duration_ns.map(|ns| ns.saturating_add(self.ramp_ns));
@@ -113,7 +116,7 @@ impl Load {
         Some((label(stage, "load"), phase))
     }
 
-    /// What measures in a stage.
+    /// The measurements in a stage.
     pub fn probes(&self, stage: Stage) -> [Part; 2] {
         let gap_ns = u64::clamped((1e9 / self.rate).round());
         let base = Phase {
@@ -156,38 +159,39 @@ pub struct OneWay {
     pub added_ns: Option<i64>,
     /// Share of datagrams lost, 0..=1.
     pub lost: f64,
-    /// How far delays may be wrong because two clocks were compared, ns.
+    /// Error bound of delays because two clocks were compared, ns.
     pub bound_ns: Option<u64>,
 }
 
-/// What was found in a stage, over all its repetitions: percentiles of all their round trips, of one-way
+/// Results of a stage, over all its repetitions: percentiles of all their round trips, of one-way
 /// delays the largest percentile of a repetition, the mean of goodput and of buffer delay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
     /// Its name.
     pub stage: String,
-    /// How often it was measured.
+    /// Number of repetitions.
     pub repetitions: u32,
     /// To the server.
     pub up: Option<OneWay>,
     /// From the server.
     pub down: Option<OneWay>,
-    /// Median round trip of the flow of its own, less what the server spent on each, ns.
+    /// Median round trip of the flow of its own, less the server's time for each, ns.
     pub rtt_p50_ns: Option<u64>,
     /// 99th percentile, ns.
     pub rtt_p99_ns: Option<u64>,
     /// Median round trip more than when idle, ns.
     pub added_ns: Option<i64>,
-    /// 90th percentile of the round trips more than when idle, ns, with lost ones above all others: `i64::MAX`
-    /// when a tenth is lost.
+    /// 90th percentile of the round trips more than when idle, ns, with lost ones above all others:
+    /// `i64::MAX` when a tenth is lost.
     pub added_p90_ns: Option<i64>,
     /// The 90th percentile itself, ns; `u64::MAX` likewise.
     pub rtt_p90_ns: Option<u64>,
-    /// Median of what the server spent on a message, ns; it is in no other figure.
+    /// Median of the server's time for a message, ns; it is in no other figure.
     pub turnaround_p50_ns: Option<u64>,
-    /// Share of the messages that never came back, 0..=1.
+    /// Share of the messages without an answer, 0..=1.
     pub never_back: Option<f64>,
-    /// Responsiveness of a flow beside the load, round trips a minute: at most that, when messages never came back.
+    /// Responsiveness of a flow beside the load, round trips a minute: an upper bound when messages
+    /// got no answer.
     pub beside_rpm: Option<f64>,
     /// Responsiveness inside the loading connections: of exchanges between their payload.
     pub inside_rpm: Option<f64>,
@@ -200,20 +204,21 @@ pub struct Found {
 }
 
 impl Found {
-    /// What the grade is about, ns: by how much round trips grew, the larger of the median and the 90th percentile, which counts
-    /// messages that never came back. `None` when idle.
+    /// The growth of round trips that the grade is about, ns: the larger of the median's and the
+    /// 90th percentile's, which counts lost messages. `None` when idle.
     pub fn grown_ns(&self) -> Option<i64> {
         let measured = self.stage != Stage::Idle.name();
         measured.then(|| self.added_ns.max(self.added_p90_ns)).flatten()
     }
 
-    /// A letter, by how many ms round trips grew: A+ below 5, A below 30, B below 60, C below 200, D below 400.
+    /// A letter, by how many ms round trips grew: A+ below 5, A below 30, B below 60, C below 200,
+    /// D below 400.
     pub fn grade(&self) -> Option<&'static str> {
         self.grown_ns().map(grade)
     }
 }
 
-/// What the store calls that by how much round trips grew under the load, which a grade is about.
+/// The store's name for the growth of round trips under the load, which a grade is about.
 pub const GROWN: &str = "rtt-grown";
 
 /// The letter for round trips that grew by so much, ns.
@@ -264,7 +269,7 @@ fn trips_of(points: Points<'_>) -> Option<RoundTrips> {
     Some(all)
 }
 
-/// What the receivers of a direction counted in these repetitions.
+/// Receivers' counts of a direction in these repetitions.
 fn packets_of(points: Points<'_>, way: Way) -> Option<PacketReport> {
     let each = points.iter().filter_map(|point| way.packets(point)).map(Cow::into_owned);
     sum_of(each, PacketReport::join)
@@ -277,7 +282,7 @@ fn mean_of(points: Points<'_>, of: impl Fn(&Point) -> Option<f64>) -> Option<f64
 
 /// Buffer delay of a load (RFC 6349 §4.3), percent.
 fn buffer_delay(load: &Point) -> Option<f64> {
-    // Of the end that sent most: what the other one knows of a round trip comes from its acknowledgements.
+    // By the end that sent most: the other one knows round trips from its acknowledgements only.
     let sender = load.ends().max_by_key(|end| end.traffic.tx_bytes)?;
     buffer_delay_percent(sender.tcp.mean_rtt_us()?, figures::base_rtt_us(load)?)
 }
@@ -299,7 +304,7 @@ fn found(
     let per_minute = |ns: f64| 60e9 / ns.max(1.0);
     let beside = rtt.as_ref().and_then(trimmed_mean).map(per_minute);
     let within = trips_of(load).and_then(|pings| pings.rtt_ns);
-    // Nothing is lost there: what was under way when the run ended is left out.
+    // Nothing is lost there: messages under way at the end of the run are left out.
     let inside = within.and_then(|all| trimmed_mean(&Spectrum { missing: 0, ..all })).map(per_minute);
     let one_way = |way: Way, idle: Option<OneWay>| {
         let packets = packets_of(delay, way)?;
@@ -334,8 +339,8 @@ fn found(
     }
 }
 
-/// Round trips less what the server spent on each, as far as it says, with all messages that never came back; `None` when nothing was
-/// sent.
+/// Round trips less the server's reported time for each, with all lost messages; `None` when
+/// nothing was sent.
 pub(crate) fn of_path(pings: &RoundTrips) -> Option<Spectrum> {
     let whole = pings.rtt_ns.clone().unwrap_or_default();
     let known = pings.path_ns.clone().filter(|path| path.count == whole.count).unwrap_or(whole);
@@ -349,8 +354,8 @@ fn more(now: u64, idle: u64) -> i64 {
     i64::try_from(now).map_or(i64::MAX, |now| now - i64::try_from(idle).unwrap_or(i64::MAX))
 }
 
-/// The mean without the worst round trips, ns. Lost messages are the worst; the ones that are too many to be left out
-/// count with their time-out, so that the mean is a lower bound.
+/// The mean without the worst round trips, ns. Lost messages are the worst; the ones that are too
+/// many to be left out count with their time-out, so that the mean is a lower bound.
 fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
     if rtt.count == 0 {
         return None;

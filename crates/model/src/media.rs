@@ -12,7 +12,8 @@ pub const LARGEST_DATAGRAM: u32 = 65_507;
 /// Most frames a receiver waits for at once.
 const MOST_DEPTH: u64 = 1_000_000;
 
-/// What is streamed. Sizes count whole datagrams, protocol headers of the measurement included, IP and UDP excluded.
+/// The streamed media. Sizes count whole datagrams, protocol headers of the measurement included,
+/// IP and UDP excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Media {
     /// Rate asked for, bits/s.
@@ -32,8 +33,8 @@ pub struct Media {
 }
 
 impl Media {
-    /// A stream of `length_s` seconds whose receiver holds `depth_s` seconds, as ctsTraffic derives it: the rate is rounded down
-    /// to whole bytes and the total to whole frames.
+    /// A stream of `length_s` seconds whose receiver holds `depth_s` seconds, as ctsTraffic derives
+    /// it: the rate is rounded down to whole bytes and the total to whole frames.
     ///
     /// # Errors
     /// One sentence naming the value that cannot be.
@@ -80,13 +81,15 @@ impl Media {
         self.frames.saturating_mul(self.frame_size)
     }
 
-    /// The receive buffer that a receiver should ask for, bytes: a frame comes as a burst, and several of them have to fit
-    /// when the receiver is held up. 1 MiB, as ctsTraffic's clients have, unless frames are large.
+    /// The receive buffer that a receiver should ask for, bytes: a frame arrives as a burst, and
+    /// several of them have to fit when the receiver is held up. 1 MiB, as ctsTraffic's clients
+    /// have, unless frames are large.
     pub fn receive_buffer(&self) -> u64 {
         self.frame_size.saturating_mul(4).clamp(1 << 20, 64 << 20)
     }
 
-    /// When frame `n`, from 0, is due, ns after the first. Halves, thirds and so on of a nanosecond do not add up.
+    /// When frame `n`, from 0, is due, ns after the first. Halves, thirds and so on of a nanosecond
+    /// do not add up.
     pub fn due_ns(&self, n: u64) -> u64 {
         let rate = u64::from(self.frame_rate.max(1));
         // Streams ask for this all the time, and wide divisions are slow.
@@ -96,9 +99,10 @@ impl Media {
         u64::try_from(u128::from(n) * u128::from(SECOND) / u128::from(rate)).unwrap_or(u64::MAX)
     }
 
-    /// How long after the common start stream `slot` of a run begins, ns; less than the time of a frame. Streams that began
-    /// together would send all their frames at the same instants, which no set of real streams does. Any number of streams is
-    /// spread evenly: successive slots are a golden section of the frame's time apart.
+    /// Offset of stream `slot` from the common start, ns; less than the time of a frame. Streams
+    /// that began together would send all their frames at the same instants, which no set of real
+    /// streams does. Any number of streams is spread evenly: successive slots are a golden section
+    /// of the frame's time apart.
     pub fn phase_ns(&self, slot: u32) -> u64 {
         // 2^32 divided by the golden ratio.
         let part = slot.wrapping_mul(0x9e37_79b9);

@@ -1,4 +1,5 @@
-//! What to run next: one phase, a sweep over one or two settings, each measured several times, or a search.
+//! The next phase: a single one, a sweep over one or two settings, each measured several times, or
+//! a search.
 
 use crate::search::is_above_capacity;
 use crate::{Highest, Level, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Point, Range, Search, Until, mtu};
@@ -27,9 +28,9 @@ pub enum AxisName {
 }
 
 impl AxisName {
-    /// What can be swept of TCP.
+    /// Settings of TCP that can be swept.
     pub const STREAMS: [AxisName; 3] = [AxisName::Buffer, AxisName::Connections, AxisName::Rate];
-    /// What can be swept of datagrams.
+    /// Settings of datagrams that can be swept.
     pub const DATAGRAMS: [AxisName; 3] = [AxisName::Rate, AxisName::Size, AxisName::Spacing];
 
     /// One value of the axis, in its base unit.
@@ -103,14 +104,14 @@ impl Axis {
     /// - a list: `buffer=1Ki,64Ki,1Mi`, `connections=1,4,39`;
     /// - a range that doubles: `buffer=16..1Mi` (16, 32, 64, …), `rate=1M..1G`;
     /// - a range in equal steps: `connections=1..64/7`;
-    /// - a range in so many slots, evenly spaced (a ramp): `rate=10M..100M:10`.
+    /// - a range in a number of slots, evenly spaced (a ramp): `rate=10M..100M:10`.
     ///
     /// Only the settings in `names` are known.
     ///
     /// A range begins and ends with the values given, whether or not a step falls on the last one.
     ///
     /// # Errors
-    /// One sentence: what was wrong and what was expected.
+    /// One sentence: the wrong part and the expected form.
     pub fn parse(text: &str, names: &[AxisName]) -> Result<Axis, String> {
         let known = || {
             let all: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -154,7 +155,8 @@ fn ramp(name: AxisName, low: &str, high: &str, slots: &str) -> Result<Vec<u64>, 
     Ok((0..slots).map(at).collect())
 }
 
-/// The values of `low..high`, `low..high/step` or `low..high:slots`. At most one more than [`MAX_VALUES`] is made.
+/// The values of `low..high`, `low..high/step` or `low..high:slots`. At most one more than
+/// [`MAX_VALUES`] is made.
 fn range(name: AxisName, low: &str, high: &str) -> Result<Vec<u64>, String> {
     if let Some((high, slots)) = high.split_once(':') {
         return ramp(name, low, high, slots);
@@ -174,29 +176,32 @@ fn range(name: AxisName, low: &str, high: &str) -> Result<Vec<u64>, String> {
 pub struct Step {
     /// The settings.
     pub phase: Box<Phase>,
-    /// What the sweep varies, name to value in base units (bytes, connections, bits/s); empty without a sweep.
+    /// The sweep's settings, name to value in base units (bytes, connections, bits/s); empty
+    /// without a sweep.
     pub label: BTreeMap<String, String>,
     /// Which repetition, from 1.
     pub repeat: u32,
 }
 
-/// A run as a list of phases. Repetitions go round: every setting once, then every setting again, so that a drift of
-/// the hosts or of the path spreads over all settings instead of colouring some.
+/// A run as a list of phases. Repetitions go round: every setting once, then every setting again,
+/// so that a drift of the hosts or of the path spreads over all settings instead of colouring some.
 #[derive(Clone, Debug, Default)]
 pub struct Method {
     settings: Vec<(BTreeMap<String, String>, Phase)>,
     repeat: u32,
-    /// Repeat no longer than that: a setting whose mean is known well enough is left out of further rounds.
+    /// Repeat no longer than that: a setting whose mean is known well enough is left out of further
+    /// rounds.
     until: Option<Until>,
     done: usize,
     /// The path's MTU is looked for instead of all that.
     mtu: Option<mtu::Search>,
-    /// Rates that depend on what was found so far, instead of all that.
+    /// Rates that depend on the results so far, instead of all that.
     search: Option<Search>,
 }
 
 impl Method {
-    /// `base` with the values of `axes` (none, one, or two crossed, the second changing faster), `repeat` times over.
+    /// `base` with the values of `axes` (none, one, or two crossed, the second changing faster),
+    /// `repeat` times over.
     ///
     /// # Errors
     /// One sentence when the axes exclude each other or one of the phases cannot be.
@@ -223,7 +228,8 @@ impl Method {
         Method::list(settings, repeat)
     }
 
-    /// A search for the highest rate of `base` at which no more than `limit` (a share) of the datagrams is lost.
+    /// A search for the highest rate of `base` at which no more than `limit` (a share) of the
+    /// datagrams is lost.
     ///
     /// # Errors
     /// One sentence when the phase cannot be.
@@ -238,12 +244,14 @@ impl Method {
         Method { until, ..self }
     }
 
-    /// What a search found, when all is done; `None` for other methods. None inside is: more was lost at each rate.
+    /// Result of a search, when all is done; `None` for other methods. An inner `None`: more was
+    /// lost at each rate.
     pub fn found(&self, outcome: &Outcome) -> Option<Option<Highest>> {
         self.search.as_ref().map(|search| search.found(outcome))
     }
 
-    /// Whether the run goes on after a phase that did not end as planned: a search learns from a rate at which nothing arrives.
+    /// True if the run goes on after a phase that did not end as planned: a search learns from a
+    /// rate at which nothing arrives.
     pub fn goes_on(&self, outcome: &Outcome) -> bool {
         self.search.is_some() && outcome.points.last().is_some_and(is_above_capacity)
     }
@@ -259,8 +267,9 @@ impl Method {
         Ok(Method { settings, repeat, ..Method::default() })
     }
 
-    /// A search for the largest packets, up to `limit` bytes, that come whole in the directions of `base`, a measurement of delay;
-    /// `headers` is what IP and UDP add to a datagram.
+    /// A search for the largest packets, up to `limit` bytes, that arrive whole in the directions
+    /// of `base`, a measurement of delay; `headers` are the bytes that IP and UDP add to a
+    /// datagram.
     ///
     /// # Errors
     /// One sentence when the limit or the base cannot be.
@@ -273,7 +282,8 @@ impl Method {
         Ok(Method { mtu, ..Method::default() })
     }
 
-    /// The next phase to run; `None` at the end. `so_far` is what the earlier ones found; a sweep does not depend on it.
+    /// The next phase to run; `None` at the end. `so_far` has the results of the earlier ones; a
+    /// sweep does not depend on it.
     pub fn next(&mut self, so_far: &Outcome) -> Option<Step> {
         if let Some(search) = &mut self.search {
             let phase = search.next(so_far)?;
@@ -299,7 +309,7 @@ impl Method {
         None
     }
 
-    /// What to say of the confidence that was asked for; `None` when none was.
+    /// Notice about the requested confidence; `None` without one.
     pub fn sure(&self, outcome: &Outcome) -> Option<(Level, String)> {
         let until = self.until?;
         let settings: Vec<Vec<&Point>> =
@@ -307,12 +317,12 @@ impl Method {
         Some(until.notice(&settings))
     }
 
-    /// How many phases there are in all; 0 when that depends on what they find.
+    /// Number of all phases; 0 when that depends on their results.
     pub fn len(&self) -> usize {
         self.settings.len() * usize::clamped(self.repeat)
     }
 
-    /// Whether there is nothing to run.
+    /// True without anything to run.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

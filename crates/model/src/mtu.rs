@@ -1,7 +1,9 @@
-//! The largest packet that a path carries whole, each direction for itself: a search with datagrams that must not be cut.
+//! The largest packet that a path carries whole, each direction for itself: a search with datagrams
+//! that must not be cut.
 //!
-//! This is packetization layer path MTU discovery (RFC 4821, RFC 8899) from outside: what counts is what arrives, so that a
-//! path whose routers do not say why they drop something (a black hole) has an MTU, too.
+//! The method is packetization layer path MTU discovery (RFC 4821, RFC 8899) from outside: only
+//! arrivals count, so that a path whose routers drop packets without a message (a black hole) has
+//! an MTU, too.
 
 use crate::{Outcome, Pattern, Phase, Point, Status};
 use serde::{Deserialize, Serialize};
@@ -19,19 +21,19 @@ const LENGTH: u64 = 50_000_000;
 const SIZE: &str = "path_mtu";
 const WAY: &str = "to";
 
-/// What was found of one direction. Sizes are those of IP packets, bytes.
+/// Results of one direction. Sizes are of IP packets, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MtuFound {
-    /// The largest that came.
+    /// The largest that arrived.
     pub mtu: u32,
     /// The smallest that did not; `None` when the search ended before one.
     pub too_big: Option<u32>,
-    /// Whether the sender's own system or a router refused it as too big. Otherwise it vanished.
+    /// True if the sender's own system or a router refused it as too big. Otherwise it vanished.
     pub told: bool,
 }
 
-/// The path's MTU, as far as it was looked for and found.
+/// The path's MTU in the tested directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PathMtu {
@@ -62,7 +64,7 @@ fn tried(points: &[Point], up: bool) -> Vec<Tried> {
     .collect()
 }
 
-/// What the points of a search tell; `None` when they are none of one.
+/// The result from the points of a search; `None` for other points.
 pub(crate) fn found(points: &[Point]) -> Option<PathMtu> {
     if !points.iter().any(is_step) {
         return None;
@@ -76,7 +78,7 @@ pub(crate) fn found(points: &[Point]) -> Option<PathMtu> {
     Some(PathMtu { up: side(true), down: side(false) })
 }
 
-/// Whether a point is one of a search.
+/// True if a point is one of a search.
 pub(crate) fn is_step(point: &Point) -> bool {
     point.label.contains_key(SIZE)
 }
@@ -85,7 +87,7 @@ pub(crate) fn is_step(point: &Point) -> bool {
 #[derive(Clone, Debug)]
 pub(crate) struct Search {
     base: Phase,
-    /// What IP and UDP add to a datagram, bytes.
+    /// Bytes that IP and UDP add to a datagram.
     headers: u32,
     /// Largest packet that is tried.
     limit: u32,

@@ -1,4 +1,5 @@
-//! What a run found: the document that reports print, files keep and `schema/outcome.v2.json` describes.
+//! Results of a run: the document that reports print, files keep and `schema/outcome.v2.json`
+//! describes.
 
 use crate::{
     Baseline, Begin, Caveat, ConnectionRecord, Counts, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu,
@@ -8,7 +9,7 @@ use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a run or a phase ended.
+/// Status of a run or a phase at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -16,7 +17,7 @@ pub enum Status {
     Complete,
     /// By the user or the system (SIGINT, SIGTERM), in good order, on either side.
     Interrupted,
-    /// The remote end, or this process, vanished: what was measured until then is kept.
+    /// The remote end, or this process, vanished: the measurement until then is kept.
     #[default]
     Partial,
     /// Nothing was measured.
@@ -45,15 +46,15 @@ impl Status {
 /// The document's name and version.
 pub const SCHEMA: &str = "netcaliper.outcome.v2";
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Outcome {
     /// Always `netcaliper.outcome.v2`.
     pub schema: String,
-    /// How the run came about.
+    /// Settings and conditions of the run.
     pub begin: Begin,
-    /// How it ended.
+    /// Its status at the end.
     pub status: Status,
     /// Why, when not as planned.
     pub reason: Option<String>,
@@ -83,31 +84,32 @@ pub struct Direction {
     pub goodput_bps: f64,
     /// Goodput per interval, bits/s.
     pub per_interval: Option<Spread>,
-    /// Whether the received figure is the receiver's own (else it is only the sender's).
+    /// True if the received figure is the receiver's own (else it is only the sender's).
     pub confirmed: bool,
-    /// Counts of the sender that are not known; their fields are 0. What arrived is unknown where it is not `confirmed`.
+    /// Unknown counts of the sender; their fields are 0. The arrivals are unknown unless
+    /// `confirmed`.
     #[serde(skip_serializing_if = "Counts::is_empty")]
     pub unknown: Counts,
 }
 
-/// One phase and what it found.
+/// One phase and its results.
 ///
 /// Wide: one object of the JSON, a member for each kind of result, of which a phase has some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Point {
-    /// What a sweep varies, name to value.
+    /// The sweep's settings, name to value.
     pub label: BTreeMap<String, String>,
     /// Which repetition, from 1.
     pub repeat: u32,
-    /// What was asked for.
+    /// The requested phase.
     pub phase: Phase,
-    /// How it ended.
+    /// Its status at the end.
     pub status: Status,
     /// Why, when not as planned.
     pub reason: Option<String>,
-    /// Wall clock when payload might flow, ns since the epoch; the times of its intervals and connections count from
-    /// there.
+    /// Wall clock when payload might flow, ns since the epoch; the times of its intervals and
+    /// connections count from there.
     pub started: Option<Wall>,
     /// The servers.
     pub sessions: Vec<SessionInfo>,
@@ -120,16 +122,17 @@ pub struct Point {
     /// Local baseline of the round trips, if measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Box<Baseline>>,
-    /// When the frames of a media stream came, where each was told.
+    /// Arrivals of a media stream's frames, where each was reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame_times: Option<Box<FrameTimes>>,
-    /// What was found of packet trains, when they are measured.
+    /// Results of packet trains, when they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trains: Option<Box<Trains>>,
     /// Flows of datagrams one by one, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowRow>,
-    /// Results of the protocol's own, the first 2,000 with the first 64 MiB of their values; all of them are in the journal.
+    /// Results of the protocol's own, the first 2,000 with the first 64 MiB of their values; all of
+    /// them are in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extras: Vec<Extra>,
     /// Our totals.
@@ -138,10 +141,11 @@ pub struct Point {
     pub remote: Vec<Totals>,
     /// Jain's fairness index over connections.
     pub fairness: Option<f64>,
-    /// TCP efficiency (RFC 6349), percent of bytes that were not retransmissions; both senders together.
+    /// TCP efficiency (RFC 6349), percent of bytes that were not retransmissions; both senders
+    /// together.
     pub tcp_efficiency_percent: Option<f64>,
-    /// Buffer delay (RFC 6349), percent by which the mean of the kernel's smoothed round-trip times under load exceeds the smallest
-    /// that it saw.
+    /// Buffer delay (RFC 6349), percent by which the mean of the kernel's smoothed round-trip times
+    /// under load exceeds the smallest that it saw.
     pub buffer_delay_percent: Option<f64>,
     /// CPU seconds per 10^9 payload bytes: this process.
     pub local_cpu_s_per_gb: Option<f64>,
@@ -172,13 +176,14 @@ pub struct SweepRow {
 }
 
 impl SweepRow {
-    /// The row of the repetitions of one setting. Repetitions that measured nothing add their errors only.
+    /// The row of the repetitions of one setting. Repetitions that measured nothing add their
+    /// errors only.
     pub(crate) fn of(same: &[&Point]) -> SweepRow {
         let spread = |figure: &Figure| {
             let measured = same.iter().filter(|point| point.status != Status::Failed);
             Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
         };
-        // Where a program told no more than the extremes and the mean of delays, these.
+        // Figures of a program that reported no more than the extremes and the mean of delays.
         let ranges = Way::ALL.into_iter().filter(|way| spread(&Figure::Delay(*way, Stat::MEDIAN)).is_none());
         let ranges =
             ranges.flat_map(|way| [Stat::Min, Stat::Mean, Stat::Max].map(|stat| Figure::Delay(way, stat)));
@@ -194,7 +199,7 @@ impl SweepRow {
         row
     }
 
-    /// What it has of a figure.
+    /// Its spread of a figure.
     pub fn figure(&self, figure: Figure) -> Option<Spread> {
         self.figures.get(&figure.key()).copied()
     }

@@ -3,11 +3,12 @@
 use crate::Burst;
 use metrics::{Clamped, Mono, SECOND};
 
-/// A schedule of bytes at a constant rate. Every byte is accounted; nothing depends on when the clock is looked at.
+/// A schedule of bytes at a constant rate. Every byte is accounted; nothing depends on when the
+/// clock is looked at.
 ///
-/// Bytes leave in chunks of about a millisecond's worth, at least a segment, so that the rate is smooth and small packets
-/// are not produced needlessly. A sender that was held up may make up for at most 100 ms; beyond that the lost time is
-/// not caught up with a burst.
+/// Bytes leave in chunks of about a millisecond's worth, at least a segment, so that the rate is
+/// smooth and small packets are not produced needlessly. A sender that was held up may make up for
+/// at most 100 ms; beyond that the lost time is not caught up with a burst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
     bits_per_second: u64,
@@ -24,7 +25,8 @@ const SEGMENT: u64 = 1448;
 const CATCH_UP: u64 = SECOND / 10;
 
 impl Pace {
-    /// A schedule from `start` at `bits_per_second` (at least 1), with sends of at most `buffer` bytes.
+    /// A schedule from `start` at `bits_per_second` (at least 1), with sends of at most `buffer`
+    /// bytes.
     pub fn new(bits_per_second: u64, buffer: u64, start: Mono) -> Self {
         let bits_per_second = bits_per_second.max(1);
         let millisecond = bits_per_second / 8_000;
@@ -32,7 +34,8 @@ impl Pace {
         Pace { bits_per_second, chunk, origin: start, bytes: 0, burst: 1 }
     }
 
-    /// The same, but `burst` bytes leave back to back, in whole buffers, and the next burst when they are paid for.
+    /// The same, but `burst` bytes leave back to back, in whole buffers, and the next burst when
+    /// they are paid for.
     #[must_use]
     pub fn in_bursts(self, burst: u64, buffer: u64) -> Self {
         Pace { burst: burst.max(1), chunk: buffer.max(1), ..self }
@@ -48,12 +51,12 @@ impl Pace {
         self.paid(self.bytes)
     }
 
-    /// When so many bytes are paid for.
+    /// Time at which this many bytes are paid for.
     fn paid(&self, bytes: u64) -> Mono {
         self.origin.plus(self.ns(bytes))
     }
 
-    /// The time that so many bytes take at this rate, ns.
+    /// The time of this many bytes at this rate, ns.
     fn ns(&self, bytes: u64) -> u64 {
         u64::clamped(u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(self.bits_per_second))
     }
@@ -63,7 +66,7 @@ impl Pace {
         self.chunk
     }
 
-    /// How many datagrams of `size` bytes may leave at `now`, once one may.
+    /// Number of datagrams of `size` bytes that may leave at `now`, once one may.
     pub fn datagrams(&self, size: u64, now: Mono) -> u64 {
         let late = u128::from(now.since(self.due()));
         let due = late * u128::from(self.bits_per_second) / 8 / u128::from(SECOND) / u128::from(size.max(1));
@@ -86,11 +89,13 @@ impl Pace {
     }
 }
 
-/// ctsTraffic's rate limit: whole sends, paid for by quanta of time (its `-RateLimit` and `-RateLimitPeriod`).
+/// ctsTraffic's rate limit: whole sends, paid for by quanta of time (its `-RateLimit` and
+/// `-RateLimitPeriod`).
 ///
-/// As long as less than a quantum's bytes have left in the current quantum, the next send leaves at once; else it waits for
-/// the next quantum, and a send larger than a quantum's bytes is paid for by skipping some. So the rate holds over time, and
-/// within a quantum everything leaves back to back. The arithmetic is that of `CreateNewTask` in the original, in ns.
+/// As long as less than a quantum's bytes have left in the current quantum, the next send leaves at
+/// once; else it waits for the next quantum, and a send larger than a quantum's bytes is paid for
+/// by skipping some. So the rate holds over time, and within a quantum everything leaves back to
+/// back. The arithmetic is that of `CreateNewTask` in the original, in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quanta {
     /// Bytes of a quantum, at least 1.
@@ -102,14 +107,16 @@ pub struct Quanta {
 }
 
 impl Quanta {
-    /// A schedule from `start` at `bits_per_second`, in quanta of `period_ns` (at least 1 byte and 1 ns).
+    /// A schedule from `start` at `bits_per_second`, in quanta of `period_ns` (at least 1 byte and
+    /// 1 ns).
     pub fn new(bits_per_second: u64, period_ns: u64, start: Mono) -> Self {
         let bytes = u128::from(bits_per_second / 8) * u128::from(period_ns) / u128::from(SECOND);
         let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).max(1);
         Quanta { bytes, period_ns: period_ns.max(1), since: start, sent: 0 }
     }
 
-    /// When the send of `n` bytes that is to come next may leave, at `now` at the earliest; it is paid for by this.
+    /// Time at which the next send, of `n` bytes, may leave, at `now` at the earliest; the call
+    /// pays for it.
     pub fn due(&mut self, n: u64, now: Mono) -> Mono {
         let (quantum, period) = (self.bytes, self.period_ns);
         if self.sent < quantum {

@@ -1,75 +1,82 @@
-//! What one end found out about datagrams, in an interval or over a phase.
+//! One end's figures of datagrams, in an interval or over a phase.
 
 use crate::Counts;
 use metrics::{ClockFound, ClockKind, DistSummary, IpFields, PacketTally, Packets, Tally, add_known, real};
 use serde::{Deserialize, Serialize};
 
-/// What one end counted as a sender and as a receiver of datagrams. Delays are one way unless the method says otherwise, and
-/// those of different hosts are no more certain than `clock_bound_ns` says.
+/// Counts of one end as a sender and as a receiver of datagrams. Delays are one way unless the
+/// method says otherwise, and delays between different hosts are no more certain than
+/// `clock_bound_ns`.
 ///
 /// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PacketReport {
-    /// What became of the datagrams.
+    /// Outcomes of the datagrams.
     pub counts: Packets,
     /// Delay from the actual send, ns.
     pub delay_ns: Option<DistSummary>,
-    /// The same where another program told no distribution of it, only its extremes and its mean.
+    /// The same where another program reported no distribution of it, only its extremes and its
+    /// mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_range_ns: Option<DelayRange>,
-    /// Delay from the intended send, ns: what an application that keeps the schedule would have seen.
+    /// Delay from the intended send, ns: the delay that an application with this schedule would
+    /// have seen.
     pub intended_ns: Option<DistSummary>,
-    /// Delay variation between datagrams sent one after the other (RFC 5481 §4.1), ns without sign; not of merged runs.
+    /// Delay variation between datagrams sent one after the other (RFC 5481 §4.1), ns without sign;
+    /// not of merged runs.
     pub ipdv_ns: Option<DistSummary>,
-    /// How late sends left, ns.
+    /// Lateness of sends, ns.
     pub late_ns: Option<DistSummary>,
-    /// How long datagrams were in this system after their actual send, by the transmit stamps of the kernel or the network card,
-    /// ns; `None` without them.
+    /// Time of datagrams in this system after their actual send, by the transmit stamps of the
+    /// kernel or the network card, ns; `None` without them.
     pub stack_ns: Option<DistSummary>,
-    /// How many of those stamps were the card's.
+    /// Number of those stamps that were the card's.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_sent: u64,
-    /// How far they may be off, ns, for having been taken by the card's clock; the worst.
+    /// Error bound of those stamps from the card's clock, ns; the worst.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_sent_bound_ns: u64,
     /// RFC 3550 jitter, ns: the mean of its estimates after each datagram.
     pub jitter_ns: Option<f64>,
-    /// That of the interval with the largest, ns. Only over a whole phase.
+    /// Jitter of the interval with the largest, ns. Only over a whole phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_max_ns: Option<f64>,
     /// Runs of consecutive lost datagrams. Only over a whole phase.
     pub loss_bursts: Option<u64>,
-    /// Longest of them, datagrams. In an interval what had not come when a later datagram did is lost, as in `counts.lost`.
+    /// Longest of them, datagrams. In an interval, missing numbers before an arrival are lost, as
+    /// in `counts.lost`.
     pub longest_loss: Option<u64>,
     /// Largest reordering extent (RFC 4737 §4.2), datagrams.
     pub max_extent: Option<u64>,
-    /// How far delays may be wrong because two clocks were compared, ns.
+    /// Error bound of delays because two clocks were compared, ns.
     pub clock_bound_ns: Option<u64>,
-    /// How those clocks were compared.
+    /// Method by which those clocks were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockKind>,
-    /// What comparing them over the path has found, where this end did it. Only over a phase.
+    /// Result of comparing them over the path, where this end did it. Only over a phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_found: Option<ClockFound>,
     /// Datagrams that seem to have arrived before they were sent; their delay was taken for 0.
     pub before_sent: u64,
     /// By how much at most, ns.
     pub before_sent_ns: u64,
-    /// How long sends had to wait because the socket was full, ns; of several flows together.
+    /// Time that sends waited because the socket was full, ns; of several flows together.
     pub blocked_ns: u64,
-    /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the receive call.
+    /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the
+    /// receive call.
     pub kernel_stamped: u64,
     /// Datagrams whose arrival was stamped by the network card; none of the former.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_stamped: u64,
-    /// How far those stamps may be off, ns, for having been taken by the card's clock; the worst. Part of `clock_bound_ns`.
+    /// Error bound of those stamps from the card's clock, ns; the worst. Part of `clock_bound_ns`.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_bound_ns: u64,
-    /// Stamps of the card that could not be true, being later than the kernel's or far too early; the kernel's were taken.
+    /// Stamps of the card that could not be true, being later than the kernel's or far too early;
+    /// the kernel's were taken.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_refused: u64,
-    /// Stamps of the card of which nothing can be told because its clock could not be read; likewise.
+    /// Stamps of the card without a known time because its clock could not be read; likewise.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
@@ -82,7 +89,7 @@ pub struct PacketReport {
 /// Summary of delays without a distribution, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DelayRange {
-    /// Smallest; `None` where it was not told either.
+    /// Smallest; `None` where it is unknown, too.
     pub min: Option<u64>,
     /// Arithmetic mean.
     pub mean: f64,
@@ -116,13 +123,13 @@ impl PacketReport {
         self.delay_ns.as_ref().map(|dist| dist.max).or_else(range)
     }
 
-    /// An interval's report: distributions without their buckets, and nothing that is known at the end only. `None` when no
-    /// datagrams are counted.
+    /// An interval's report: distributions without their buckets, and nothing that is known at the
+    /// end only. `None` when no datagrams are counted.
     pub fn of_interval(tally: &Tally) -> Option<Box<Self>> {
         let packets = tally.packets.as_deref()?;
         let lost = u64::try_from(packets.counts.lost).unwrap_or(0);
         let mut report = PacketReport {
-            // What has come meanwhile was no loss.
+            // Later arrivals were no loss.
             longest_loss: packets.gap.map(|gap| gap.min(lost)),
             max_extent: packets.extent,
             ..PacketReport::of(packets, tally)
@@ -180,14 +187,15 @@ impl PacketReport {
         }
     }
 
-    /// Adds another host's report on the same stretch. Counts add up; summaries of distributions cannot be added and are left
-    /// out when both have them.
+    /// Adds another host's report on the same stretch. Counts add up; summaries of distributions
+    /// cannot be added and are left out when both have them.
     pub fn beside(&mut self, other: &PacketReport) {
         self.with(other, |_, _| None);
     }
 
-    /// Adds the report on a later stretch, or another host's on the same one as a figure of both has to be judged: of times the
-    /// larger percentile and the larger jitter hold ([`DistSummary::joined`]).
+    /// Adds the report on a later stretch, or another host's on the same one as a figure of both
+    /// has to be judged: of times the larger percentile and the larger jitter hold
+    /// ([`DistSummary::joined`]).
     pub fn join(&mut self, other: &PacketReport) {
         self.with(other, |ours, theirs| Some(ours.joined(theirs)));
     }
@@ -232,7 +240,8 @@ impl PacketReport {
         self.unknown = self.unknown.and(other.unknown);
     }
 
-    /// The last `n` datagrams of a flow are lost, behind the last one received; below 0, that many less are.
+    /// The last `n` datagrams of a flow are lost, behind the last one received; below 0, that many
+    /// less are.
     pub fn lost_last(&mut self, n: i64) {
         self.counts.lost = self.counts.lost.saturating_add(n);
         let run = u64::try_from(n).unwrap_or(0);
@@ -240,14 +249,14 @@ impl PacketReport {
         self.longest_loss = self.longest_loss.map(|longest| longest.max(run));
     }
 
-    /// Share of the datagrams sent that did not come, 0..=1; `None` when none was to come.
+    /// Share of the sent datagrams that did not arrive, 0..=1; `None` when none was expected.
     pub fn loss(&self) -> Option<f64> {
         let lost = real(self.lost()?.max(0));
         let all = lost + real(self.arrivals()?);
         (all > 0.0).then(|| lost / all)
     }
 
-    /// Datagrams that came, damaged ones included.
+    /// Datagrams that arrived, damaged ones included.
     pub(crate) fn arrivals(&self) -> Option<u64> {
         Some(self.received()?.saturating_add(self.counts.corrupt))
     }

@@ -15,18 +15,18 @@ pub enum Kind {
     Tcp,
     /// Connection establishment: many short connections.
     Connect,
-    /// Whether a media stream arrives: frames of datagrams at a fixed rate.
+    /// Arrival of a media stream: frames of datagrams at a fixed rate.
     Stream,
-    /// How long messages take there and back.
+    /// Round trips of messages.
     Ping,
     /// One-way delay and loss of datagrams at a rate.
     Delay,
-    /// What trains of packets tell of a path: dispersion, and the delay of every packet.
+    /// Figures of a path from trains of packets: dispersion, and the delay of every packet.
     Train,
 }
 
 impl Kind {
-    /// Whether numbered datagrams are sent on a schedule.
+    /// True if numbered datagrams are sent on a schedule.
     pub fn probes(self) -> bool {
         matches!(self, Kind::Delay | Kind::Train)
     }
@@ -41,7 +41,8 @@ pub enum Pattern {
     Push,
     /// The server sends.
     Pull,
-    /// Client and server take turns; the bytes of each turn. Both directions count toward the transfer.
+    /// Client and server take turns; the bytes of each turn. Both directions count toward the
+    /// transfer.
     PushPull {
         /// Bytes the client sends in its turn.
         push: u64,
@@ -53,9 +54,10 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// How a transfer of `total` bytes splits into client-to-server and server-to-client payload.
+    /// Client-to-server and server-to-client payload of a transfer of `total` bytes.
     ///
-    /// Duplex halves it, rounding an odd total up first; push-pull cuts the last turn short; as ctsTraffic does.
+    /// Duplex halves it, rounding an odd total up first; push-pull cuts the last turn short; as
+    /// ctsTraffic does.
     pub fn split(self, total: u64) -> (u64, u64) {
         match self {
             Pattern::Push => (total, 0),
@@ -72,17 +74,17 @@ impl Pattern {
         }
     }
 
-    /// Whether the client sends payload.
+    /// True if the client sends payload.
     pub fn sends_up(self) -> bool {
         self != Pattern::Pull
     }
 
-    /// Whether the server sends payload.
+    /// True if the server sends payload.
     pub fn sends_down(self) -> bool {
         self != Pattern::Push
     }
 
-    /// Whether the sender of this direction sends payload.
+    /// True if the sender of this direction sends payload.
     pub fn sends(self, way: Way) -> bool {
         match way {
             Way::Up => self.sends_up(),
@@ -102,11 +104,11 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// What a receiver checks.
+/// A receiver's check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
-    /// Every byte is compared with what was sent.
+    /// Every byte is compared with the sent one.
     #[default]
     Data,
     /// Bytes are read and counted; the counts of both ends must agree.
@@ -116,7 +118,7 @@ pub enum Verify {
 }
 
 impl Verify {
-    /// How a receiver reads, as results name it: `compare`, `read` or `discard`.
+    /// A receiver's way of reading, by its name in results: `compare`, `read` or `discard`.
     pub fn receive(self) -> &'static str {
         match self {
             Verify::Data => "compare",
@@ -133,13 +135,14 @@ pub enum Payload {
     /// The ctsTraffic pattern: a 16-bit little-endian counter, period 64 KiB.
     #[default]
     Pattern,
-    /// Random bytes, seeded per connection and direction: incompressible, and never the same at two offsets.
+    /// Random bytes, seeded per connection and direction: incompressible, and never the same at two
+    /// offsets.
     Random,
     /// Zeros.
     Zeros,
 }
 
-/// How a client ends a connection that has moved all its bytes.
+/// A client's way of ending a connection that has moved all its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shutdown {
@@ -189,8 +192,9 @@ pub struct Burst {
 
 /// One stretch of measuring under fixed settings. Durations are in ns, sizes in bytes.
 ///
-/// Wide: one object of the JSON and of the proposal to a server, a member for each setting. Datagrams are settings of three questions, which
-/// is why the questions are no enum that holds their own: each reader would go through accessors that take it apart again.
+/// Wide: one object of the JSON and of the proposal to a server, a member for each setting.
+/// Datagrams are settings of three questions, which is why the questions are no enum that holds
+/// their own: each reader would go through accessors that take it apart again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Phase {
@@ -202,11 +206,13 @@ pub struct Phase {
     pub connections: u32,
     /// Payload of one connection, both directions together; it is replaced by another when done.
     pub transfer: u64,
-    /// With a range of transfers, its upper end: each end draws one for each connection, which makes failures on purpose.
+    /// With a range of transfers, its upper end: each end draws one for each connection, which
+    /// makes failures on purpose.
     pub transfer_high: Option<u64>,
     /// Lives of each connection slot; `None` replaces them until the time is up.
     pub iterations: Option<u64>,
-    /// How long all connections are kept open together once each has moved its payload, ns: the run ends then.
+    /// Time that all connections are kept open together once each has moved its payload, ns: the
+    /// run ends then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_ns: Option<u64>,
     /// Payload of all connections together, after which the run ends.
@@ -227,16 +233,16 @@ pub struct Phase {
     pub rate_period_ns: Option<u64>,
     /// Sends in bursts.
     pub burst: Option<Burst>,
-    /// What receivers check.
+    /// Receivers' check.
     pub verify: Verify,
     /// The payload.
     pub payload: Payload,
-    /// What random payload is drawn from, by protocols that let their users choose it.
+    /// Seed of random payload, for protocols that let their users choose it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_seed: Option<u64>,
-    /// How connections end.
+    /// End of connections.
     pub shutdown: Shutdown,
-    /// What is streamed, when a media stream is measured.
+    /// The streamed media, when a media stream is measured.
     pub media: Option<Media>,
     /// Messages of a round-trip measurement.
     pub ping: Option<Ping>,
@@ -251,24 +257,24 @@ pub struct Phase {
     /// The trains that they form, when trains are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<Train>,
-    /// What only the protocol knows, in place of probe and trains: its crate checks it.
+    /// Settings of one protocol only, in place of probe and trains: its crate checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra: Option<Extra>,
     /// Socket options.
     pub sockets: SocketSettings,
     /// New connections per second over all slots; `None` is as fast as it goes.
     pub connect_rate: Option<f64>,
-    /// Connections that may be connecting at once. A connection of a phase with `hold_ns` counts as connecting until the server has
-    /// confirmed its bytes.
+    /// Connections that may be connecting at once. A connection of a phase with `hold_ns` counts as
+    /// connecting until the server has confirmed its bytes.
     pub throttle: u32,
-    /// How long a connect may take.
+    /// Longest time of a connect.
     pub connect_timeout_ns: u64,
-    /// How long a connection may move nothing while it should.
+    /// Longest time without progress of a connection.
     pub stall_ns: u64,
     /// No other session may run on the server at the same time.
     pub exclusive: bool,
-    /// The worker of either end that has the first connection; the next have the others in turn. Clients draw it, so that
-    /// many with one connection each do not all meet on one worker.
+    /// The worker of either end that has the first connection; the next have the others in turn.
+    /// Clients draw it, so that many with one connection each do not all meet on one worker.
     pub first_worker: u32,
 }
 
@@ -318,13 +324,13 @@ pub const MAX_BUFFER: u64 = 16 << 20;
 /// Most connections a phase may ask for.
 pub const MAX_CONNECTIONS: u32 = 1_000_000;
 
-/// Whether a value that may be left out lies in `range`.
+/// True if an optional value is absent or in `range`.
 fn within(value: Option<u64>, range: RangeInclusive<u64>) -> bool {
     value.is_none_or(|value| range.contains(&value))
 }
 
 impl Phase {
-    /// How much later than it is agreed on the phase starts, ns: what keeps a schedule is set up before.
+    /// Time from the agreement on the phase to its start, ns: the schedule is set up within it.
     pub fn lead_ns(&self) -> u64 {
         let open = self.ping.filter(|ping| ping.schedule != Schedule::Closed);
         self.probe.map(|probe| probe.lead_ns).or(open.map(|ping| ping.lead_ns)).unwrap_or(0)
@@ -420,7 +426,8 @@ impl Phase {
 
     /// When the run ends by the clock, counted from its start: the omitted part and the duration.
     pub fn ends_after(&self) -> Option<u64> {
-        // Our own streams begin together; those of others when each server answers, and end by themselves.
+        // Our own streams begin together; other programs' streams begin when each server answers,
+        // and end by themselves.
         let stream = self.media.filter(|_| self.probe.is_some());
         stream.map(|media| media.length_ns()).into_iter().chain(self.duration_ns).min()
     }

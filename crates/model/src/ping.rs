@@ -1,15 +1,15 @@
-//! Round trips of messages: what is asked for, and what was found.
+//! Round trips of messages: their settings and results.
 
 use crate::document::tagged_field;
 use crate::probe::{LEAD, LEAD_RANGE};
 use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts, percent_of};
 use serde::{Deserialize, Serialize};
 
-/// What carries messages.
+/// Transport of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// A stream: nothing is lost, and what is late delays all that follows.
+    /// A stream: nothing is lost, and a late message delays all later ones.
     #[default]
     Tcp,
     /// Datagrams.
@@ -20,8 +20,9 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Schedule {
-    /// Closed loop: the next one leaves when the last one has come back. While one is held up none are sent, so that a stall
-    /// of the remote end shows in one message only (coordinated omission).
+    /// Closed loop: the next one leaves when the last one has returned. While one is held up none
+    /// are sent, so that a stall of the remote end shows in one message only (coordinated
+    /// omission).
     #[default]
     Closed,
     /// Open loop: at equal distances, independent of echoes.
@@ -29,7 +30,8 @@ pub enum Schedule {
         /// Between two messages of a connection, ns.
         gap_ns: u64,
     },
-    /// Open loop: at random distances (a Poisson process), which do not beat with anything periodic on the path.
+    /// Open loop: at random distances (a Poisson process), which do not beat with anything periodic
+    /// on the path.
     Poisson {
         /// Between two messages of a connection on average, ns.
         gap_ns: u64,
@@ -59,7 +61,7 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ping {
-    /// What carries it.
+    /// Its transport.
     pub transport: Transport,
     /// Bytes of a message.
     pub size: u32,
@@ -71,23 +73,23 @@ pub struct Ping {
     pub chunk: Option<u32>,
     /// When messages are sent.
     pub schedule: Schedule,
-    /// How long an echo is waited for before it is late; over TCP it only ends the wait at the end.
+    /// Longest wait for an echo before it is late; over TCP it only ends the wait at the end.
     pub timeout_ns: u64,
     /// From agreeing to the first message of an open loop, ns: time to open the connections.
     pub lead_ns: u64,
     /// Spin instead of sleeping, at both ends if the remote end is ours and allows it.
     pub busy: bool,
-    /// Whether the kernel is to stamp messages as they leave and echoes as they come; datagrams only.
+    /// True if the kernel is to stamp departing messages and arriving echoes; datagrams only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kernel_stamps: bool,
-    /// Whether every single message is told.
+    /// True if every single message is reported.
     pub samples: bool,
-    /// What STAMP packets are like, when messages are such.
+    /// Settings of STAMP packets, when messages are such.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<StampSettings>,
 }
 
-/// What STAMP packets are like (RFC 8762, RFC 8972).
+/// Settings of STAMP packets (RFC 8762, RFC 8972).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StampSettings {
@@ -103,7 +105,7 @@ pub struct StampSettings {
     pub clock_info: bool,
     /// Follow-Up Telemetry TLV: when the last answer really left the remote end.
     pub follow_up: bool,
-    /// Direct Measurement TLV: what the remote end has received and sent.
+    /// Direct Measurement TLV: the remote end's counts of received and sent packets.
     pub direct: bool,
 }
 
@@ -125,7 +127,7 @@ impl StampSettings {
         self.base() + self.extensions()
     }
 
-    /// Whether packets of `size` bytes can be made.
+    /// True if packets of `size` bytes are possible.
     fn fits(&self, size: u32) -> bool {
         let short = !self.authenticated && self.extensions() == 0 && (14..44).contains(&size);
         short || size == self.size() || size >= self.size() + 4
@@ -157,7 +159,7 @@ const LARGEST_DATAGRAM: u32 = 65_507;
 pub const MOST_PIECES: u32 = 64;
 
 impl Ping {
-    /// How many sends a message takes.
+    /// Number of sends of a message.
     pub fn pieces(&self) -> u32 {
         self.size.div_ceil(self.chunk.unwrap_or(self.size).max(1)).max(1)
     }
@@ -201,24 +203,25 @@ impl Ping {
     }
 }
 
-/// How many messages met which fate. Of those sent, each is `received` (late ones among them), `lost`, `damaged`, or was
-/// still waited for when its connection ended.
+/// Numbers of messages by their fate. Of the sent ones, each is `received` (late ones among them),
+/// `lost`, `damaged`, or was still waited for when its connection ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PingCounts {
     /// Sent.
     pub sent: u64,
-    /// Came back whole, in time or late.
+    /// Returned whole, in time or late.
     pub received: u64,
-    /// Came back whole after the timeout; part of `received`, and in the distributions.
+    /// Returned whole after the timeout; part of `received`, and in the distributions.
     pub late: u64,
-    /// Did not come back.
+    /// Did not return.
     pub lost: i64,
-    /// Came back with other bytes, or too short.
+    /// Returned with other bytes, or too short.
     pub damaged: u64,
-    /// Came back once more.
+    /// Returned again.
     pub repeated: u64,
-    /// Places in the schedule at which nothing was sent: the sender was held up, or too many were under way.
+    /// Places in the schedule at which nothing was sent: the sender was held up, or too many were
+    /// under way.
     pub missed: u64,
     /// Sends that the system refused.
     pub refused: u64,
@@ -255,25 +258,25 @@ impl PingCounts {
         self.omitted += more.omitted;
     }
 
-    /// Messages that came back whole and in time.
+    /// Messages that returned whole and in time.
     pub fn in_time(&self) -> u64 {
         self.received.saturating_sub(self.late)
     }
 
-    /// Messages whose connection ended before they came back or were given up.
+    /// Messages whose connection ended before they returned or were given up.
     pub fn unsettled(&self) -> u64 {
         let settled = self.received + self.damaged + u64::try_from(self.lost).unwrap_or(0);
         self.sent.saturating_sub(settled)
     }
 
-    /// Percent of the messages sent that did not come back; `None` while the fate of none is known. An interval may settle messages
-    /// that were sent in an earlier one.
+    /// Percent of the sent messages that did not return; `None` while the fate of none is known. An
+    /// interval may settle messages that were sent in an earlier one.
     pub(crate) fn lost_percent(&self) -> Option<f64> {
         let settled = self.received.saturating_add(self.damaged).saturating_add_signed(self.lost);
         (settled > 0).then(|| percent_of(self.lost.max(0), self.sent.max(settled)))
     }
 
-    /// Messages that never came back, in time or late.
+    /// Messages without an answer in time or late.
     pub fn missing(&self) -> u64 {
         u64::try_from(self.lost).unwrap_or(0).saturating_add(self.unsettled())
     }
@@ -288,48 +291,52 @@ pub(crate) const ASKED: (&str, f64) = PERCENTILES[2];
 /// A percentile with fewer values beyond it is not statistically reliable.
 pub(crate) const BEYOND: f64 = 10.0;
 
-/// Whether the percentile `q` (0..=1) of these values is shown. With less than one value beyond it, it is the largest by
-/// definition; beyond p99, where a caveat warns, percentiles that are not statistically reliable are left out.
+/// True if the percentile `q` (0..=1) of these values is shown. With less than one value beyond it,
+/// it is the largest by definition; beyond p99, where a caveat warns, percentiles that are not
+/// statistically reliable are left out.
 pub fn is_shown(values: &Spectrum, q: f64) -> bool {
     if q > ASKED.1 { is_reliable(values, q) } else { values.beyond(q) >= 1.0 }
 }
 
-/// Whether so many of these values lie beyond the percentile `q` (0..=1) that it is statistically reliable.
+/// True if enough of these values lie beyond the percentile `q` (0..=1) for statistical
+/// reliability.
 pub fn is_reliable(values: &Spectrum, q: f64) -> bool {
     values.beyond(q) >= BEYOND
 }
 
-/// Round trips of a phase. Late ones are in the distributions; a message that never came back is `missing` in each of them, so
-/// that percentiles are those of all messages sent.
+/// Round trips of a phase. Late ones are in the distributions; a lost message is `missing` in each
+/// of them, so that percentiles are over all sent messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoundTrips {
-    /// What became of the messages.
+    /// Outcomes of the messages.
     pub counts: PingCounts,
     /// From the actual send until the echo was whole, ns.
     pub rtt_ns: Option<Spectrum>,
     /// From the intended send, ns; in an open loop only.
     pub intended_ns: Option<Spectrum>,
-    /// Without what the remote end says it spent, ns.
+    /// Without the time that the remote end reports, ns.
     pub path_ns: Option<Spectrum>,
-    /// What the remote end says it spent between receiving and sending, ns.
+    /// Time between receiving and sending that the remote end reports, ns.
     pub remote_ns: Option<Spectrum>,
-    /// From when the kernel says that a message left until when it says that the echo came, ns; where it was asked to say.
+    /// From the kernel's stamp of a message's departure until its stamp of the echo's arrival, ns;
+    /// on request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_ns: Option<Spectrum>,
-    /// Each way by itself, where the remote end tells when messages came and answers left.
+    /// Each way by itself, where the remote end reports when messages arrived and answers left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Box<Ways>>,
 }
 
-/// Local baseline: round trips of the same messages within this host, over its loopback interface, just before the phase, less what
-/// the remote end spent. A measurement's round trips hold as much of this host, and the rest is the path's and the remote end's.
+/// Local baseline: round trips of the same messages within this host, over its loopback interface,
+/// just before the phase, less the remote end's time. A measurement's round trips contain as much
+/// of this host, and the rest is the path's and the remote end's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Baseline {
-    /// From the actual send until the echo was whole, without what the remote end spent, ns.
+    /// From the actual send until the echo was whole, without the remote end's time, ns.
     pub rtt_ns: Option<Spectrum>,
-    /// Whether the remote end spun on a core of its own; else its waking up is in the figure, too.
+    /// True if the remote end spun on a core of its own; else its wake-up is in the figure, too.
     pub apart: bool,
 }
 
@@ -337,11 +344,12 @@ pub struct Baseline {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ways {
-    /// From our send until the remote end received, ns; no more certain than `facts.clock_bound_ns` says.
+    /// From our send until the remote end received, ns; no more certain than `facts.clock_bound_ns`
+    /// says.
     pub there_ns: Option<Spectrum>,
     /// From the remote end's send until we received, ns; as certain.
     pub back_ns: Option<Spectrum>,
-    /// How much later than they say answers left the remote end, ns.
+    /// Delay of answers after their own stamps until they left the remote end, ns.
     pub left_late_ns: Option<Spectrum>,
     /// Losses by direction, marks, clocks.
     pub facts: WayFacts,
@@ -376,12 +384,12 @@ impl RoundTrips {
     }
 }
 
-/// Round trips of an interval, by the time of the echo. Messages whose time-out passed in it rank above all
-/// others.
+/// Round trips of an interval, by the time of the echo. Messages whose time-out passed in it rank
+/// above all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PingInterval {
-    /// What became of messages in this interval.
+    /// Outcomes of messages in this interval.
     pub counts: PingCounts,
     /// Round trips, late ones among them.
     pub count: u64,
@@ -389,7 +397,7 @@ pub struct PingInterval {
     pub min_ns: u64,
     /// Arithmetic mean, ns.
     pub mean_ns: f64,
-    /// Median, ns; `None` when so many messages were missing that it is not known.
+    /// Median, ns; `None` when too many messages were missing to know it.
     pub p50_ns: Option<u64>,
     /// 99th percentile, ns; likewise.
     pub p99_ns: Option<u64>,
@@ -419,17 +427,17 @@ impl PingInterval {
     }
 }
 
-/// What became of a message.
+/// Outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Echo {
-    /// Its echo came in time.
+    /// Its echo arrived in time.
     InTime,
-    /// Its time is up. It may still come: then it is told again.
+    /// Its time is up. A late echo makes another row.
     Missing,
-    /// Its echo came after its time was up; a `Missing` row of it was told before.
+    /// Its echo arrived after its time was up; an earlier row has it as `Missing`.
     Late,
-    /// Other bytes came, or too few.
+    /// Other bytes arrived, or too few.
     Damaged,
 }
 
@@ -446,9 +454,9 @@ pub struct PingRow {
     pub sent_ns: u64,
     /// From the actual send until the echo was whole, ns; `None` when it is missing.
     pub rtt_ns: Option<u64>,
-    /// What the remote end says it spent, ns.
+    /// Time that the remote end reports, ns.
     pub remote_ns: Option<u64>,
-    /// What became of it.
+    /// Its outcome.
     pub echo: Echo,
 }
 

@@ -15,7 +15,7 @@ const MOST_FLOWS: u32 = 1_000;
 /// Most streams, whose windows are as small as their rates.
 const MOST_STREAMS: u32 = 10_000;
 
-/// How the intended sending times follow each other. They are drawn beforehand, so to speak: a late datagram does not
+/// Sequence of the intended sending times, drawn beforehand, so to speak: a late datagram does not
 /// delay the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -31,7 +31,7 @@ pub enum Spacing {
     Trace,
 }
 
-/// How a sender waits for the next due time.
+/// A sender's way of waiting for the next due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
@@ -44,34 +44,36 @@ pub enum Waiting {
     Spin,
 }
 
-/// Datagrams of a delay measurement. The mean rate is the phase's `rate`: bits/s of UDP payload per flow and direction; without one, as fast
-/// as it goes.
+/// Datagrams of a delay measurement. The mean rate is the phase's `rate`: bits/s of UDP payload per
+/// flow and direction; without one, as fast as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Probe {
     /// UDP payload of a datagram, bytes.
     pub size: u32,
-    /// How sending times follow each other.
+    /// Sequence of sending times.
     pub spacing: Spacing,
-    /// How senders wait.
+    /// Senders' way of waiting.
     pub waiting: Waiting,
-    /// What random spacing is drawn from.
+    /// Seed of random spacing.
     pub seed: u64,
     /// A datagram that takes longer counts as late, ns; it is waited for as long at the end.
     pub late_ns: u64,
     /// From agreeing to the first datagram, ns: time to open the flows and to compare the clocks.
     pub lead_ns: u64,
-    /// How the clocks of two hosts are compared; `None` is by the same host's clock where both ends are on one, else in band.
+    /// Method by which the clocks of two hosts are compared; `None` is by the same host's clock
+    /// where both ends are on one, else in band.
     pub clock: Option<ClockKind>,
-    /// Whether a place in the schedule is given up when the sender cannot keep it, instead of being made up for.
+    /// True if a place in the schedule is given up when the sender cannot keep it, instead of being
+    /// made up for.
     pub nonblock: bool,
-    /// Whether the kernel is asked when each datagram left, where it is sent by a call of its own.
+    /// True if the kernel stamps each datagram's departure, where it is sent by a call of its own.
     pub tx_stamps: bool,
-    /// Whether each datagram is told.
+    /// True if each datagram is reported.
     pub samples: bool,
 }
 
-/// How long before its start a phase may be agreed on, ns.
+/// Time before its start at which a phase may be agreed on, ns.
 pub(crate) const LEAD: RangeInclusive<u64> = SECOND / 100..=60 * SECOND;
 pub(crate) const LEAD_RANGE: &str = "the lead must be 10ms to 60s";
 
@@ -93,7 +95,7 @@ impl Default for Probe {
 }
 
 impl Probe {
-    /// Checks every value, for so many flows, which may be media streams; both ends do.
+    /// Checks every value, for `flows` flows, which may be media streams; both ends do.
     ///
     /// # Errors
     /// One sentence naming the first value that cannot be, and what would be accepted.

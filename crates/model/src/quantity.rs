@@ -1,5 +1,6 @@
-//! The figures that runs are judged by, in one table: how each is called, its unit, which way is better, and how it is read of a
-//! phase and of an interval. Comparisons, assertions, the store, sweeps and scrapers loop over it.
+//! The figures that runs are judged by, in one table: how each is called, its unit, which way is
+//! better, and how it is read of a phase and of an interval. Comparisons, assertions, the store,
+//! sweeps and scrapers loop over it.
 
 mod interval;
 mod scope;
@@ -25,13 +26,13 @@ pub enum Figure {
     Connects,
     /// Round trips of messages.
     RoundTrip(Stat),
-    /// Messages that never came back.
+    /// Messages without an answer.
     MessagesLost,
     /// Delays of datagrams one way.
     Delay(Way, Stat),
     /// Datagrams lost.
     Loss(Way),
-    /// Rate at which trains of packets came, of the setting with the shortest spacing.
+    /// Rate at which trains of packets arrived, of the setting with the shortest spacing.
     Dispersion,
     /// Frames that were not whole in time.
     Frames,
@@ -41,11 +42,11 @@ pub enum Figure {
     Cpu,
     /// RFC 3550 jitter.
     Jitter(Way),
-    /// That of the interval with the largest.
+    /// Jitter of the interval with the largest.
     JitterMax(Way),
     /// Times to connect.
     ConnectTime(Stat),
-    /// Segments sent again, by both ends as far as known.
+    /// Segments sent again, by both ends where known.
     Retransmits,
     /// Jain's index over the connections.
     Fairness,
@@ -66,7 +67,7 @@ impl Figure {
         Figure::kept().filter(|figure| figure.is_compared())
     }
 
-    /// Whether a comparison shows it, or others of its row.
+    /// True if a comparison shows it, or others of its row.
     pub fn is_compared(self) -> bool {
         self.row().compared
     }
@@ -77,7 +78,8 @@ impl Figure {
         TABLE.iter().flat_map(move |row| row.figures(&Way::ALL, &stats))
     }
 
-    /// Figures that `name` means: its [key](Figure::key), one without the direction for both, or a statistic alone for all times.
+    /// Figures that `name` means: its [key](Figure::key), one without the direction for both, or a
+    /// statistic alone for all times.
     pub fn named(name: &str) -> Vec<Figure> {
         if let Some(stat) = Stat::named(name) {
             let times = TABLE.iter().filter(|row| row.any().stat().is_some());
@@ -114,7 +116,7 @@ impl Figure {
         }
     }
 
-    /// What it is of a distribution, where it is one's.
+    /// The statistic (p99, mean, …) of figures taken from a distribution.
     pub fn stat(self) -> Option<Stat> {
         match self {
             Figure::RoundTrip(stat) | Figure::Delay(_, stat) | Figure::ConnectTime(stat) => Some(stat),
@@ -122,7 +124,7 @@ impl Figure {
         }
     }
 
-    /// What a measurement of this kind is about: these decide how often it has to be repeated.
+    /// The main figures of a measurement of this kind: they decide the number of repetitions.
     pub fn leading(kind: Kind) -> &'static [Figure] {
         match kind {
             Kind::Tcp => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down)],
@@ -140,13 +142,14 @@ impl Figure {
         self.row().unit
     }
 
-    /// Whether more of it is better.
+    /// True if more of it is better.
     pub fn more_is_better(self) -> bool {
         self.row().more_is_better
     }
 
-    /// By what share `after` is worse than `before`, negative where it is better, and what shares are of: a rate of that before,
-    /// a percentage of all that was sent. `None` for a figure that does not add up over time.
+    /// By what share `after` is worse than `before`, negative where it is better, and what shares
+    /// are of: a rate of that before, a percentage of all that was sent. `None` for a figure that
+    /// does not add up over time.
     pub fn worsening(self, before: f64, after: f64) -> Option<(f64, f64)> {
         match self.unit() {
             Unit::Percent => Some(((after - before) / 100.0, 100.0)),
@@ -155,7 +158,7 @@ impl Figure {
         }
     }
 
-    /// The key and the label of its row of the table: those of its other directions and statistics are the same.
+    /// The key and the label of its row of the table, the same for all directions and statistics.
     pub fn family(self) -> (&'static str, &'static str) {
         (self.row().key, self.row().label())
     }
@@ -176,8 +179,9 @@ impl Figure {
         (self.row().of)(point, self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean))
     }
 
-    /// Its value in each full interval of a phase that can tell it, in order. An interval in which nothing came although the
-    /// phase asks for it counts as 0, except on a server (`serving`), which waits for most of its life.
+    /// Its value in each full interval of a phase, in order. An interval without arrivals although
+    /// the phase asks for some counts as 0, except on a server (`serving`), which waits for most of
+    /// its life.
     pub fn readings(self, point: &Point, serving: bool) -> Vec<f64> {
         if self.of(point).is_none() {
             return Vec::new();
@@ -192,23 +196,25 @@ impl Figure {
         point.readings().filter_map(of).collect()
     }
 
-    /// How many datagrams, messages or frames each of its [readings](Figure::readings) is a percentage of; empty for a figure
-    /// that counts none.
+    /// Number of datagrams, messages or frames that each of its [readings](Figure::readings) is a
+    /// percentage of; empty for a figure that counts none.
     pub fn events(self, point: &Point) -> Vec<u64> {
         let lost = self.of(point).and_then(|_| self.lost_of_intervals(point)).unwrap_or_default();
         point.readings().filter_map(|interval| Some(lost.get(&interval.index)?.1)).collect()
     }
 
-    /// Its value in an interval; `None` when an interval cannot tell.
+    /// Its value in an interval; `None` when an interval has none.
     pub fn of_interval(self, interval: &Interval) -> Option<f64> {
         let (way, stat) = (self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean));
         (self.row().of_interval)(interval, way, stat)
     }
 
-    /// Losses of each interval, and of how many, by its number; `None` for other figures. An overtaken datagram counts as lost
-    /// until it comes: an interval that takes losses back reduces the intervals before it, so that each shows the final count.
+    /// Losses of each interval, and of how many, by its number; `None` for other figures. An
+    /// overtaken datagram counts as lost until it arrives: an interval that takes losses back
+    /// reduces the intervals before it, so that each shows the final count.
     fn lost_of_intervals(self, point: &Point) -> Option<BTreeMap<u32, (i64, u64)>> {
-        // Lost, and all that this is a share of: what came is less by what was taken back, which belongs to an earlier interval.
+        // Lost, and the base of the share: arrivals are less by the losses taken back, which belong
+        // to an earlier interval.
         let of = |interval: &Interval| match self {
             Figure::Loss(way) => {
                 let packets = way.receiver().packets(interval)?;
@@ -242,7 +248,8 @@ impl Figure {
         )
     }
 
-    /// Whether a server, which waits for most of its life, can tell it of all that it did: any but a rate.
+    /// True for any figure but a rate: a server, which waits for most of its life, has no rate over
+    /// all of it.
     pub fn of_a_life(self) -> bool {
         !matches!(self.unit(), Unit::BitsPerSecond | Unit::PerSecond)
     }

@@ -1,8 +1,10 @@
-//! A rate: bytes, and the time that they took. Intervals, totals, connections, searches and comparisons divide here.
+//! A rate: bytes, and the time that they took. Intervals, totals, connections, searches and
+//! comparisons divide here.
 //!
-//! Payload that follows a schedule (datagrams at a rate, paced connections) is divided by the part of the schedule that lies in
-//! the stretch: at a sender from its begin to its end, at a receiver as much later as the path takes. So a rate depends neither on
-//! the path's delay nor on when a socket was opened or an interval cut. Other payload is divided by the whole stretch.
+//! Payload that follows a schedule (datagrams at a rate, paced connections) is divided by the part
+//! of the schedule that lies in the stretch: at a sender from its begin to its end, at a receiver
+//! as much later as the path takes. So a rate depends neither on the path's delay nor on when a
+//! socket was opened or an interval cut. Other payload is divided by the whole stretch.
 
 use metrics::{Clamped, Mono, SECOND, Tally, bits_per_second};
 use serde::{Deserialize, Serialize};
@@ -20,13 +22,14 @@ pub struct Traffic {
     /// The part of it in which a schedule had them sent, ns; `None` is all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx_ns: Option<u64>,
-    /// The part of it in which they were to arrive by the sender's schedule and the path's delay, ns; likewise.
+    /// The part of it in which they were to arrive by the sender's schedule and the path's delay,
+    /// ns; likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx_ns: Option<u64>,
 }
 
 impl Traffic {
-    /// What a group counted from one instant to another.
+    /// Counts of a group from one instant to another.
     pub fn of(tally: &Tally, from: Mono, to: Mono) -> Self {
         Traffic {
             tx_bytes: tally.tx_bytes,
@@ -80,8 +83,8 @@ impl Traffic {
     }
 }
 
-/// How many intervals of `interval_ns` the first `omit_ns` of a run take. Both ends leave out the same intervals: their clocks may put
-/// a begin on either side of `omit_ns`.
+/// Number of intervals of `interval_ns` in the first `omit_ns` of a run. Both ends leave out the
+/// same intervals: their clocks may put a begin on either side of `omit_ns`.
 pub fn omitted_intervals(omit_ns: u64, interval_ns: u64) -> u32 {
     u32::clamped(omit_ns.div_ceil(if interval_ns == 0 { SECOND } else { interval_ns }))
 }

@@ -1,21 +1,24 @@
-//! The highest rate that gets through: one phase after the other, each at a rate that those before suggest.
+//! The highest rate that gets through: one phase after the other, each at a rate that those before
+//! suggest.
 //!
-//! The first goes as fast as it goes. When that loses too much, the rate at which it arrived is tried, and from there on the
-//! (geometric) middle between the highest rate that got through and the lowest that did not, until the two are close. A rate
-//! got through, or failed, when it did so twice: one moment in which a host was busy with something else is not the path's
-//! limit, and one lucky moment is not its capacity. The rate that is left is tried until it got through [`PASSES`] times; when it
-//! fails twice before that, the search goes on below it.
+//! The first goes as fast as it goes. When that loses too much, the rate at which it arrived is
+//! tried, and from there on the (geometric) middle between the highest rate that got through and
+//! the lowest that did not, until the two are close. A rate got through, or failed, when it did so
+//! twice: one moment in which a host was busy with something else is not the path's limit, and one
+//! lucky moment is not its capacity. The rate that is left is tried until it got through [`PASSES`]
+//! times; when it fails twice before that, the search goes on below it.
 
 use crate::{Direction, Outcome, Phase, Point, Totals};
 use metrics::{Clamped, Packets, real};
 use std::collections::BTreeMap;
 
-/// The two ends of what is left may differ by this part of the lower.
+/// The search ends when its two bounds differ by this part of the lower.
 const CLOSE: f64 = 0.02;
-/// Attempts that decide about a rate: so many failures, or passes.
+/// Attempts that decide about a rate: this many failures, or passes.
 const ATTEMPTS: u32 = 2;
-/// Times that a rate has to get through before it is the result: one that gets through 3 times in 10 does so 6 times before it
-/// fails twice in 4 of 1000 cases (0.3⁶ · (1 + 6 · 0.7)), one that does so 97 times in 100 in 98 of 100.
+/// Times that a rate has to get through before it is the result: one that gets through 3 times in
+/// 10 does so 6 times before it fails twice in 4 of 1000 cases (0.3⁶ · (1 + 6 · 0.7)), one that
+/// does so 97 times in 100 in 98 of 100.
 const PASSES: u32 = 6;
 /// More phases are a search that finds no end.
 const MOST: u32 = 80;
@@ -24,7 +27,7 @@ const HOPELESS: u64 = 10_000;
 /// A sender that falls further short of the rate asked for has not offered it.
 const SHORT: f64 = 0.98;
 
-/// A search: what it has tried, and what is left to try.
+/// A search: the tried rates, and the remaining range.
 #[derive(Clone, Debug, Default)]
 pub struct Search {
     base: Phase,
@@ -33,20 +36,21 @@ pub struct Search {
     /// The rate being tried, bits/s of a flow and direction; `None` is as fast as it goes.
     trying: Option<u64>,
     tried: u32,
-    /// How often each rate got through, and failed.
+    /// Passes and failures of each rate.
     tally: BTreeMap<Option<u64>, (u32, u32)>,
-    /// The rates that got through and have not failed since, rising: what was carried, bits/s, and what was asked for.
+    /// The rates that passed and have not failed since, rising: the carried rate, bits/s, and the
+    /// requested one.
     carried: Vec<(u64, Option<u64>)>,
     /// The lowest rate that did not, bits/s.
     failed: Option<u64>,
-    /// What was sent as fast as it went.
+    /// Rate of the first attempt, at full speed.
     first: u64,
     over: bool,
     /// The rate that got through often enough.
     accepted: Option<Option<u64>>,
 }
 
-/// What a search found, over the phases in which the highest rate got through.
+/// Result of a search, over the phases in which the highest rate passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Highest {
     /// Datagrams per second that arrived on average, in the slower direction where there are two.
@@ -68,7 +72,8 @@ fn ways(point: &Point) -> impl Iterator<Item = (u64, u64)> {
     up.into_iter().chain(down)
 }
 
-/// Whether all that was sent in a direction was lost although the conversation about it went on: the rate is above the capacity.
+/// True if all datagrams in a direction were lost although the conversation about them went on: the
+/// rate is above the capacity.
 pub(crate) fn is_above_capacity(point: &Point) -> bool {
     !point.remote.is_empty() && ways(point).any(|(sent, received)| sent > 0 && received == 0)
 }
@@ -90,7 +95,7 @@ fn directions(point: &Point) -> impl Iterator<Item = Direction> {
     ways.into_iter().flatten()
 }
 
-/// Bits/s of each flow, of so many of all.
+/// Bits/s of each flow, of `bps` of all.
 fn of_each(bps: f64, phase: &Phase) -> u64 {
     u64::clamped(bps / f64::from(phase.connections.max(1)))
 }
@@ -101,12 +106,14 @@ fn slower(point: &Point, of: fn(Direction) -> f64) -> f64 {
 }
 
 impl Search {
-    /// A search for the highest rate of `base` at which no more than `limit` (a share, 0..1) is lost.
+    /// A search for the highest rate of `base` at which no more than `limit` (a share, 0..1) is
+    /// lost.
     pub fn new(base: Phase, limit: f64) -> Self {
         Search { base, limit, ..Search::default() }
     }
 
-    /// The next phase; `None` when there is nothing left to try. `so_far` ends with what the last one found.
+    /// The next phase; `None` when nothing is left to try. `so_far` ends with the last one's
+    /// result.
     pub fn next(&mut self, so_far: &Outcome) -> Option<Phase> {
         if self.tried > 0 {
             // Nothing was found: there is nothing to go by.
@@ -128,7 +135,8 @@ impl Search {
         *(if passed { &mut tally.0 } else { &mut tally.1 }) += 1;
         let (passes, failures) = *tally;
         let decided = match self.trying {
-            // Going as fast as it goes is no rate that could be tried again, unless it got through before.
+            // Going as fast as it goes is no rate that could be tried again, unless it got through
+            // before.
             None => passed || passes == 0 || failures >= ATTEMPTS,
             Some(_) => (if passed { passes } else { failures }) >= ATTEMPTS,
         };
@@ -141,7 +149,7 @@ impl Search {
             self.gave_up(sent);
         }
         let arrived = of_each(slower(point, |way| way.goodput_bps), &point.phase);
-        // What arrived of all that could be sent is a good guess; it counts as tried when it is too high.
+        // The received rate at full speed is a good guess; it counts as tried when it is too high.
         let guess = (self.trying.is_none() && !passed).then_some(arrived);
         self.choose(guess);
     }
@@ -176,12 +184,13 @@ impl Search {
         self.carried.retain(|(carried, other)| *carried < rate && *other != asked);
     }
 
-    /// This rate did not get through.
+    /// The rate failed.
     fn fail(&mut self, rate: u64) {
         self.failed = Some(self.failed.map_or(rate, |failed| failed.min(rate)));
     }
 
-    /// The next rate to try: the remaining one until it got through often enough, or one between the bounds.
+    /// The next rate to try: the remaining one until it got through often enough, or one between
+    /// the bounds.
     fn choose(&mut self, guess: Option<u64>) {
         let high = self.failed.unwrap_or(u64::MAX);
         if let Some(&(carried, asked)) = self.carried.last()
@@ -203,7 +212,8 @@ impl Search {
         self.trying = Some(next);
     }
 
-    /// What it found in the points of `outcome`, over those in which the accepted rate got through; `None` when none was accepted.
+    /// Its result in the points of `outcome`, over those in which the accepted rate passed; `None`
+    /// when none was accepted.
     pub fn found(&self, outcome: &Outcome) -> Option<Highest> {
         let accepted = self.accepted?;
         let found = outcome.points.iter().filter(|point| point.phase.rate == accepted).map(|point| {

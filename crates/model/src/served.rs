@@ -15,15 +15,15 @@ pub struct Served {
     pub peer: SocketAddr,
     /// Names the run on both ends.
     pub run: Uuid,
-    /// What was granted; what was asked for, while it waits. `None` while that is not known.
+    /// The granted phase; the requested one, while it waits. `None` while unknown.
     pub phase: Option<Box<Phase>>,
-    /// How it stands.
+    /// Its state.
     pub standing: Standing,
     /// Since when: asked for, granted, or begun. The server's wall clock.
     pub since: Wall,
-    /// What moved in the interval before; in the end nothing.
+    /// Traffic of the interval before; none at the end.
     pub latest: Traffic,
-    /// What has moved since it began.
+    /// Traffic since it began.
     pub total: Traffic,
     /// Data connections open.
     pub open: u64,
@@ -33,24 +33,24 @@ pub struct Served {
     pub errors: u64,
 }
 
-/// How a session stands.
+/// State of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It waits for another one to end.
+    /// Another session has to end first.
     Waiting,
-    /// It has been granted and not begun.
+    /// Granted and not begun.
     Granted,
     /// Payload may flow.
     Running,
-    /// It ended in good order.
+    /// Ended in good order.
     Ended,
     /// Its client vanished, or was refused on the way.
     Lost,
 }
 
 impl Standing {
-    /// Whether nothing comes any more.
+    /// True in a final state.
     pub fn is_over(self) -> bool {
         matches!(self, Standing::Ended | Standing::Lost)
     }
@@ -63,9 +63,10 @@ pub struct Links {
     pub worker: u32,
     /// When. The server's wall clock.
     pub at: Wall,
-    /// How long that is after the last time when the worker looked, ns.
+    /// Time from the worker's previous look to that, ns.
     pub ns: u64,
-    /// Connections that are open, and senders of datagrams that were heard lately; not more than a few hundred.
+    /// Connections that are open, and senders of datagrams that were heard lately; not more than a
+    /// few hundred.
     pub rows: Vec<LinkRow>,
     /// Connections that are open beside those.
     #[serde(default)]

@@ -1,10 +1,12 @@
-//! Socket options: what is asked for, from the command line over the wire to the system call, and what the kernel says of a socket.
+//! Socket options: the requested ones, from the command line over the wire to the system call, and
+//! the kernel's values of a socket.
 
 use metrics::format_bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
-/// Most TCP options of a segment, bytes: the effective MSS is smaller than the asked one by as much.
+/// Most TCP options of a segment, bytes: the effective MSS is smaller than the asked one by as
+/// much.
 const TCP_OPTIONS: u32 = 40;
 
 /// Socket options, asked of both ends; `None` leaves the system's default.
@@ -13,16 +15,19 @@ const TCP_OPTIONS: u32 = 40;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SocketSettings {
-    /// `SO_SNDBUF`, bytes (Linux doubles it). Beyond `net.core.wmem_max` only UDP, where the process may force it.
+    /// `SO_SNDBUF`, bytes (Linux doubles it). Beyond `net.core.wmem_max` only UDP, where the
+    /// process may force it.
     pub sndbuf: Option<u64>,
-    /// Whether `sndbuf` may be chosen when both ends are on one host (the client's engine knows what suits it).
+    /// True if `sndbuf` may be chosen when both ends are on one host (the client's engine knows the
+    /// best one).
     pub same_host_sndbuf: bool,
-    /// `SO_RCVBUF`, bytes (Linux doubles it). Beyond `net.core.rmem_max` only UDP, where the process may force it.
+    /// `SO_RCVBUF`, bytes (Linux doubles it). Beyond `net.core.rmem_max` only UDP, where the
+    /// process may force it.
     pub rcvbuf: Option<u64>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
-    /// Long sends end where a segment ends (TCP): of the buffer, as much a call as fills whole segments. What is left over
-    /// would travel as a short segment of its own.
+    /// Long sends end where a segment ends (TCP): each call takes the largest part of the buffer
+    /// that fills whole segments. A rest would travel as a short segment of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub whole_segments: bool,
     /// `TCP_MAXSEG`, bytes.
@@ -39,20 +44,23 @@ pub struct SocketSettings {
     pub keepalive_ns: Option<u64>,
     /// UDP: several datagrams a send, cut apart by the kernel (`UDP_SEGMENT`), where it can.
     pub gso: bool,
-    /// UDP: several datagrams a receive, merged by the kernel (`UDP_GRO`), where it can. They share one receive stamp.
+    /// UDP: several datagrams a receive, merged by the kernel (`UDP_GRO`), where it can. Merged
+    /// datagrams share one receive stamp.
     pub gro: bool,
     /// UDP: receive stamps of the kernel, where it gives them.
     pub stamps: bool,
-    /// UDP: beside the kernel's stamps those of the network card, where it stamps.
+    /// UDP: stamps of the network card beside the kernel's, where it stamps.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub card_stamps: bool,
-    /// UDP: time to live, traffic class and overflows of what is received. Each end knows for itself whether it needs them.
+    /// UDP: time to live, traffic class and overflows of received datagrams. Each end knows for
+    /// itself if it needs them.
     #[serde(skip, default = "told")]
     pub marks: bool,
-    /// UDP: set DF and refuse datagrams longer than the interface's MTU, ignoring the cached path MTU (probing), or let
-    /// every router fragment.
+    /// UDP: set DF and refuse datagrams longer than the interface's MTU, ignoring the cached path
+    /// MTU (probing), or let every router fragment.
     pub dont_fragment: Option<bool>,
-    /// `SO_MAX_PACING_RATE`, bits/s of each socket; of UDP kept by the queueing discipline `fq` only.
+    /// `SO_MAX_PACING_RATE`, bits/s of each socket; of UDP kept by the queueing discipline `fq`
+    /// only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<u64>,
     /// Multipath TCP, where both kernels have it.
@@ -99,14 +107,14 @@ fn told() -> bool {
 }
 
 impl SocketSettings {
-    /// The same for messages that come back: what is received is not told apart, `stamps` says whether it is stamped, and each
-    /// is read by itself.
+    /// The same for returning messages: without marks, with stamps if `stamps`, and each read by
+    /// itself.
     pub fn of_messages(&self, stamps: bool) -> Self {
         let stamps = self.stamps && stamps;
         SocketSettings { stamps, card_stamps: false, marks: false, gro: false, ..self.clone() }
     }
 
-    /// The same without what TCP sockets are not told.
+    /// The same without the options that TCP sockets lack.
     pub fn of_streams(&self) -> Self {
         let usual = SocketSettings::default();
         SocketSettings {
@@ -122,10 +130,10 @@ impl SocketSettings {
         }
     }
 
-    /// Whether they can be.
+    /// Refuses impossible options.
     ///
     /// # Errors
-    /// One sentence: what is expected.
+    /// One sentence: the expected value.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let wrong = [
             (self.dscp.is_some_and(|dscp| dscp > 63), "DSCP must be 0 to 63"),
@@ -135,7 +143,8 @@ impl SocketSettings {
         wrong.into_iter().find(|(wrong, _)| *wrong).map_or(Ok(()), |(_, text)| Err(text))
     }
 
-    /// Which buffers the kernel made smaller: `SO_SNDBUF {} is 416 KiB instead of 4.00 MiB`, with `of` for the braces.
+    /// Which buffers the kernel made smaller: `SO_SNDBUF {} is 416 KiB instead of 4.00 MiB`, with
+    /// `of` for the braces.
     pub(crate) fn shortfalls(&self, got: &Effective, of: &str) -> Vec<String> {
         let both = [("SO_SNDBUF", self.sndbuf, got.sndbuf), ("SO_RCVBUF", self.rcvbuf, got.rcvbuf)];
         let short = both.into_iter().filter_map(|(name, asked, got)| {
@@ -145,8 +154,8 @@ impl SocketSettings {
         short.collect()
     }
 
-    /// The options that differ from those asked for, buffers apart: `TTL 64 instead of 5`. What the kernel does not tell does not
-    /// differ.
+    /// The options that differ from the requested ones, buffers apart: `TTL 64 instead of 5`.
+    /// Options that the kernel does not report do not differ.
     pub(crate) fn differences(&self, got: &Effective, datagrams: bool) -> Vec<String> {
         let mss = self.mss.filter(|asked| {
             !got.mss.is_some_and(|got| (asked.saturating_sub(TCP_OPTIONS)..=*asked).contains(&got))
@@ -174,11 +183,12 @@ fn difference<T: PartialEq + Display>(name: &str, asked: Option<T>, got: Option<
     Some(format!("{name} {got} instead of {asked}"))
 }
 
-/// Settings as the kernel really applied them, read back from the first connection; `None` where it does not tell.
+/// Settings as the kernel really applied them, read back from the first connection; `None` where it
+/// reports none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Effective {
-    /// `SO_SNDBUF`, bytes, as the kernel counts (Linux: twice what was asked).
+    /// `SO_SNDBUF`, bytes, as the kernel counts (Linux: twice the requested size).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sndbuf: Option<u32>,
     /// `SO_RCVBUF`, likewise.
@@ -202,7 +212,7 @@ pub struct Effective {
 }
 
 impl Effective {
-    /// Each by its name for people, those of TCP left out for `datagrams`.
+    /// Each by its name for people, TCP's left out for `datagrams`.
     pub fn named(&self, datagrams: bool) -> Vec<(&'static str, Option<String>)> {
         let bytes = |n: Option<u32>| n.map(|n| format_bytes(n.into()));
         let nodelay = self.nodelay.map(|on| on_or_off(on).to_owned());

@@ -5,8 +5,8 @@ use crate::{Interval, PingInterval, Point, Traffic};
 use metrics::{Clamped, add_known, real};
 
 impl Interval {
-    /// Adds the interval that follows: sums of what was counted in each, and how things stood at the end of the later one. A
-    /// percentile of both together lies between those of each; the larger one is told.
+    /// Adds the interval that follows: sums of both, and the state at the end of the later one. A
+    /// percentile of both together lies between their percentiles; the larger one is kept.
     pub fn join(&mut self, later: &Interval) {
         self.end_ns = later.end_ns;
         self.omitted &= later.omitted;
@@ -30,11 +30,12 @@ impl Interval {
     }
 }
 
-/// Intervals that are kept as they came: between so many and twice as many.
+/// Intervals that are kept unjoined: between this number and twice as many.
 const FRESH: usize = 256;
 /// Most joined intervals before those.
 const MOST_COARSE: usize = 512;
-/// Intervals that are joined keep their samples when there are no more than this: of more connections the latest time shows.
+/// Intervals that are joined keep their samples when there are no more than this: of more
+/// connections the latest time shows.
 const MOST_SAMPLES: usize = 8;
 /// Intervals of a phase that is over, and phases of which any are kept.
 const MOST_SETTLED: usize = 128;
@@ -46,13 +47,13 @@ const MOST_CONNECTIONS: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Coarse {
     joined: Vec<Interval>,
-    /// How many original intervals one kept interval merges now, as a power of two.
+    /// Number of original intervals that one kept interval merges now, as a power of two.
     level: u32,
     /// Numbers below this one have been joined already.
     first: u32,
-    /// How many have been joined.
+    /// Number of joined intervals.
     pub(crate) came: u64,
-    /// What moved in those of them in which anything did, and how long these lasted together.
+    /// Traffic and total duration of the merged intervals that carried any.
     pub(crate) busy: Traffic,
 }
 
@@ -96,7 +97,7 @@ impl Coarse {
         u64::clamped(self.joined.len())
     }
 
-    /// Puts what was joined before `fresh`.
+    /// Puts the joined intervals before `fresh`.
     pub(crate) fn before(&self, fresh: &mut Vec<Interval>) {
         if self.joined.is_empty() {
             return;
@@ -106,7 +107,7 @@ impl Coarse {
     }
 }
 
-/// What is kept of a phase that is over, which had so many before it.
+/// The kept part of a finished phase, after `before` earlier ones.
 pub(crate) fn settled(mut point: Point, before: usize) -> Point {
     while point.intervals.len() > MOST_SETTLED {
         halve(&mut point.intervals);
@@ -128,13 +129,15 @@ fn number(intervals: &mut [Interval]) {
     }
 }
 
-/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours stay neighbours.
+/// Halves the number of intervals, joining each two; they are numbered anew, so that neighbours
+/// stay neighbours.
 fn halve(intervals: &mut Vec<Interval>) {
     join_pairs(intervals, Interval::join);
     number(intervals);
 }
 
-/// Makes one of each two neighbours. In place: the halves of a long run would leave holes in the heap.
+/// Makes one of each two neighbours. In place: the halves of a long run would leave holes in the
+/// heap.
 pub(crate) fn join_pairs<T>(all: &mut Vec<T>, join: fn(&mut T, &T)) {
     let mut second = false;
     all.dedup_by(|later, last| {
@@ -147,7 +150,7 @@ pub(crate) fn join_pairs<T>(all: &mut Vec<T>, join: fn(&mut T, &T)) {
 }
 
 fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
-    // Where messages were lost and none came back, no percentile is known.
+    // Where messages were lost and none returned, no percentile is known.
     let nothing_back = |of: &PingInterval| of.count == 0 && of.counts.lost > 0;
     let unknown = nothing_back(pings) || nothing_back(more);
     pings.counts.add(&more.counts);
@@ -162,7 +165,8 @@ fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
     pings.mean_ns = (pings.mean_ns * ours + more.mean_ns * theirs) / (ours + theirs);
     pings.count += more.count;
     pings.min_ns = pings.min_ns.min(more.min_ns);
-    // A percentile of both lies between those of each; where one is not known, neither is the larger.
+    // A percentile of both lies between their percentiles; where one is not known, neither is the
+    // larger.
     let larger =
         |ours: Option<u64>, theirs: Option<u64>| ours.zip(theirs).map(|(ours, theirs)| ours.max(theirs));
     pings.p50_ns = larger(pings.p50_ns, more.p50_ns);

@@ -12,16 +12,17 @@ const LONGEST: u64 = 3_600 * SECOND;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trace {
-    /// They, ns.
+    /// The gaps, ns.
     pub gaps_ns: Vec<u64>,
 }
 
 impl Trace {
-    /// Reads a text with one time a line: with a unit (`250us`), or in seconds without one, as `tshark -T fields -e
-    /// frame.time_delta` prints them. Empty lines and what follows a `#` are left out.
+    /// Reads a text with one time a line: with a unit (`250us`), or in seconds without one, as
+    /// `tshark -T fields -e frame.time_delta` prints them. Empty lines and what follows a `#` are
+    /// left out.
     ///
     /// # Errors
-    /// One sentence naming the first line that is no time, or what the trace as a whole cannot be.
+    /// One sentence naming the first line that is no time, or the fault of the whole trace.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut gaps_ns = Vec::new();
         for (at, line) in text.lines().enumerate() {
@@ -43,7 +44,7 @@ impl Trace {
     /// Checks it; both ends do.
     ///
     /// # Errors
-    /// One sentence: what it must be.
+    /// One sentence: the expected form.
     pub fn check(&self) -> Result<(), String> {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         must((1..=MOST).contains(&self.gaps_ns.len()), "a trace must have 1 to 50000 times")?;

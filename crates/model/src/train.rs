@@ -14,15 +14,17 @@ const MOST_SETTINGS: usize = 16;
 pub struct Train {
     /// Packets of a train.
     pub packets: u32,
-    /// The settings: time from the start of a packet to the start of the next, ns; 0 is back to back.
+    /// The settings: time from the start of a packet to the start of the next, ns; 0 is back to
+    /// back.
     pub waits_ns: Vec<u64>,
     /// Trains of each setting.
     pub repeat: u32,
-    /// From one round, in which each setting has a train, to the next, ns. The trains of a round are spread evenly over it.
+    /// From one round, in which each setting has a train, to the next, ns. The trains of a round
+    /// are spread evenly over it.
     pub every_ns: u64,
-    /// Whether each packet is told.
+    /// True if each packet is reported.
     pub samples: bool,
-    /// Whether the remote end returns every packet.
+    /// True if the remote end returns every packet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub echo: bool,
 }
@@ -61,7 +63,8 @@ impl Train {
         u64::clamped(bits / u128::from(self.duration_ns().max(1))).max(8)
     }
 
-    /// The `n`th place of the schedule, from 0; places after the last are in trains that would follow.
+    /// The `n`th place of the schedule, from 0; places after the last are in trains that would
+    /// follow.
     pub fn place(&self, n: u64) -> Place {
         let packets = u64::from(self.packets.max(1));
         let (train, number) = (n / packets, n % packets);
@@ -100,16 +103,16 @@ impl Train {
     }
 }
 
-/// What was found of trains, which go one way: the phase's.
+/// Results of trains, which go one way: the phase's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trains {
-    /// What IP and UDP add to a packet, bytes; dispersion rates count it.
+    /// Bytes that IP and UDP add to a packet; dispersion rates count them.
     pub headers: u32,
-    /// How far one-way delays may be wrong because clocks were compared, those of two hosts and that of a network card that
-    /// stamped packets, ns.
+    /// Error bound of one-way delays because clocks were compared, two hosts' and that of a network
+    /// card that stamped packets, ns.
     pub clock_bound_ns: u64,
-    /// Packets that came and were none of these trains'.
+    /// Packets that arrived and belong to none of these trains.
     pub strays: u64,
     /// Arrivals that the receiver had no room to remember.
     pub left_out: u64,

@@ -14,12 +14,13 @@ const MIN_TIME: u64 = 2 * SECOND;
 const MIN_VALUES: u64 = 20;
 /// A first interval this far below the rest holds the start of the connections.
 const SLOW_START: f64 = 0.10;
-/// Share by which a rate may fall short of what was asked for.
+/// Share by which a rate may fall short of the requested one.
 const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
 const UNSTEADY: f64 = 0.20;
 
-/// Nothing was opened at one of several servers. Protocols other than our own have no report of a server's.
+/// Nothing was opened at one of several servers. Protocols other than our own have no report of a
+/// server's.
 pub(super) fn server_not_measured(case: &Case<'_>) -> Option<Reason> {
     let (point, targets) = (case.point, &case.begin.targets);
     let is_idle = |target: &&String| {
@@ -64,7 +65,7 @@ pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Reason> {
         );
         return Some((text, ADVICE));
     }
-    // A client knows what it received: this is the file of another program's server.
+    // A client knows its own receptions: this is the file of another program's server.
     if let Some(down) = point.down.filter(|down| !down.confirmed && down.sent_bytes > 0 && !case.serving()) {
         let text = format!(
             "What the client received is unknown: the {} to it are the sender's own count.",
@@ -156,7 +157,8 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Reason> {
     })
 }
 
-/// Goodput of an interval, both directions together, bits/s, as the receivers counted (as far as they told).
+/// Goodput of an interval, both directions together, bits/s, by the receivers' counts, or the
+/// senders' without them.
 fn goodput(interval: &Interval) -> f64 {
     let up = interval.remote.map(|remote| remote.rx_bps()).or(interval.sent_bps());
     up.unwrap_or(0.0) + interval.received_bps().unwrap_or(0.0)
@@ -172,7 +174,8 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Reason> {
     let found = match point.phase.kind {
         Kind::Ping | Kind::Train => return None,
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
-        // Its rate is the server's to keep, and it ends before the frames that are held have been shown.
+        // Its rate is the server's to keep, and it ends before the frames that are held have been
+        // shown.
         Kind::Stream => return None,
         Kind::Tcp | Kind::Delay => [
             of("goodput to the server", point.up.and_then(|d| d.per_interval)),
@@ -185,7 +188,8 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// A rate that was asked for and not reached: the figure is then the hosts' or the path's, not the schedule's.
+/// A rate that was asked for and not reached: the figure is then the hosts' or the path's, not the
+/// schedule's.
 pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
     let point = case.point;
     let short = |got: f64, want: f64| want > 0.0 && got < want * (1.0 - RATE_MISSED);
@@ -219,7 +223,8 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
             format!("Of {all:.0} datagrams of the schedule {sent:.0} were sent.")
         }
         (Kind::Tcp, _, Some(each)) => {
-            // Connections that are done early, or have not begun, lower the sum without anything being wrong.
+            // Connections that are done early, or have not begun, lower the sum without anything
+            // being wrong.
             let steady = point.phase.iterations.is_none() && point.phase.total_bytes.is_none();
             let want = real(each) * f64::from(point.phase.connections);
             let sent = [point.up, point.down].into_iter().flatten().filter_map(|d| d.sent_bps());

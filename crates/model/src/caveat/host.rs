@@ -18,7 +18,7 @@ const SHORTEST: f64 = 0.2;
 const STOLEN: f64 = 0.01;
 /// Lateness of paced sends (99th percentile) that distorts their spacing, ns.
 const LATE: u64 = 1_000_000;
-/// Hosts with at most so many CPUs leave the scheduler choices that decide the figure.
+/// Hosts with this many CPUs or fewer leave the scheduler choices that decide the figure.
 const FEW_CPUS: u32 = 4;
 /// Both ends on so few CPUs take them from each other.
 const SHARED_CPUS: u32 = 2;
@@ -26,7 +26,7 @@ const SHARED_CPUS: u32 = 2;
 /// The load that filled a CPU or the whole machine: this program's or other programs'.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Filled {
-    /// This program's, with the kernel's for the network (softirqs).
+    /// This program's share, with the kernel's for the network (softirqs).
     ByUs,
     /// Mostly other programs'.
     ByOthers,
@@ -34,7 +34,8 @@ enum Filled {
 
 /// The load that filled an end's CPUs, whose traffic took `ns`; `None` when they were not full.
 fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
-    // CPU time is of the omitted start, too, which the traffic leaves out; documents of 0.1.0 do not have its length.
+    // CPU time is of the omitted start, too, which the traffic leaves out; documents of 0.1.0 do
+    // not have its length.
     let length_s = if cpu.wall_s > 0.0 { cpu.wall_s } else { real(ns) / 1e9 };
     // The kernel counts in ticks of 10 ms: of a shorter run there is nothing to say.
     if length_s < SHORTEST {
@@ -45,7 +46,8 @@ fn filled(cpu: &CpuUse, ns: u64) -> Option<Filled> {
     if !one && !all {
         return None;
     }
-    // Which process had which CPU is not known: ours can have filled one only with as much work, and the machine only with most.
+    // Which process had which CPU is not known: ours can have filled one only with as much work,
+    // and the machine only with most.
     let ours = cpu.process_s() + cpu.softirq_s;
     let ours_one = one && ours >= CPU_FULL * length_s;
     let ours_all = all && ours >= OURS * cpu.machine_s;
@@ -98,7 +100,7 @@ pub(super) fn steal(case: &Case<'_>) -> Option<Reason> {
 
 pub(super) fn late_pacing(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
-    // Those of datagrams are judged by their spacing.
+    // Datagrams are judged by their spacing.
     if (phase.rate.is_none() && phase.burst.is_none()) || phase.probe.is_some() {
         return None;
     }
@@ -126,7 +128,8 @@ pub(super) fn loopback(case: &Case<'_>) -> Option<Reason> {
 }
 
 pub(super) fn placement(case: &Case<'_>) -> Option<Reason> {
-    // Whose other end has placed itself: a scheduler that may move ours out of its way was found to do better than cores.
+    // The other end has placed itself: a scheduler that may move ours out of its way was found to
+    // do better than cores.
     let beside_others = case.legacy().is_some() && case.begin.placement == "spread";
     let advice = if beside_others {
         "Run the two ends on different hosts, or repeat the run and compare."
@@ -157,7 +160,7 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// Whether the server runs on the same machine (perhaps in another network namespace).
+/// True if the server runs on the same machine (perhaps in another network namespace).
 fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
     let there = &session.host;
     let alike = !here.name.is_empty() && here.name == there.name && here.kernel == there.kernel;
@@ -214,14 +217,14 @@ pub(super) fn file_descriptors(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// How many failures at either end were for want of descriptors; `None` when none.
+/// Failures at either end for want of descriptors; `None` without any.
 pub(super) fn open_files(case: &Case<'_>) -> Option<u64> {
     failures(case, |words| {
         ["Too many open files", "EMFILE", "ENFILE"].iter().any(|error| words.contains(error))
     })
 }
 
-/// How many failures at either end have a cause whose words are `wanted`; `None` when none.
+/// Failures at either end whose cause has `wanted` words; `None` without any.
 fn failures(case: &Case<'_>, wanted: impl Fn(&str) -> bool) -> Option<u64> {
     let hit = |cause: &&CauseCount| wanted(&cause.text) || wanted(&cause.first);
     let n: u64 = case.ends().flat_map(|end| end.totals.causes.iter().filter(hit)).map(|c| c.count).sum();

@@ -1,4 +1,5 @@
-//! Caveats about figures made of datagrams: what the sender did not do, what the receiver lost itself, what clocks hide.
+//! Caveats about figures made of datagrams: omissions of the sender, losses within the receiver,
+//! errors of clocks.
 
 use super::{Case, End, Reason, percent};
 use crate::{PacketReport, Phase, Totals};
@@ -11,7 +12,7 @@ const LATE: f64 = 0.25;
 /// Sends later than this spoil delays from the intended send at any spacing, ns.
 const VERY_LATE: u64 = 1_000_000;
 
-/// Each end's name and what it found, where datagrams were the question.
+/// Each end's name and report, in phases of datagrams.
 fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketReport)> {
     let asked = case.point.phase.kind.probes();
     case.ends().filter(move |_| asked).filter_map(|end| Some((end.name, end.totals.packets.as_deref()?)))
@@ -57,7 +58,7 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Reason> {
         let counters = end.totals.counters.moved.iter();
         let dropped: u64 =
             counters.filter(|(name, _)| name.ends_with(".qdisc_dropped")).map(|(_, by)| by).sum();
-        // The counters are of all interfaces and programs: what did come was not dropped.
+        // The counters are of all interfaces and programs: datagrams that arrived were not dropped.
         let missing = if at == 0 { lost_there } else { lost(&case.point.local) };
         let most = dropped.min(u64::try_from(missing).unwrap_or(0));
         (most > 0).then(|| format!("{} dropped {dropped}, at most {most} of them among the lost", end.name))
@@ -107,7 +108,8 @@ pub(super) fn clocks(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// The first report that says that comparing the clocks over the path was `broken`. Streams have one, too.
+/// The first report that says that comparing the clocks over the path was `broken`. Streams have
+/// one, too.
 fn clock_found<'a>(case: &Case<'a>, broken: fn(&ClockFound) -> bool) -> Option<&'a PacketReport> {
     let mut found = case.ends().filter_map(|end| end.totals.packets.as_deref());
     found.find(|report| report.clock_found.as_ref().is_some_and(broken))
@@ -152,7 +154,8 @@ pub(super) fn card_stamps(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// The spacing of the datagrams, and how late the slowest hundredth of the sends may be, ns; `None` where the rate tells no spacing.
+/// The spacing of the datagrams, and the limit of lateness for the slowest hundredth of the sends,
+/// ns; `None` without a spacing.
 fn spacing(phase: &Phase) -> Option<(u64, u64)> {
     if phase.train.is_some() {
         // Its mean rate says nothing about the time between two packets.
@@ -162,7 +165,7 @@ fn spacing(phase: &Phase) -> Option<(u64, u64)> {
     (gap > 0).then(|| (gap, (u64::clamped(real(gap) * LATE)).min(VERY_LATE)))
 }
 
-/// Whether an end sent datagrams, each of them in its place and none of them late.
+/// True if an end sent datagrams, each of them in its place and none of them late.
 pub(super) fn kept_schedule(case: &Case<'_>, end: &End<'_>) -> bool {
     let Some(report) = end.totals.packets.as_deref() else { return false };
     let late = report.late_ns.as_ref().zip(spacing(&case.point.phase));
@@ -183,7 +186,7 @@ pub(super) fn late_sends(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// Share by which the median time between two sends may differ from what was asked for.
+/// Share by which the median time between two sends may differ from the requested one.
 const SPACING: f64 = 0.1;
 
 pub(super) fn train_spacing(case: &Case<'_>) -> Option<Reason> {

@@ -1,19 +1,22 @@
-//! Caveats about round trips: percentiles of too few, loops that hide stalls, schedules that were not kept.
+//! Caveats about round trips: percentiles of too few, loops that hide stalls, schedules that were
+//! not kept.
 
 use super::{Case, Reason, percent};
 use crate::ping::{ASKED, BEYOND, is_reliable, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
 use metrics::{format_duration, real};
 
-/// A round trip of more than so many medians is a stall.
+/// A round trip of more than this many medians is a stall.
 const STALL: u64 = 10;
-/// Share of the time that stalls may take before the percentiles of a closed loop, which count messages, hide them.
+/// Share of the time that stalls may take before the percentiles of a closed loop, which count
+/// messages, hide them.
 const STALLED: f64 = 0.01;
 /// Share of a schedule that may be missed.
 const MISSED: f64 = 0.001;
 /// Share of a round trip that may be the measuring host's own.
 const OWN: f64 = 0.5;
-/// Share of the delay that a load adds that the server's own time may be, and from how much on it matters, ns.
+/// Share of the delay that a load adds that the server's own time may be, and from how much on it
+/// matters, ns.
 const TURNAROUND: (f64, u64) = (0.2, 1_000_000);
 /// Sends later than this (99th percentile) distort an open loop, ns.
 const LATE: u64 = 100_000;
@@ -31,13 +34,13 @@ pub(super) fn few_messages(case: &Case<'_>) -> Option<Reason> {
             "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are not statistically reliable.",
             rtt.total()
         );
-        // BEYOND messages are so many hundredths.
+        // `BEYOND` messages are hundredths of them.
         (text, "Send at least 1000 messages to know p99, ten times as many for each nine more.")
     })
 }
 
-/// The lowest percentile shown whose rank falls among late or missing messages: those are fewer than it leaves room for
-/// otherwise.
+/// The lowest percentile shown whose rank falls among late or missing messages: those are fewer
+/// than it leaves room for otherwise.
 pub(super) fn late_or_lost(case: &Case<'_>) -> Option<Reason> {
     let trips = trips(case)?;
     let rtt = trips.rtt_ns.as_ref()?;
@@ -97,7 +100,7 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Reason> {
     let all = trips(case)?.rtt_ns.as_ref()?.quantile(0.5)?;
     let own = case.point.baseline.as_ref()?.rtt_ns.as_ref()?.quantile(0.5)?;
     let share = real(own) / real(all.max(1));
-    // A baseline above what was measured is none: the host was busier then.
+    // A baseline above the measured value is none: the host was busier then.
     (own <= all && share > OWN && super::host::loopback(case).is_none()).then(|| {
         let text = format!(
             "{} of the median round trip ({} of {}) is the local baseline of this host: differences of that size are \
@@ -110,7 +113,8 @@ pub(super) fn mostly_this_host(case: &Case<'_>) -> Option<Reason> {
     })
 }
 
-/// Under load a busy server answers late: the grade leaves that out, but an application waits for it.
+/// Under load a busy server answers late: the grade leaves that out, but an application waits for
+/// it.
 pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Reason> {
     let path = |trips| crate::load::of_path(trips)?.quantile(0.5);
     let (now, idle) = (trips(case)?, case.idle?);

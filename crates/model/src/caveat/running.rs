@@ -7,7 +7,7 @@ use metrics::{TcpTotals, sum_of};
 /// Codes that say that something is too little or has not ended, which is no wonder meanwhile.
 pub(super) const IN_THE_END: &[&str] =
     &["too-short", "unfinished-connections", "unconfirmed", "few-connections", "few-messages"];
-/// Codes about rates, which the first intervals cannot tell.
+/// Codes about rates, which the first intervals cannot show.
 pub(super) const STEADY: &[&str] = &["rate-missed", "slow-start"];
 /// With fewer intervals nothing is said of rates.
 const FEW: usize = 3;
@@ -19,16 +19,16 @@ pub struct Meanwhile {
     pub cpu: Option<CpuUse>,
     /// TCP_INFO of the connections that are open.
     pub tcp: TcpTotals,
-    /// Whether the phase's first intervals are not among those given.
+    /// True if the phase's first intervals are missing.
     pub cut: bool,
-    /// How many of the intervals given, the first ones, were joined of several: they are no readings of a rate.
+    /// Number of the first intervals that were joined of several: they are no readings of a rate.
     pub joined: usize,
     /// Traffic and duration of the merged intervals that carried any.
     pub busy: Traffic,
 }
 
-/// The caveats of what `point` has shown so far: its phase, its sessions and its intervals are looked at, and its totals
-/// are made of them. Caveats that need the end of the phase are left out; those of the outcome are what counts.
+/// The caveats of `point` so far: from its phase, its sessions and its intervals, and totals made
+/// of these. Caveats that need the end of the phase are left out; the outcome's caveats are final.
 pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec<Caveat> {
     let mut local = figures::totals_of(&point.intervals);
     local.cpu = known.cpu;
@@ -40,7 +40,7 @@ pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec
     if point.remote.is_empty() {
         point.remote.extend(remote(&point));
     }
-    // The totals are those of all.
+    // The totals include the joined intervals.
     point.intervals.drain(..known.joined.min(point.intervals.len()));
     figures::derive(&mut point, (begin.verb == "serve").then_some(known.busy));
     let early = point.counted().count() < FEW;
@@ -54,7 +54,7 @@ pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec
     found
 }
 
-/// What the remote ends have reported together; nothing when none has.
+/// Reports of the remote ends together; `None` without any.
 fn remote(point: &Point) -> Option<Totals> {
     let traffic = sum_of(point.counted().filter_map(|interval| interval.remote), Traffic::after)?;
     let who = match point.sessions.as_slice() {
@@ -65,7 +65,7 @@ fn remote(point: &Point) -> Option<Totals> {
     Some(Totals { who, traffic, packets, ..Totals::default() })
 }
 
-/// Counts of all intervals; distributions are those of the last one, which is how it is now.
+/// Counts of all intervals; distributions of the last one, the present state.
 fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -> Option<Box<PacketReport>> {
     let mut counted = intervals.iter().rev().filter(|interval| !interval.omitted).filter_map(of);
     let mut all = counted.next()?.clone();
@@ -78,7 +78,7 @@ fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -
     Some(Box::new(all))
 }
 
-/// What became of messages; no distribution.
+/// Outcomes of messages; no distribution.
 fn trips(intervals: &[Interval]) -> Option<Box<RoundTrips>> {
     let counted = intervals.iter().filter(|interval| !interval.omitted);
     let counts = sum_of(counted.filter_map(|interval| Some(interval.pings?.counts)), PingCounts::add)?;

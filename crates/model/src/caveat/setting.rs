@@ -1,4 +1,4 @@
-//! Caveats about settings: what was limited, refused or decided by them.
+//! Caveats about settings: limits, refusals and decisions by them.
 
 use super::{Case, Reason, join, percent};
 use crate::{Effective, Kind, Transport};

@@ -1,4 +1,5 @@
-//! Caveats about media streams: which end kept them from getting through whole, when it was not the path.
+//! Caveats about media streams: which end kept them from getting through whole, when it was not the
+//! path.
 
 use super::host::{CPU_FULL, MACHINE_FULL, open_files};
 use super::{Case, End, Reason, percent};
@@ -46,7 +47,7 @@ fn behind(end: &End<'_>, frame_ns: u64) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// What came was dropped before it was read.
+/// Arrivals were dropped before they were read.
 fn overrun(end: &End<'_>) -> Option<Reason> {
     let counts = end.totals.packets.as_deref()?.counts;
     let softnet = end.totals.counters.moved.get("softnet.dropped").copied().unwrap_or(0);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 /// Passes JSON on, indented by two spaces per level, as serde_json's pretty printer writes it.
 pub(super) struct Indented<'a> {
     out: &'a mut dyn Write,
-    /// What is passed on next; empty between two writes.
+    /// Text for the next write; empty between two writes.
     text: Vec<u8>,
     depth: usize,
     /// The last byte opened an object or a list.
@@ -34,7 +34,7 @@ impl<'a> Indented<'a> {
         }
         let (opens, closes) = (matches!(byte, b'{' | b'['), matches!(byte, b'}' | b']'));
         self.depth = self.depth.saturating_sub(usize::from(closes));
-        // Nothing stands between the brackets of what is empty.
+        // Empty brackets have nothing between them.
         if std::mem::replace(&mut self.opened, opens) != closes {
             self.new_line();
         }

@@ -1,10 +1,11 @@
-//! Enums whose JSON is an object that names the variant in one field, beside the fields of the variant:
-//! `{"event":"start","at":5}`.
+//! Enums whose JSON is an object that names the variant in one field, beside the fields of the
+//! variant: `{"event":"start","at":5}`.
 //!
-//! Serde can do that (`#[serde(tag = "..")]`), but keeps all fields in a buffer until it has met the tag, and reads the
-//! variant from that buffer: with a second copy of the code of every type in every variant. Here the tag is looked up
-//! first, and the variant then read from the same text. The enum derives serde's usual form, `{"start":{"at":5}}`,
-//! with `#[serde(remote = "Self")]`, so that this form cannot get out by mistake.
+//! Serde can do that (`#[serde(tag = "..")]`), but keeps all fields in a buffer until it has met
+//! the tag, and reads the variant from that buffer: with a second copy of the code of every type in
+//! every variant. Here the tag is looked up first, and the variant then read from the same text.
+//! The enum derives serde's usual form, `{"start":{"at":5}}`, with `#[serde(remote = "Self")]`, so
+//! that this form cannot get out by mistake.
 
 use super::top_field;
 use serde::Deserialize;
@@ -14,7 +15,8 @@ use serde_json::de::SliceRead;
 use serde_json::{Error, Result, Value};
 use std::io::{self, Write};
 
-/// Makes a [`Document`](super::Document) of an enum that derives serde's traits with `remote = "Self"`.
+/// Makes a [`Document`](super::Document) of an enum that derives serde's traits with `remote =
+/// "Self"`.
 #[macro_export]
 macro_rules! tagged_document {
     ($name:ty, $tag:literal) => {
@@ -53,8 +55,8 @@ macro_rules! tagged_field {
 
 pub(crate) use tagged_field;
 
-/// Writes what `serialize` writes in serde's usual form of an enum, `"stop"` or `{"start":{"at":5}}`, as
-/// `{"event":"stop"}` or `{"event":"start","at":5}`; `tag` is `event`.
+/// Writes what `serialize` writes in serde's usual form of an enum, `"stop"` or
+/// `{"start":{"at":5}}`, as `{"event":"stop"}` or `{"event":"start","at":5}`; `tag` is `event`.
 ///
 /// # Errors
 /// When `out` cannot be written, or the variant is not an object.
@@ -79,14 +81,16 @@ pub fn write_tagged(
     out.write_all(b"}")
 }
 
-/// `"start"` and `"at":5` of `{"start":{"at":5}}`. Names of variants are identifiers, so the first colon ends the name.
+/// `"start"` and `"at":5` of `{"start":{"at":5}}`. Names of variants are identifiers, so the first
+/// colon ends the name.
 fn with_fields(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = text.strip_prefix(b"{")?.strip_suffix(b"}")?;
     let (name, fields) = inner.split_at(inner.iter().position(|&byte| byte == b':')?);
     Some((name, fields.strip_prefix(b":{")?.strip_suffix(b"}")?))
 }
 
-/// Reads `{"event":"start","at":5}` with the derived function `deserialize`; `tag` is `event`, at any place.
+/// Reads `{"event":"start","at":5}` with the derived function `deserialize`; `tag` is `event`, at
+/// any place.
 ///
 /// # Errors
 /// When `json` is no such object.

@@ -133,7 +133,7 @@ fn round_trips_without_an_answer_have_failed() {
     let sent = PingCounts { sent: 5, lost: 5, ..PingCounts::default() };
     let question = ": is the server's protocol ctstraffic?";
     for (transport, over) in [(Transport::Udp, "UDP"), (Transport::Tcp, "TCP")] {
-        let why = format!("no message came back over {over}: 5 were sent{question}");
+        let why = format!("no message returned over {over}: 5 were sent{question}");
         check(ended(&ping(transport), messages(sent), None), Status::Failed, &why);
     }
     for counts in [PingCounts { damaged: 1, ..sent }, PingCounts { received: 1, late: 1, ..sent }] {
@@ -145,7 +145,7 @@ fn round_trips_without_an_answer_have_failed() {
     let damaged = messages(PingCounts { sent: 1, damaged: 1, ..PingCounts::default() });
     let (causes, network_errors) = (refused(1).causes, 1);
     let damaged = Totals { causes, network_errors, ..damaged };
-    let why = "no message came back over TCP: 1 was sent: connection refused";
+    let why = "no message returned over TCP: 1 was sent: connection refused";
     check(ended(&ping(Transport::Tcp), damaged, None), Status::Failed, why);
     let missed = PingCounts { missed: 3, ..PingCounts::default() };
     let why = "none of the 3 messages of the schedule was sent: the flow was opened too late";

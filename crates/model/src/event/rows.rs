@@ -1,4 +1,4 @@
-//! Single things that are told one by one: connections, frames, datagrams.
+//! Rows of single items: connections, frames, datagrams.
 
 use crate::document::tagged_field;
 use metrics::{Ending, Frames, Sample, Spread, TcpInfo};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use uuid::Uuid;
 
-/// What one connection moved in the part of the test that counts.
+/// Traffic of one connection in the measured part of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Portion {
     /// Which of the concurrent connections; 0 where the other end opened it.
@@ -34,7 +34,8 @@ impl Portion {
     }
 }
 
-/// The smoothed round trips of those connections whose kernel has measured one, ns; `None` without any.
+/// The smoothed round trips of those connections whose kernel has measured one, ns; `None` without
+/// any.
 pub fn sampled_rtt_ns(samples: &[Sample]) -> Option<Spread> {
     let known = samples.iter().map(|sample| f64::from(sample.info.rtt_us) * 1e3);
     Spread::of(&known.filter(|ns| *ns > 0.0).collect::<Vec<f64>>())
@@ -47,46 +48,46 @@ pub struct FrameRow {
     pub seq: u64,
     /// The judgement.
     pub verdict: FrameVerdict,
-    /// Bytes that had come, headers included.
+    /// Received bytes, headers included.
     pub bytes: u64,
-    /// The sender's clock when the last datagram that came was sent; 0 when none came.
+    /// The sender's clock when it sent the last datagram that arrived; 0 without any.
     pub sender_ticks: i64,
-    /// The sender's ticks per second; 0 when no datagram came.
+    /// The sender's ticks per second; 0 when no datagram arrived.
     pub sender_hz: i64,
-    /// Our clock when that datagram came; 0 when none came.
+    /// Our clock when that datagram arrived; 0 without any.
     pub receiver_ticks: i64,
-    /// Our ticks per second; 0 when no datagram came.
+    /// Our ticks per second; 0 when no datagram arrived.
     pub receiver_hz: i64,
 }
 
-/// What became of a frame when its time had come.
+/// Verdict on a frame when it was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameVerdict {
-    /// All bytes had come.
+    /// All bytes arrived.
     Completed,
     /// Bytes were missing.
     Dropped,
-    /// More bytes had come than it has.
+    /// More bytes arrived than it has.
     Repeated,
 }
 
-/// What made a connection fail, apart from the words.
+/// Cause of a connection's failure, apart from the words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Failure {
     /// The system refused.
     System {
-        /// What was being done: `open`, `bind`, `listen`, `connect`, `send` or `receive`.
+        /// The action: `open`, `bind`, `listen`, `connect`, `send` or `receive`.
         deed: String,
         /// The error as class and number, for programs.
         errno: i32,
     },
-    /// Bytes differed from what was sent.
+    /// Bytes differed from the sent ones.
     BadData,
     /// The stream ended early, or its end was not confirmed.
     TooFew,
-    /// More bytes came than were agreed.
+    /// More bytes arrived than were agreed.
     TooMany,
     /// Nothing moved for too long.
     Stalled,
@@ -126,7 +127,7 @@ pub struct ConnectionRecord {
     pub connect_ns: Option<u64>,
     /// Time from established to end, ns.
     pub duration_ns: u64,
-    /// How it ended.
+    /// Its ending.
     pub result: Ending,
     /// The error in words.
     pub error: Option<String>,

@@ -1,4 +1,5 @@
-//! What an interval tells, in one table. The status CSV has a column for each row; interval lines and figures read the same rows.
+//! The quantities of an interval, in one table. The status CSV has a column for each row; interval
+//! lines and figures read the same rows.
 
 use super::{Stat, Unit};
 use crate::{Count, Interval, PacketReport, Traffic, sampled_rtt_ns};
@@ -7,14 +8,14 @@ use metrics::{Frames, per_second, percent_of, real};
 /// An end of a run, as the one that recorded it sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// This host.
+    /// The end at this host.
     Local,
     /// The remote ends together.
     Remote,
 }
 
 impl End {
-    /// What it counted of datagrams in an interval.
+    /// Its figures of datagrams in an interval.
     pub fn packets(self, interval: &Interval) -> Option<&PacketReport> {
         match self {
             End::Local => interval.packets.as_deref(),
@@ -22,7 +23,7 @@ impl End {
         }
     }
 
-    /// What it counted of bytes, unless `count` is unknown to it.
+    /// Its counts of bytes, unless `count` is unknown to it.
     fn traffic(self, interval: &Interval, count: Count) -> Option<&Traffic> {
         match self {
             End::Local => Some(&interval.local).filter(|_| !interval.unknown.has(count)),
@@ -31,10 +32,10 @@ impl End {
     }
 }
 
-/// A number that each interval tells, of one end where both count it.
+/// A number of each interval, of one end where both count it.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// As columns name it, its unit last; the end comes first.
+    /// Its name in columns, with the unit at the end and the end's name in front.
     pub key: &'static str,
     /// Its unit.
     pub unit: Unit,
@@ -49,7 +50,7 @@ const ENDS: &[End] = &[End::Local, End::Remote];
 /// Rows that are not counted by both ends are read as the local one's.
 const RUN: &[End] = &[End::Local];
 
-/// All of them, in the order of the columns: rows that stand together, those of each end, or of the run.
+/// All of them, in the order of the columns: groups of rows, of each end or of the run.
 static TABLE: [(&[End], &[Measure]); 4] = [
     (
         ENDS,
@@ -110,7 +111,8 @@ static TABLE: [(&[End], &[Measure]); 4] = [
     ),
 ];
 
-/// The time that datagrams of an interval are divided by, ns: that of their bytes, where it is known.
+/// The time that datagrams of an interval are divided by, ns: that of their bytes, where it is
+/// known.
 fn datagrams_ns(interval: &Interval, ns: u64) -> u64 {
     if ns > 0 { ns } else { interval.ns().max(1) }
 }
@@ -121,7 +123,7 @@ impl Measure {
     pub const SENT: Measure = measure("tx_bps", Unit::BitsPerSecond, |i, end| {
         end.traffic(i, Count::SentBytes).filter(|t| t.sending_ns() > 0).map(Traffic::tx_bps)
     });
-    /// Rate of payload received. Of no time at all no rate is known: a table of frames tells no bytes.
+    /// Rate of received payload. Without a time no rate is known: a table of frames has no bytes.
     pub const RECEIVED: Measure = measure("rx_bps", Unit::BitsPerSecond, |i, end| {
         end.traffic(i, Count::ReceivedBytes).filter(|t| t.receiving_ns() > 0).map(Traffic::rx_bps)
     });
@@ -146,10 +148,10 @@ impl Measure {
         let ns = end.traffic(i, Count::ReceivedBytes).map_or(0, |t| t.receiving_ns());
         Some(per_second(end.packets(i)?.received()?, datagrams_ns(i, ns)))
     });
-    /// Datagrams that did not come, less those of earlier intervals that came meanwhile.
+    /// Datagrams that did not arrive, less earlier intervals' losses that arrived meanwhile.
     pub const LOST: Measure =
         measure("datagrams_lost", Unit::Count, |i, end| end.packets(i)?.lost().map(real));
-    /// Share of the datagrams expected that did not come.
+    /// Share of the expected datagrams that did not arrive.
     pub const LOST_SHARE: Measure = measure("datagrams_lost_percent", Unit::Percent, |i, end| {
         let packets = end.packets(i)?;
         packets.loss().map(|share| 100.0 * share)
@@ -180,7 +182,7 @@ impl Measure {
     /// Messages sent.
     pub const MESSAGES_SENT: Measure =
         measure("messages_sent", Unit::Count, |i, _| Some(real(i.pings?.counts.sent)));
-    /// Share of the messages sent that did not come back.
+    /// Share of the sent messages that did not return.
     pub const MESSAGES_LOST: Measure =
         measure("messages_lost_percent", Unit::Percent, |i, _| i.pings?.counts.lost_percent());
     /// Shortest round trip.
@@ -200,12 +202,12 @@ impl Measure {
     pub const SAMPLED_RTT_MAX: Measure =
         measure("sampled_rtt_max_ns", Unit::Ns, |i, _| Some(sampled_rtt_ns(&i.samples)?.max));
 
-    /// Its value at an end; `None` where the interval does not tell.
+    /// Its value at an end; `None` where the interval has none.
     pub fn of(self, interval: &Interval, end: End) -> Option<f64> {
         (self.of)(interval, end)
     }
 
-    /// The columns of a table of intervals: their names, and what they read of which end.
+    /// The columns of a table of intervals: their names, measures and ends.
     pub fn columns() -> Vec<(String, Measure, End)> {
         let mut columns = Vec::new();
         for (ends, rows) in TABLE {
@@ -222,7 +224,7 @@ impl Measure {
     }
 }
 
-/// A statistic of the round trips of an interval in which any came back.
+/// A statistic of the round trips of an interval, if any returned.
 pub(super) fn trips(interval: &Interval, stat: Stat) -> Option<f64> {
     stat.of_trips(interval.pings.as_ref().filter(|trips| trips.count > 0)?)
 }

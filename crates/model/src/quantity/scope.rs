@@ -1,4 +1,4 @@
-//! What a figure is of: a direction, a statistic of a distribution.
+//! Scope of a figure: a direction, a statistic of a distribution.
 
 use super::End;
 use crate::{DelayRange, Direction, PacketReport, PingInterval, Point};
@@ -34,7 +34,7 @@ impl Way {
         }
     }
 
-    /// What was measured this way.
+    /// The measurement of this way.
     pub fn direction(self, point: &Point) -> Option<Direction> {
         match self {
             Way::Up => point.up,
@@ -42,7 +42,8 @@ impl Way {
         }
     }
 
-    /// What the receiving ends of this direction counted, all servers together: see [`PacketReport::join`].
+    /// Counts of the receiving ends of this direction, all servers together: see
+    /// [`PacketReport::join`].
     pub fn packets(self, point: &Point) -> Option<Cow<'_, PacketReport>> {
         match self {
             Way::Up => {
@@ -64,7 +65,7 @@ impl Way {
     }
 }
 
-/// What is asked of a distribution.
+/// Statistic of a distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stat {
     /// Smallest value.
@@ -81,7 +82,8 @@ impl Stat {
     /// The median.
     pub const MEDIAN: Stat = Stat::Quantile(0.5);
 
-    /// Which of these it is: the smallest value, the mean, the largest value, or one of the quantiles.
+    /// Which of these it is: the smallest value, the mean, the largest value, or one of the
+    /// quantiles.
     fn among(
         self,
         (min, mean, max): (Option<u64>, f64, u64),
@@ -121,7 +123,8 @@ impl Stat {
         })
     }
 
-    /// The one of this name: `min`, `mean` or `avg`, `max`, `median`, or a percentile such as `p99.9`.
+    /// The one of this name: `min`, `mean` or `avg`, `max`, `median`, or a percentile such as
+    /// `p99.9`.
     pub(crate) fn named(name: &str) -> Option<Stat> {
         match name {
             "min" => Some(Stat::Min),
@@ -142,7 +145,8 @@ impl Stat {
             Stat::Min => "min".to_owned(),
             Stat::Mean => "mean".to_owned(),
             Stat::Max => "max".to_owned(),
-            // Rounded as far as a percentile makes sense, so that 0.999 does not read 99.90000000000001.
+            // Rounded to a percentile's useful digits, so that 0.999 does not read
+            // 99.90000000000001.
             Stat::Quantile(q) => format!("p{}", (q * 1e11).round() / 1e9),
         }
     }

@@ -7,7 +7,7 @@ use metrics::real;
 
 /// Row of the table: properties of a figure.
 pub(super) struct Row {
-    /// The figure of a direction and a statistic, as far as it has any.
+    /// The figure of a direction and a statistic, where it has them.
     pub(super) figure: fn(Way, Stat) -> Figure,
     /// As files and assertions name it; direction and statistic follow.
     pub(super) key: &'static str,
@@ -15,7 +15,7 @@ pub(super) struct Row {
     label: &'static str,
     pub(super) unit: Unit,
     pub(super) more_is_better: bool,
-    /// Whether a comparison shows it. All are kept.
+    /// True if a comparison shows it. All are kept.
     pub(super) compared: bool,
     /// The statistics that are compared and kept, where it is a distribution.
     pub(super) stats: &'static [Stat],
@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) gauge: (&'static str, &'static str),
     /// Reads the figure of a phase; figures without direction or statistic ignore these.
     pub(super) of: fn(&Point, Way, Stat) -> Option<f64>,
-    /// Reads it of an interval; `None` when an interval cannot tell.
+    /// Reads it of an interval; `None` when an interval has no such value.
     pub(super) of_interval: fn(&Interval, Way, Stat) -> Option<f64>,
 }
 
@@ -38,7 +38,7 @@ impl Row {
         (self.figure)(Way::Up, Stat::Mean)
     }
 
-    /// Its figures for these directions and statistics, as far as it has any.
+    /// Its figures for these directions and statistics, where it has them.
     pub(super) fn figures(&self, ways: &[Way], stats: &[Stat]) -> Vec<Figure> {
         let ways = if self.any().way().is_some() { ways } else { &[Way::Up] };
         let stats = if self.any().stat().is_some() { stats } else { &[Stat::Mean] };
@@ -50,7 +50,7 @@ const P50: Stat = Stat::MEDIAN;
 const P99: Stat = Stat::Quantile(0.99);
 const P999: Stat = Stat::Quantile(0.999);
 
-/// Less is better, and no interval tells it.
+/// Less is better, and no interval has it.
 pub(super) const ROW: Row = Row {
     figure: |_, _| Figure::Caveats,
     key: "",
@@ -241,7 +241,7 @@ pub(super) static TABLE: [Row; 17] = [
         key: "errors",
         label: "connections in error",
         gauge: ("connection_errors", "Connections that ended in an error."),
-        // Where nothing was measured no error and no caveat is not good news.
+        // In a phase without a measurement, the absence of errors and caveats is not good news.
         of: |point, _, _| Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed),
         ..ROW
     },

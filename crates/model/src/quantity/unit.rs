@@ -28,8 +28,8 @@ pub enum Unit {
     Bytes,
 }
 
-/// Each unit in the order of the enum: its name in files, what follows a name for scrapers, whose units are bytes, seconds and ratios,
-/// and by what a value is to be divided there.
+/// Each unit in the order of the enum: its name in files, the suffix of a name for scrapers, whose
+/// units are bytes, seconds and ratios, and the divisor for them.
 const UNITS: [(Unit, &str, &str, f64); 8] = [
     (Unit::BitsPerSecond, "bps", "_bytes_per_second", 8.0),
     (Unit::PerSecond, "per_s", "_per_second", 1.0),
@@ -47,7 +47,7 @@ impl Unit {
         UNITS.iter().map(|(unit, ..)| *unit)
     }
 
-    /// What follows a name for scrapers, and by what a value is to be divided.
+    /// The suffix of a name for scrapers, and the divisor of a value.
     pub fn scraped(self) -> (&'static str, f64) {
         let (_, _, suffix, divisor) = UNITS[self as usize];
         (suffix, divisor)

@@ -83,7 +83,7 @@ impl Clocks {
 
     /// How the clocks are compared, and what came of it at this end.
     pub(super) fn found(&self, cx: &Context<'_>) -> (ClockKind, Option<ClockFound>) {
-        let found = || self.offset.found(Mono(cx.clock.host(cx.now)));
+        let found = || self.offset.summary(Mono(cx.clock.host(cx.now)));
         (self.kind, (self.kind == ClockKind::InBand).then(found).flatten())
     }
 }

@@ -305,7 +305,7 @@ impl Probe {
             let (kind, found) = self.clocks.found(cx);
             let tally = cx.rec.packet_tally(self.core.group);
             tally.clock = Some(kind);
-            tally.found(found);
+            tally.merge_clock(found);
             if let Some(receiver) = &mut self.receiver {
                 receiver.finish(cx, &self.core, total);
                 if let (Some(total), Some(theirs)) = (total, self.theirs) {

@@ -300,7 +300,7 @@ impl Receiver {
         }
         let took = took.max(0) as u64;
         tally.delay_ns.record_n(took, n);
-        self.sums.took(took, n);
+        self.sums.add_delay(took, n);
         if took > self.late_ns {
             counts.late += n;
         }

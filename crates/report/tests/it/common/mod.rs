@@ -601,7 +601,7 @@ pub(crate) fn echoed() -> Trains {
 /// A flow of which both ends told.
 pub(crate) fn flow() -> FlowRow {
     let mut got = FlowSums { counts: packets().counts, ..FlowSums::default() };
-    got.took(20_000, 980);
+    got.add_delay(20_000, 980);
     let way = Some(FlowWay { sent: Some(1_000), got, lossy: true, slow: false });
     let at = |port| Some(([10, 0, 0, 1], port).into());
     FlowRow { flow: 1, local: at(40_001), remote: at(7_411), up: way, down: way }
