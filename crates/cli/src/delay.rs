@@ -109,8 +109,8 @@ struct ProbeArgs {
     /// Do not compare the payload of received datagrams; their headers are checked all the same.
     #[arg(long)]
     no_compare: bool,
-    /// Find the highest rate at which no more than this share is lost (a probability such as 0.1% or 0.001): first as fast as it
-    /// goes, then between what got through and what did not.
+    /// Find the highest rate at which no more than this share is lost (a probability such as 0.1% or 0.001): starts
+    /// at full speed, then bisects between the highest rate that passed and the lowest that failed.
     #[arg(long, value_name = "LOSS", num_args = 0..=1, require_equals = true, default_missing_value = "0.01%", value_parser = values::share, conflicts_with_all = ["rate", "pps", "spacing", "trace"])]
     search: Option<f64>,
     /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
@@ -127,7 +127,7 @@ struct OtherArgs {
     /// then takes the first datagram for the fastest.
     #[arg(long)]
     unsynchronised: bool,
-    /// Raise the rate in so many steps of so long each, from one of them to the whole (the original's -s is 100:2s), and end.
+    /// Ramp the rate to its full value in STEPS steps of TIME each, then end (bwdelaytester -s: 100:2s).
     #[arg(long, value_name = "STEPS:TIME", conflicts_with = "time", value_parser = stairs)]
     stairs: Option<Stairs>,
     /// Drop datagrams that do not fit into the socket's buffer, with their numbers, instead of waiting (the original's -n).

@@ -125,7 +125,8 @@ pub(crate) fn tcp(args: &TcpArgs) -> Phase {
     }
 }
 
-/// A phase as the protocol can carry it, where what it cannot was not asked for.
+/// Replaces defaults that the protocol does not support; explicit settings stay and are refused
+/// later.
 pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
     if protocol.info().defaults.plain && phase.kind == Kind::Delay {
         // Datagrams are sent for a time, however many those are.

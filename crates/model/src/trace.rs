@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_named() {
+    fn invalid_trace_is_refused_by_name() {
         for (text, why) in [
             ("", "1 to 50000"),
             ("0\n0", "above 0"),

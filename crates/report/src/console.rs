@@ -305,7 +305,7 @@ const SO_FAR: [Column; 6] = [
 /// The columns of media streams: frames are the receiver's judgement, so a server has none.
 fn streams(serving: bool) -> Vec<Column> {
     let repeated = local("repeated", 8, Measure::FRAMES_REPEATED);
-    let judged = [RECEIVE, WHOLE, DROPPED, repeated, local("of none", 7, Measure::FRAMES_OF_NONE)];
+    let judged = [RECEIVE, WHOLE, DROPPED, repeated, local("stray", 7, Measure::FRAMES_OF_NONE)];
     let mut all = if serving { vec![SEND] } else { judged.to_vec() };
     all.extend([local("streams", 7, Measure::OPEN), ERRORS]);
     all

@@ -265,7 +265,7 @@ fn whole_test(server: &Ours, letter: char) {
 }
 
 #[test]
-fn clients_that_are_none_disturb_nobody() {
+fn non_clients_do_not_affect_sessions() {
     let server = ours("");
     // Connections that send nothing, or half a cookie, wait while others are served.
     let silent = raw(&server);

@@ -251,7 +251,7 @@ impl Host {
         lock(&self.link).end = None;
         let name = &self.named.name;
         match garbage {
-            Some(why) => (Reason::BadResult, format!("the agent at {name} says what is no report: {why}")),
+            Some(why) => (Reason::BadResult, format!("the agent at {name} sent an invalid report: {why}")),
             None => (reason, format!("the agent at {name} {how}")),
         }
     }

@@ -309,7 +309,7 @@ impl Inbox {
         let report = match report {
             Ok(report) if self.unread.add(host, payload.len()) => Ok(report),
             Ok(_) => Err("its agent sends more reports than the controller reads".to_owned()),
-            Err(why) => Err(format!("its agent says what is no report: {why}")),
+            Err(why) => Err(format!("its agent sent an invalid report: {why}")),
         };
         let counted = match report {
             Ok(report) => (host, Arrival::Report(Box::new(report)), Some(payload.len())),

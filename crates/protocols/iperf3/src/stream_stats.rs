@@ -141,7 +141,7 @@ impl StreamStats {
         let tag = self.next_tag;
         self.next_tag += 1;
         let next = self.after(at.max(now));
-        // However late the wake comes, what is omitted ends where it is to.
+        // A late timer does not move the end of the omitted period.
         self.next = if at < counted { next.min(counted) } else { next };
         self.round(tag, at <= counted && self.omit > 0, at == counted && self.omit > 0);
         Some(tag)

@@ -222,7 +222,7 @@ impl Requester {
         self.remember(cx);
         let mut test = std::mem::take(&mut self.test);
         if self.params.train.is_some() {
-            // What they tell is told by the trains.
+            // The train report covers the single records.
             test.records.clear();
         }
         if let Some(counted) = test.counted("as UDPmon does", true) {

@@ -168,7 +168,7 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     let setting = known.tracks.values().next().map(|track| {
         let mut label = track.point.label.clone();
         if known.tracks.len() > 1 {
-            // Which of those beside each other it is stands over its figures.
+            // The part's name is already the heading of its column.
             label.remove("part");
         }
         words::setting(&label, track.point.repeat)

@@ -118,9 +118,9 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
     };
     row("whole", frames.completed, &share(frames.completed), "every byte had come in time");
     row("dropped", frames.dropped, &share(frames.dropped), "bytes were missing: lost, or too late");
-    row("repeated", frames.repeated, &share(frames.repeated), "more bytes came than the frame has");
+    row("repeated", frames.repeated, &share(frames.repeated), "more bytes arrived than the frame has");
     if frames.errors > 0 {
-        row("of none", frames.errors, "", "datagrams of frames that were shown already, or far ahead");
+        row("stray", frames.errors, "", "datagrams of frames that were shown already, or far ahead");
     }
     if local.traffic.ns == 0 {
         // A table of frames does not tell what they held.

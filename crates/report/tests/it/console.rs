@@ -467,7 +467,7 @@ fn a_stream_is_about_frames() {
     let second =
         Interval { end_ns: SECOND, local, frames: Some(frames), in_flight: 2, ..Interval::default() };
     measuring(PLAIN, phase.clone(), second).holds(&[
-        "  elapsed      receive    whole  dropped  repeated  of none  streams  errors",
+        "  elapsed      receive    whole  dropped  repeated    stray  streams  errors",
         "   1.00 s  50.0 Mbit/s      118        1         1        2        2       0",
     ]);
     let traffic = Traffic { tx_bytes: 0, rx_bytes: 6 << 20, ns: 3 * SECOND, ..Traffic::default() };
@@ -479,8 +479,8 @@ fn a_stream_is_about_frames() {
         "Frames (as the receiver judged them when they were to be shown)",
         "  whole              118    98.333 %  every byte had come in time",
         "  dropped              1     0.833 %  bytes were missing: lost, or too late",
-        "  repeated             1     0.833 %  more bytes came than the frame has",
-        "  of none              2              datagrams of frames that were shown already, or far ahead",
+        "  repeated             1     0.833 %  more bytes arrived than the frame has",
+        "  stray                2              datagrams of frames that were shown already, or far ahead",
         "  received: 6.00 MiB in 3.00 s, the time that frames are held included",
     ]);
     text.holds(&["Run complete: 118 of 120 frames whole and in time"]);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_way_that_died_is_told_with_the_instant() {
+    fn outage_is_reported_with_its_time() {
         let at = |second: u32| match second {
             0..3 => (100, 999),
             3 => (20, 200),

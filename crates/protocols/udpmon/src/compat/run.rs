@@ -163,7 +163,7 @@ fn serve(mut spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     let bound = driver.bind(ServerConfig {
         listen: vec![SocketAddr::new(any, spec.port)],
         placement: placement(&spec),
-        // Records are those of one connection: the original ends behind it when it is to tell everything.
+        // With full records the original exits after one connection.
         exit_after: (spec.program == Program::TcpResp && spec.verbose && records).then_some(1),
         ..driver.server(protocol(&spec), spec.phase())?
     })?;
