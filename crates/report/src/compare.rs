@@ -1,4 +1,5 @@
-//! Two runs, or two sets of runs, side by side: which figures differ for certain, and what was set differently.
+//! Two runs, or two sets of runs, side by side: the figures that differ for certain, and the
+//! settings that differ.
 
 use crate::plot::{Axis, AxisUnit, show};
 use crate::text::{Page, Table, Tone, or_dash};
@@ -11,15 +12,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::{self, Write};
 
-/// What a comparison says of a figure.
+/// Verdict of a comparison on a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Better,
     Worse,
     Same,
-    /// So few readings never differ significantly: what it takes.
+    /// This few readings never differ significantly: the number needed.
     TooFew(String),
-    /// Intervals do not tell this figure, only whole runs do.
+    /// Intervals do not have this figure, only whole runs do.
     Untold,
 }
 
@@ -42,11 +43,12 @@ struct Readings {
     /// Over all of each side, before and after.
     value: [Option<f64>; 2],
     of: [Vec<f64>; 2],
-    /// Of how many datagrams, messages or frames each reading of an interval is a percentage; empty for other figures.
+    /// Of how many datagrams, messages or frames each reading of an interval is a percentage; empty
+    /// for other figures.
     events: [Vec<u64>; 2],
     /// Length of an interval, ns.
     interval_ns: u64,
-    /// Whether the readings are whole runs; intervals of one run a side otherwise.
+    /// True if the readings are whole runs; else they are intervals of one run a side.
     runs: bool,
 }
 
@@ -55,14 +57,15 @@ impl Readings {
         if self.runs { "runs" } else { "intervals" }
     }
 
-    /// Whether a test can be made of them; where all are the same, nothing can differ and no test is made.
+    /// True if a test is possible; where all readings are the same, nothing can differ and no test
+    /// is made.
     fn tested(&self) -> bool {
         let mut all = self.of.iter().flatten();
         let first = all.next();
         !self.is_one_sided() && all.any(|value| Some(value) != first)
     }
 
-    /// Whether a side has none.
+    /// True if a side has none.
     fn is_one_sided(&self) -> bool {
         self.of.iter().any(Vec::is_empty)
     }
@@ -72,7 +75,7 @@ impl Readings {
         Series { values: &self.of[side], events: &self.events[side] }
     }
 
-    /// Clause that asks for so many readings a side.
+    /// Clause that asks for this many readings a side.
     fn requirement(&self, readings: usize) -> String {
         match self.runs {
             true => format!("{readings} + {readings} needed"),
@@ -131,7 +134,7 @@ struct Row {
 }
 
 impl Row {
-    /// Tells better from worse, when the corrected probability `p` is small enough.
+    /// Sets the verdict, when the corrected probability `p` is small enough.
     fn judge(&mut self, p: f64) {
         self.p = Some(p);
         let Some(contrast) = self.contrast.filter(|_| p < ALPHA) else { return };
@@ -140,8 +143,9 @@ impl Row {
             if more == self.readings.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
     }
 
-    /// Whether it is worse by more than `share` of what it was, by the end of the interval that is nearer to no difference: that
-    /// of the readings, or of the whole of each side. A value of 0 has no share: any worse value is worse by more.
+    /// True if the figure is worse by more than `share` of its old value, by the whole confidence
+    /// interval: of the readings, or of the whole of each side. A value of 0 has no share: any
+    /// worse value is worse by more.
     fn worse_by(&self, share: f64) -> bool {
         let Some(contrast) = self.contrast.filter(|_| self.verdict == Verdict::Worse) else { return false };
         let base = contrast.base.abs();
@@ -152,8 +156,9 @@ impl Row {
             || self.whole(share).is_some_and(|(_, of, whole)| beyond(whole, of))
     }
 
-    /// A figure that is worse by more than `share` over all of the side after: by what share, what shares are of, and the
-    /// comparison of the wholes. A share of 0 asks for a difference of any size, and the readings alone answer that.
+    /// A figure that is worse by more than `share` over all of the side after: by what share, what
+    /// shares are of, and the comparison of the wholes. A share of 0 asks for a difference of any
+    /// size, and the readings alone answer that.
     fn whole(&self, share: f64) -> Option<(f64, f64, Contrast)> {
         let all = &self.readings;
         let (worse, of) = all.figure.worsening(all.value[0]?, all.value[1]?)?;
@@ -164,7 +169,8 @@ impl Row {
         (share > 0.0 && worse > share).then(|| (worse, of, whole.unwrap_or_default()))
     }
 
-    /// Sentence for a figure whose whole is worse by more than `share`, and not for certain: its readings scatter too much.
+    /// Sentence for a figure whose whole is worse by more than `share`, and not for certain: its
+    /// readings scatter too much.
     fn uncertainty(&self, share: f64) -> Option<String> {
         let (worse, of, whole) = self.whole(share)?;
         let readings = self.readings.of.iter().map(Vec::len).max().unwrap_or_default();
@@ -201,7 +207,7 @@ impl Row {
     }
 }
 
-/// What two sides have in common and what not.
+/// Common and different figures of two sides.
 pub struct Comparison {
     rows: Vec<Row>,
     /// Setting, of the first side, of the second.
@@ -240,7 +246,8 @@ impl Comparison {
         Ok(Comparison { rows: judged(all), changes: changes([before, after]), failed })
     }
 
-    /// Whether the second side is worse for certain, by more than `share` of the first, in any figure.
+    /// True if the second side is worse for certain, by more than `share` of the first, in any
+    /// figure.
     ///
     /// # Errors
     /// One sentence when none is, and there are figures of which that is not known.
@@ -261,7 +268,7 @@ impl Comparison {
                 row.verdict
             )),
             None if self.rows.iter().all(|row| row.verdict == Verdict::Untold) => Err(
-                "the threshold cannot be judged: intervals tell none of these figures, compare several runs"
+                "the threshold cannot be judged: intervals have none of these figures, compare several runs"
                     .to_owned(),
             ),
             None => match self.rows.iter().find_map(|row| row.uncertainty(share)) {
@@ -271,14 +278,14 @@ impl Comparison {
         }
     }
 
-    /// For people, in lines of so many columns if they are known.
+    /// For people, in lines of `columns` columns if their number is known.
     pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
         let page = &mut Page::new(out, color).within(columns);
         self.tell(page);
         page.end()
     }
 
-    /// The same for a page, under a sentence with what it comes to and both runs over time.
+    /// The same for a page, under a sentence with the verdict and both runs over time.
     pub fn write_html(&self, before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
         let of = |verdict: &Verdict| self.rows.iter().filter(|row| row.verdict == *verdict).count();
         let (better, worse) = (of(&Verdict::Better), of(&Verdict::Worse));
@@ -367,7 +374,7 @@ impl Comparison {
 /// A phase, and whether a server recorded it.
 type Phase<'a> = (&'a Point, bool);
 
-/// All phases by what a sweep varies.
+/// All phases by the sweep's setting.
 fn by_setting(runs: &[Outcome]) -> BTreeMap<BTreeMap<String, String>, Vec<Phase<'_>>> {
     let mut all: BTreeMap<_, Vec<Phase<'_>>> = BTreeMap::new();
     for run in runs {
@@ -382,14 +389,15 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / real(values.len()))
 }
 
-/// The readings of a figure: whole runs, or the intervals of one run a side. `None` where a side has not measured it.
+/// The readings of a figure: whole runs, or the intervals of one run a side. `None` where a side
+/// has not measured it.
 fn readings(setting: String, figure: Figure, sides: [&[Phase<'_>]; 2]) -> Option<Readings> {
     let whole: [Vec<f64>; 2] = sides.map(|points| {
         let points = points.iter().filter(|(point, _)| point.status != Status::Failed);
         points.filter_map(|(point, _)| figure.of(point)).collect()
     });
     let value = [mean(&whole[0]), mean(&whole[1])];
-    // What neither side has, or what only stood still, is no figure of these runs.
+    // A value that neither side has, or that only stood still, is no figure of these runs.
     if value.contains(&None) || (figure.more_is_better() && value == [Some(0.0); 2]) {
         return None;
     }
@@ -407,7 +415,7 @@ fn readings(setting: String, figure: Figure, sides: [&[Phase<'_>]; 2]) -> Option
     Some(Readings { setting, figure, value, of, events, interval_ns, runs })
 }
 
-/// What a protocol's own results with the same settings read, figure by figure.
+/// Readings of a protocol's own results with the same settings, figure by figure.
 fn own(points: &[Phase<'_>]) -> BTreeMap<(String, String), Vec<f64>> {
     let mut all: BTreeMap<(String, String), Vec<f64>> = BTreeMap::new();
     for shown in points.iter().flat_map(|(point, _)| point.shown()) {
@@ -418,7 +426,8 @@ fn own(points: &[Phase<'_>]) -> BTreeMap<(String, String), Vec<f64>> {
     all
 }
 
-/// The readings of the figures of a protocol's own results, where each side has several with the same settings.
+/// The readings of the figures of a protocol's own results, where each side has several with the
+/// same settings.
 fn own_readings(setting: &str, sides: [&[Phase<'_>]; 2]) -> Vec<Readings> {
     let [ours, mut theirs] = sides.map(own);
     let common = ours.into_iter().filter_map(|(key, before)| {
@@ -450,7 +459,7 @@ fn cells(row: &Row) -> Vec<String> {
     [row.name()].into_iter().chain(told).chain([row.readings(), row.verdict.to_string()]).collect()
 }
 
-/// What the first run of each side was asked for and ran on, where it differs.
+/// Settings and hosts of the first run of each side, where they differ.
 fn changes(sides: [&[Outcome]; 2]) -> Vec<[String; 3]> {
     let sides = sides.map(|runs| runs.first().map(conditions).unwrap_or_default());
     let names: BTreeSet<&String> = sides.iter().flat_map(BTreeMap::keys).collect();

@@ -1,4 +1,5 @@
-//! The run as it happens, for people: the test, the servers, one line per interval, and the summary.
+//! The run as it happens, for people: the test, the servers, one line per interval, and the
+//! summary.
 
 use crate::summary;
 use crate::text::{Page, Tone, or_dash};
@@ -14,10 +15,10 @@ use std::io::{self, Write};
 /// Interval lines between two headers.
 const HEADER_EVERY: u32 = 40;
 
-/// What the label of a search for the path's MTU is called: its steps are no results.
+/// The label of a search for the path's MTU: its steps are no results.
 const MTU: &str = "path_mtu";
 
-/// How much of the result is printed.
+/// Extent of the printed result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// One line.
@@ -29,25 +30,26 @@ pub enum Detail {
     Full,
 }
 
-/// How to print.
+/// Style of the printout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Style {
     /// Colour the lines (ANSI escape sequences).
     pub color: bool,
-    /// How much of the result.
+    /// Extent of the result.
     pub detail: Detail,
     /// Print every ended connection, every point of a sweep, and the hosts' properties.
     pub verbose: bool,
     /// Show the histogram of round trips in steps of this width, ns.
     pub linear_ns: Option<u64>,
-    /// Columns of the terminal: no line is longer. `None` where it is none, or its size is not known.
+    /// Columns of the terminal: no line is longer. `None` where it is none, or its size is not
+    /// known.
     pub columns: Option<u16>,
 }
 
 /// The console reporter.
 ///
-/// Feed it the events as they happen (or as [`replay`](crate::replay()) takes them out of a saved outcome), then ask for
-/// the summary.
+/// Feed it the events as they happen (or as [`replay`](crate::replay()) takes them out of a saved
+/// outcome), then ask for the summary.
 #[derive(Clone, Debug, Default)]
 pub struct Console {
     style: Style,
@@ -59,7 +61,7 @@ pub struct Console {
     messages: bool,
     /// The run has stages, whose parts run beside each other.
     loads: bool,
-    /// Intervals are told.
+    /// True if intervals are printed.
     has_intervals: bool,
     /// A phase goes on.
     within: bool,
@@ -67,9 +69,10 @@ pub struct Console {
     noticed: Vec<String>,
     /// Interval lines since the last header; the header is due when it is 0.
     lines: u32,
-    /// The phase so far, where each interval has a message or none; other intervals have lines of their own.
+    /// The phase so far, where each interval has a message or none; other intervals have lines of
+    /// their own.
     so_far: Option<Interval>,
-    /// How the last phase ended that was not complete.
+    /// Ending of the last phase that was not complete.
     last_end: String,
 }
 
@@ -104,7 +107,7 @@ impl Console {
             }
             Event::Notice { level: Level::Info, text } if !self.tells(text) => {}
             Event::Phase { label, repeat, phase } => self.phase(label, *repeat, phase, &mut page),
-            // Caveats tell the same.
+            // Caveats contain the same.
             Event::Session(_) if self.style.detail == Detail::Line && !self.is_full() => {}
             Event::Session(session) => session_lines(session, self.is_full(), &mut page),
             Event::Interval(_) if !self.has_intervals => {}
@@ -130,19 +133,20 @@ impl Console {
         summary::write(outcome, self.style, out)
     }
 
-    /// Whether all tables are printed. What a server does has no answer that could be given in short.
+    /// True if all tables are printed. A server's activity has no answer in short.
     fn is_full(&self) -> bool {
         self.style.detail == Detail::Full || self.serving
     }
 
-    /// Whether how a phase ended is told at once: the answer says it of a run of one.
+    /// True if the ending of a phase is printed at once: the answer of a run with one phase has it.
     fn tells_ends(&self) -> bool {
         self.is_full() || self.labelled
     }
 
-    /// Whether a notice is told: each once unless all is, and in a result of one line what was found alone, which is said between phases.
+    /// True if a notice is printed: each once in the short forms, and in a result of one line only
+    /// notices from between the phases.
     fn tells(&mut self, text: &str) -> bool {
-        // Those of a server would have no end.
+        // A list of a server's notices would have no end.
         if self.is_full() {
             return true;
         }
@@ -171,7 +175,7 @@ impl Console {
         }
         self.labelled = !label.is_empty() || repeat > 1;
         if self.serving {
-            return; // its clients say what is to be done
+            return; // its clients decide the phase
         }
         self.has_intervals = self.is_full() || !(self.loads || label.contains_key(MTU));
         let mut heading = words::setting(label, repeat);
@@ -224,7 +228,8 @@ struct Column {
 }
 
 impl Column {
-    /// The value with its unit, which the title of a count per second has; a dash where the interval does not tell.
+    /// The value with its unit, which the title of a count per second has; a dash where the
+    /// interval has none.
     fn cell(&self, interval: &Interval) -> String {
         or_dash(self.measure.of(interval, self.end), |value| match self.measure.unit {
             Unit::PerSecond | Unit::Count => format_number(value),
@@ -234,7 +239,7 @@ impl Column {
     }
 }
 
-/// A column of what this host counted.
+/// A column of this host's counts.
 const fn local(title: &'static str, width: usize, measure: Measure) -> Column {
     Column { title, width, measure, end: End::Local }
 }
@@ -245,15 +250,16 @@ const ERRORS: Column = local("errors", 6, Measure::ERRORS);
 const WHOLE: Column = local("whole", 7, Measure::FRAMES_WHOLE);
 const DROPPED: Column = local("dropped", 7, Measure::FRAMES_DROPPED);
 
-/// The columns for a phase, at most 80 characters wide: rates as both ends counted them; connections per second when those are the
-/// question; what we counted when serving. A direction in which nothing is to be sent has none.
+/// The columns for a phase, at most 80 characters wide: rates as both ends counted them;
+/// connections per second when those are the question; what we counted when serving. A direction in
+/// which nothing is to be sent has none.
 fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
     let (up, down) = (phase.pattern.sends_up(), phase.pattern.sends_down());
     let mut all = Vec::new();
     match phase.kind {
         Kind::Stream if phase.probe.is_some() && !serving => {
             all = datagram_columns(up, down);
-            // As wide as what is left allows.
+            // As wide as the remaining space allows.
             let left_out = if up && down { &["p50"][..] } else { &["max", "sent/s", "remote sent/s"] };
             all.retain(|column| !left_out.contains(&column.title));
             if down {
@@ -292,7 +298,8 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
 /// The title of the column that shows the interval itself beside all so far.
 const LAST: &str = "last";
 
-/// The columns of intervals with a message or none, as mtr has them: the last round trip, and all so far.
+/// The columns of intervals with a message or none, as mtr has them: the last round trip, and all
+/// so far.
 const SO_FAR: [Column; 6] = [
     local("sent", 6, Measure::MESSAGES_SENT),
     local("loss", 7, Measure::MESSAGES_LOST),
@@ -311,7 +318,7 @@ fn streams(serving: bool) -> Vec<Column> {
     all
 }
 
-/// What is unusual in an interval, behind its line.
+/// Unusual counts of an interval, behind its line.
 fn unusual(interval: &Interval, messages: bool) -> String {
     let counts = interval.pings.filter(|_| messages).map(|pings| pings.counts).unwrap_or_default();
     let all = [(counts.late, "late"), (counts.damaged, "damaged"), (counts.missed, "missed")];
@@ -319,7 +326,8 @@ fn unusual(interval: &Interval, messages: bool) -> String {
     words::counted(all).map(|told| format!("  {told}")).chain(omitted).collect()
 }
 
-/// Datagrams as their receivers counted them, what the senders sent beside it where there is room; delays in one direction.
+/// Datagrams by their receivers' counts, and beside them the senders' where room is left; delays in
+/// one direction.
 fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     let received = [
         Measure::DATAGRAMS_RECEIVED,
@@ -343,7 +351,7 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     }
 }
 
-/// Who answered, what it reduced and why, and who else is there.
+/// The server, its reductions with their reasons, and its other sessions.
 fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) {
     if full {
         answered(session, page);
@@ -359,10 +367,10 @@ fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) {
     }
 }
 
-/// Who answered.
+/// The server that answered.
 fn answered(session: &SessionInfo, page: &mut Page<'_>) {
     let host = &session.host;
-    // Servers of other programs tell little or nothing of themselves.
+    // Servers of other programs report little or nothing about themselves.
     let version = (!session.version.is_empty()).then(|| format!("netcaliper {}", session.version));
     let name = match (host.name.as_str(), host.kernel.as_str()) {
         ("", kernel) => kernel.to_owned(),

@@ -1,7 +1,9 @@
-//! Tables for spreadsheets and scripts: one row per interval, per connection, per setting of a sweep.
+//! Tables for spreadsheets and scripts: one row per interval, per connection, per setting of a
+//! sweep.
 //!
-//! One header row, snake_case names that end in the unit, `.` as the decimal point, UTC in RFC 3339. A cell of text that
-//! a spreadsheet would take for a formula is guarded with an apostrophe: much of that text comes from the network.
+//! One header row, snake_case names that end in the unit, `.` as the decimal point, UTC in RFC
+//! 3339. A cell of text that a spreadsheet would take for a formula is guarded with an apostrophe:
+//!       much of that text is from the network.
 
 use crate::rows::{DATAGRAMS, FRAMES, PACKETS, SAMPLES, TRAINS};
 use crate::summary::slotted;
@@ -17,7 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Where in the run a row belongs: what a sweep varies, which repetition, and the wall clock at the phase's start.
+/// Place of a row in the run: the sweep's setting, the repetition, and the wall clock at the
+/// phase's start.
 #[derive(Default)]
 struct Place {
     label: String,
@@ -41,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The cells of what a sweep varies and of the repetition.
+    /// The cells of the sweep's setting and of the repetition.
     fn cells(&self) -> [String; 2] {
         [guarded(&self.label), self.repeat.to_string()]
     }
@@ -54,32 +57,33 @@ impl Place {
     }
 }
 
-/// What is written of a run as it goes on.
+/// Writes a run as it goes on.
 pub trait EventWriter {
     /// Takes in an event.
     fn on_event(&mut self, event: &Event) -> io::Result<()>;
 }
 
-/// What a table has a row for.
+/// Subject of a table's rows.
 #[derive(Clone, Copy, Debug)]
 pub enum Rows {
     /// Intervals, written out at once.
     Status,
-    /// Ended connections, written out at every other event (tens of thousands of connections may end in a second, and
-    /// writing each at once would disturb what is measured).
+    /// Ended connections, written out at every other event (tens of thousands of connections may
+    /// end in a second, and writing each at once would disturb the measurement).
     Connections,
-    /// Datagrams: where each belongs, when it left and came, and the verdict. Times are ns after the start by the client's
-    /// clock.
+    /// Datagrams: place, departure, arrival, and verdict. Times are ns after the start by the
+    /// client's clock.
     Datagrams,
-    /// Packets of trains: when each was to leave, left and came, its delay, and what became of it; of one that was returned,
-    /// when it came back, its round trip, and what of that the remote end held it.
+    /// Packets of trains: due time, departure, arrival, delay, and outcome; of a returned one also
+    /// the return, its round trip, and the remote end's part of that.
     Packets,
     /// Trains: what became of each, and its rates.
     Trains,
-    /// Frames: when each was due, counted from the first; when the last of its datagrams that came was sent and received, by
-    /// the two hosts' clocks; how many bytes came; and what was made of that.
+    /// Frames: due time, counted from the first; departure and arrival of the last datagram that
+    /// arrived, by the two hosts' clocks; received bytes; and the verdict.
     Frames,
-    /// Messages. Missing ones are written at the end of their phase, because until then they may still come.
+    /// Messages. Missing ones are written at the end of their phase, because until then they may
+    /// still arrive.
     Samples,
 }
 
@@ -139,7 +143,7 @@ impl<W: Write> EventCsv<W> {
         Ok(EventCsv { out, of, place: Place::default(), missing: BTreeMap::new() })
     }
 
-    /// Rows of messages that may be told of again.
+    /// Rows of messages that may be repeated.
     fn messages(&mut self, rows: &[PingRow]) -> io::Result<()> {
         for row in rows {
             let key = (row.slot, row.seq);
@@ -248,7 +252,8 @@ fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
     ]
 }
 
-/// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base units.
+/// Writes the sweep CSV to `out`: one row per setting, its values in columns of their own in base
+/// units.
 pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()> {
     let figures = SweepRow::known(rows);
     let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.label.keys()).collect();

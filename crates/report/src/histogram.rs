@@ -10,8 +10,8 @@ const TICKS: f64 = 5.0;
 /// Steps of equal width in a table, at most.
 const MAX_STEPS: usize = 1_000_000;
 
-/// The round trips of all phases of `outcome` together: their counts added, no percentile averaged. `None` when there are
-/// none.
+/// The round trips of all phases of `outcome` together: their counts added, no percentile averaged.
+/// `None` when there are none.
 pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
     // Exchanges inside a load are another matter.
     let points = outcome.points.iter().filter(|point| point.phase.kind == Kind::Ping);
@@ -21,7 +21,8 @@ pub fn round_trips(outcome: &Outcome) -> Option<Spectrum> {
     (sum.count > 0).then_some(sum)
 }
 
-/// Writes a percentile file (`.hgrm`), values in µs, as HdrHistogram's `outputPercentileDistribution` does: plotters take it.
+/// Writes a percentile file (`.hgrm`), values in µs, as HdrHistogram's
+/// `outputPercentileDistribution` does: plotters take it.
 pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
     let us = |ns: u64| real(ns) / 1e3;
     writeln!(out, "{:>12} {:>14} {:>10} {:>14}\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)")?;
@@ -32,13 +33,13 @@ pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
         while covered < spectrum.count && level <= 100.0 * real(covered) / all {
             let share = level / 100.0;
             writeln!(out, "{:12.3} {share:14.12} {covered:10} {:14.2}", us(value), 1.0 / (1.0 - share))?;
-            // So many ticks until half of what is left is passed.
+            // This many ticks until half of the rest is passed.
             let halvings = (100.0 / (100.0 - level)).log2().floor() + 1.0;
             level += 100.0 / (TICKS * halvings.exp2());
         }
     }
     if spectrum.count > 0 {
-        // Below 1 where some never came back.
+        // Below 1 if messages were lost.
         let share = real(spectrum.count) / all;
         writeln!(out, "{:12.3} {share:14.12} {:10}", us(spectrum.max), spectrum.count)?;
     }
@@ -48,7 +49,8 @@ pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "#[Buckets = {:12}, SubBuckets     = {:12}]", spectrum.counts.len(), 2048)
 }
 
-/// Writes a table of the distribution: with `linear_ns` one row per step of that width, else one per bucket.
+/// Writes a table of the distribution: with `linear_ns` one row per step of that width, else one
+/// per bucket.
 pub fn write_histogram_csv(
     spectrum: &Spectrum,
     linear_ns: Option<u64>,

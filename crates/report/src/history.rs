@@ -10,7 +10,7 @@ use model::{KeptFigure, KeptRun, Status, Unit};
 use serde_json::json;
 use std::io::{self, Write};
 
-/// What is shown of a run when nothing in particular was asked for, the first four that it has.
+/// Main figures of a run without a user's choice, the first four that it has.
 const ABOUT: [&str; 13] = [
     "dispersion",
     "goodput.up",
@@ -27,7 +27,7 @@ const ABOUT: [&str; 13] = [
     "frames",
 ];
 
-/// Writes a line for each run, with the figures called `names`, or with what each run is about.
+/// Writes a line for each run, with the figures called `names`, or with its main figures.
 pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, color);
     if runs.is_empty() {
@@ -58,9 +58,9 @@ pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut 
 
 /// Columns of the list.
 const WIDTH: usize = 100;
-/// Those of a time to the minute.
+/// Width of a time to the minute.
 const MINUTES: usize = "2026-11-24 17:04".len();
-/// Those of the targets.
+/// Width of the targets.
 const MOST_TARGET: usize = 24;
 
 pub(crate) fn tone(run: &KeptRun) -> Tone {
@@ -84,13 +84,14 @@ pub(crate) fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
     [run.id.to_string(), began, question, run.targets.clone(), ended, found(run, names, usize::MAX)]
 }
 
-/// When it began; other programs' files do not always tell.
+/// Its begin; other programs' files do not always have it.
 fn began(run: &KeptRun) -> Option<Timestamp> {
     let known = Some(run.started.0).filter(|ns| *ns > 0)?;
     Timestamp::from_nanosecond(i128::from(known)).ok()
 }
 
-/// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`, as many as have room; of several phases the range. Nothing of a run that failed.
+/// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`, as many as have room; of several phases the
+/// range. Nothing of a run that failed.
 fn found(run: &KeptRun, names: &[String], room: usize) -> String {
     if run.status == Status::Failed {
         return "-".to_owned();
@@ -142,7 +143,8 @@ pub(crate) fn leading(run: &KeptRun) -> Option<(&'static str, f64)> {
 
 /// A figure of a run over its phases, and its unit.
 pub(crate) fn known(run: &KeptRun, name: &str) -> Option<(Spread, Unit)> {
-    // Only some parts of a load or a demo fill the path: what probes and short connections move is no goodput.
+    // Only some parts of a load or a demo fill the path: what probes and short connections move is
+    // no goodput.
     let filling = match run.verb.as_str() {
         "load" => "part=load",
         "demo" => "part=tcp",
@@ -162,7 +164,7 @@ fn unit(name: &str) -> Unit {
 /// A value of the table of figures.
 pub(crate) enum Cell<'a> {
     Id(i64),
-    /// `None` where another program's file does not tell.
+    /// `None` where another program's file has none.
     Time(Option<Timestamp>),
     Text(&'a str),
     Number(u32),

@@ -1,8 +1,8 @@
 //! A run as one page: everything in one file, nothing loaded from elsewhere.
 //!
-//! The text is that of the console's report, by the same code ([`Page`]); the plots are drawn here and made interactive by the
-//! page's script. A policy in the page lets only that script run, by its hash: what the network or the peer said cannot add
-//! another, even if it were not escaped.
+//! The text is that of the console's report, by the same code ([`Page`]); the plots are drawn here
+//! and made interactive by the page's script. A policy in the page lets only that script run, by
+//! its hash: texts of the network or the peer cannot add another, even if it were not escaped.
 
 use crate::plot::{self, Plot, Style};
 use crate::plots::{Sheet, sheets};
@@ -32,7 +32,7 @@ const SCRIPT_HASH: &str = "Mr1o5i3LWyfB2Z1p8vYUkmSARmuuXDHP4mBn/Oxzkqg=";
 /// Samples of a legend.
 const SAMPLE_LINE: &str = "<path class=\"line\" d=\"M0 5H24\"/>";
 const SAMPLE_POINT: &str = "<circle class=\"dot\" cx=\"12\" cy=\"5\" r=\"3\"/>";
-/// Phases that are told in full; a sweep's table has all.
+/// Phases that are shown in full; a sweep's table has all.
 const MOST_POINTS: usize = 12;
 
 /// Writes the page about `outcome`.
@@ -74,8 +74,8 @@ pub fn svg_files(outcome: &Outcome) -> Vec<(String, String)> {
     plots.map(|plot| (format!("{}.svg", plot.name), plot::standalone(plot))).collect()
 }
 
-/// `text` with what means something in HTML or XML made harmless, for text and attributes alike, and without control
-/// characters.
+/// `text` with what means something in HTML or XML made harmless, for text and attributes alike,
+/// and without control characters.
 pub fn escape(text: &str) -> Cow<'_, str> {
     let text = clean(text);
     if !text.contains(['&', '<', '>', '"', '\'']) {
@@ -185,7 +185,7 @@ fn by_level(kinds: &[(&Caveat, usize)]) -> String {
     format!("{all}: {}", counts.collect::<Vec<_>>().join(", "))
 }
 
-/// The plots of a sheet. Those of single phases among many are folded away.
+/// The plots of a sheet. The plots of single phases among many are folded away.
 fn plots(sheet: &Sheet, several: bool, number: &mut usize, page: &mut Page<'_>) {
     let first = *number == 0;
     if first {
@@ -314,7 +314,7 @@ fn sessions(point: &Point, page: &mut Page<'_>) {
     }
     writeln!(page, "<h3>Servers</h3>\n<ul>");
     for s in &point.sessions {
-        // Servers of other programs tell little or nothing of themselves.
+        // Servers of other programs report little or nothing about themselves.
         let version =
             if s.version.is_empty() { String::new() } else { format!(", netcaliper {}", s.version) };
         let others = words::count(u64::from(s.accepted.others), "other session");
@@ -374,7 +374,8 @@ fn origin(begin: &Begin) -> String {
     format!("Run {} by netcaliper {}, protocol {}", begin.run, escape(&begin.version), escape(protocol))
 }
 
-/// The plots for the script. What could end the element or start another is written as an escape of JSON.
+/// The plots for the script. Characters that could end the element or start another are written as
+/// escapes of JSON.
 fn data(sheets: &[Sheet], page: &mut Page<'_>) {
     let plots: Vec<Value> = sheets.iter().flat_map(|sheet| &sheet.plots).map(Plot::json).collect();
     let text = json!({ "units": live::live_units(), "plots": plots }).to_string();

@@ -1,4 +1,5 @@
-//! The outcome as a JSON document, the events as a journal of JSON lines, the way back from both, and the events of an outcome.
+//! The outcome as a JSON document, the events as a journal of JSON lines, the way back from both,
+//! and the events of an outcome.
 
 use crate::csv::EventWriter;
 use crate::summary;
@@ -32,9 +33,9 @@ struct Row {
     figures: Vec<(String, Value)>,
 }
 
-/// Writes what `outcome` says in short as a JSON document below 2 KB: the answer, the figures of the run, of a sweep those of each
-/// setting and of a load those of each stage, the names of the caveats. Of many settings each has fewer figures; of yet more settings
-/// some are left out, evenly, and counted.
+/// Writes the summary of `outcome` as a JSON document below 2 KB: the answer, the figures of the
+/// run, for each setting of a sweep and each stage of a load, the names of the caveats. Of many
+/// settings each has fewer figures; of yet more settings some are left out, evenly, and counted.
 pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     let rows = rows(outcome);
     let most = rows.iter().map(|row| row.figures.len()).max().unwrap_or(1).max(1);
@@ -45,7 +46,7 @@ pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", text.unwrap_or_else(|| document(outcome, &rows, 1, rows.len().max(1))))
 }
 
-/// The document, with so many figures of every so many rows; a line for each row.
+/// The document, with this many figures of every n-th row; a line for each row.
 fn document(outcome: &Outcome, rows: &[Row], figures: usize, every: usize) -> String {
     let caveats: Vec<&str> =
         summary::kinds(&outcome.points).iter().map(|(caveat, _)| caveat.code.as_str()).collect();
@@ -99,7 +100,7 @@ fn rows(outcome: &Outcome) -> Vec<Row> {
     }
 }
 
-/// The figures of a stage under load, those of the path under the names that all runs have.
+/// The figures of a stage under load, with the path's figures under the names that all runs have.
 fn stage(found: &Found) -> Row {
     let (median, p99) = (Stat::MEDIAN, Stat::Quantile(0.99));
     let goodput = |way: Option<OneWay>| way.and_then(|way| way.goodput_bps);
@@ -128,8 +129,9 @@ fn rounded(value: f64) -> Value {
     json!(if value.abs() >= 1e4 { value.round() } else { five() })
 }
 
-/// The journal: one event per line. Every event is written out at once, with all before it; only ended connections
-/// wait for the next event of another kind (an interval's at the latest), since tens of thousands may end in a second.
+/// The journal: one event per line. Every event is written out at once, with all before it; only
+/// ended connections wait for the next event of another kind (an interval's at the latest), since
+/// tens of thousands may end in a second.
 pub struct Journal<W: Write> {
     out: BufWriter<W>,
 }
@@ -194,7 +196,8 @@ fn other_build(schema: &str) -> String {
     )
 }
 
-/// Plays the journal to a builder. The last line may be cut; events that a later version added are passed over.
+/// Plays the journal to a builder. The last line may be cut; events that a later version added are
+/// passed over.
 fn read_journal(text: &str) -> Result<Outcome, String> {
     let mut builder = Builder::default();
     let mut lines = text.lines().enumerate().peekable();
@@ -218,8 +221,8 @@ fn read_journal(text: &str) -> Result<Outcome, String> {
     }
 }
 
-/// The events that tell `outcome`: a [`Builder`] makes the same outcome of them again, as far as it was
-/// kept. Notices come right after the beginning, since an outcome does not say when they were given.
+/// The events of `outcome`: a [`Builder`] makes the same outcome of them again, except for dropped
+/// parts. Notices follow the beginning, since an outcome does not have their times.
 pub fn replay(outcome: &Outcome) -> Vec<Event> {
     let mut events = vec![Event::Begin(Box::new(outcome.begin.clone()))];
     events.extend(outcome.notices.iter().map(|notice| {

@@ -1,8 +1,8 @@
-//! Shows what a run found: console, CSV, JSON, HTML with plots.
+//! Shows the results of a run: console, CSV, JSON, HTML with plots.
 //!
-//! Reporters are fed by events and outcomes and write to what they are given; they open no files, read no clock and
-//! know nothing of sockets. A live report and one from a file are the same code: [`read_run`] makes an outcome of a
-//! saved file, [`replay()`] makes events of an outcome.
+//! Reporters are fed by events and outcomes and write to the given output; they open no files, read
+//! no clock and know nothing of sockets. A live report and one from a file are the same code:
+//! [`read_run`] makes an outcome of a saved file, [`replay()`] makes events of an outcome.
 #![forbid(unsafe_code)]
 
 mod compare;

@@ -1,7 +1,8 @@
 //! The run on a screen, while it lasts: rates, latency, errors, connections, caveats.
 //!
-//! Three independent parts. A [`Feed`] queues events, cheaply and up to a limit. A [`View`] takes the queued events and keys, and
-//! decides what is shown. It draws into a [`Grid`] of cells, which the caller writes to a terminal, a test or a [picture](write_svg). None
+//! Three independent parts. A [`Feed`] queues events, cheaply and up to a limit. A [`View`] takes
+//! the queued events and keys, and decides the content of the screen. The view draws into a
+//! [`Grid`] of cells, which the caller writes to a terminal, a test or a [picture](write_svg). None
 //! of them reads a clock: the time is an argument.
 
 mod draw;

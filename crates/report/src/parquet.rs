@@ -1,4 +1,5 @@
-//! The figures of runs as one Parquet file: the table of [`write_figures_csv`](crate::write_figures_csv) with types.
+//! The figures of runs as one Parquet file: the table of
+//! [`write_figures_csv`](crate::write_figures_csv) with types.
 //!
 //! Written column by column, without Arrow: the table is flat, and a third of the crates do.
 
@@ -68,7 +69,7 @@ fn fill<'a>(
     column: &mut SerializedColumnWriter<'_>,
 ) -> Result<(), ParquetError> {
     let (mut whole, mut numbers, mut real, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    // Where there is no value, the definition level is 0.
+    // A cell without a value has the definition level 0.
     let mut levels: Vec<i16> = Vec::new();
     for cell in cells {
         levels.push(i16::from(!matches!(cell, Cell::Time(None))));

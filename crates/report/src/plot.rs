@@ -1,4 +1,5 @@
-//! A plot as data: axes, series, marks. Drawn as SVG here, and redrawn by the page's script when a reader zooms.
+//! A plot as data: axes, series, marks. Drawn as SVG here, and redrawn by the page's script when a
+//! reader zooms.
 
 mod panels;
 mod scale;
@@ -18,17 +19,19 @@ pub(crate) const MOST_POINTS: usize = 20_000;
 const SMALLEST: f64 = 1e-18;
 const LARGEST: f64 = 1e18;
 
-/// How often the largest value of one series may be that of another on a linear axis: beyond that the other lies flat.
+/// Largest ratio of the maxima of two series on one linear axis: beyond it the smaller one lies
+/// flat.
 const FLAT: f64 = 30.0;
 
-/// What the numbers of an axis are. They are kept in the base unit and shown with a prefix.
+/// Unit of an axis. The numbers are kept in the base unit and shown with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AxisUnit {
-    /// That of a figure.
+    /// The unit of a figure.
     Figure(Unit),
     /// Seconds since the start.
     Second,
-    /// Seconds since this one, which is counted from 1970; shown as the date and the time of day, UTC.
+    /// Seconds since this one, which is counted from 1970; shown as the date and the time of day,
+    /// UTC.
     Date(i64),
     /// `1/(1-q)` of the quantile `q`; shown as a percentile.
     Percentile,
@@ -48,7 +51,8 @@ impl AxisUnit {
         figures.chain([AxisUnit::Second, AxisUnit::Date(0), AxisUnit::Percentile, AxisUnit::Name])
     }
 
-    /// The step between prefixes, the prefixes (binary ones for bytes), and what stands behind them.
+    /// The step between prefixes, the prefixes (binary ones for bytes), and what stands behind
+    /// them.
     pub(crate) fn words(self) -> (f64, &'static [&'static str], &'static str) {
         let AxisUnit::Figure(unit) = self else {
             return (1e3, &[""], if self == AxisUnit::Second { "s" } else { "" });
@@ -78,10 +82,10 @@ impl AxisUnit {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
-    /// What it is, without the unit.
+    /// Its label, without the unit.
     pub(crate) label: String,
     pub(crate) unit: AxisUnit,
-    /// Logarithmic: zeros lie at the lower edge, and what is below is not drawn.
+    /// Logarithmic: zeros lie at the lower edge, and smaller values are not drawn.
     pub(crate) log: bool,
     /// Names of its places, for [`AxisUnit::Name`].
     pub(crate) names: Vec<String>,
@@ -136,13 +140,13 @@ impl Axis {
 pub(crate) enum Style {
     /// A line from point to point.
     Line,
-    /// A broken line, for what is beside the point.
+    /// A broken line, for secondary values.
     Dashed,
     /// Points alone.
     Points,
     /// Each value holds until the next one's place; the area below is filled.
     Steps,
-    /// A bar at each place, beside those of the other series.
+    /// A bar at each place, beside the other series' bars.
     Bars,
 }
 
@@ -169,7 +173,7 @@ impl Series {
         self.points.iter().filter_map(|(_, y)| *y)
     }
 
-    /// Whether any value is above 0.
+    /// True if any value is above 0.
     pub(crate) fn is_some(&self) -> bool {
         self.values().any(|y| y > 0.0)
     }
@@ -214,8 +218,8 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// An empty plot. Its name may be the text of a peer or a file: what is no letter or digit becomes a
-    /// hyphen.
+    /// An empty plot. Its name may be the text of a peer or a file: each character but letters and
+    /// digits becomes a hyphen.
     pub(crate) fn new(name: &str, title: &str, x: Axis, y: Axis) -> Self {
         Plot {
             name: name.replace(|c: char| !c.is_alphanumeric(), "-"),
@@ -262,9 +266,10 @@ impl Plot {
         self
     }
 
-    /// Adds a series that has at least one value; long ones are thinned, and numbers that nothing measures (none, endless,
-    /// beyond 10^18) are gaps: arithmetic with them would have no place on the paper. All are rounded here, so that the drawing
-    /// and the data beside it are the same numbers.
+    /// Adds a series that has at least one value; long ones are thinned, and numbers that nothing
+    /// measures (none, endless, beyond 10^18) are gaps: arithmetic with them would have no place on
+    /// the paper. All are rounded here, so that the drawing and the data beside it are the same
+    /// numbers.
     pub(crate) fn add(&mut self, mut series: Series) {
         // Nothing lies between two names.
         if self.x.unit == AxisUnit::Name && matches!(series.style, Style::Line | Style::Dashed) {
@@ -299,7 +304,8 @@ impl Plot {
         self
     }
 
-    /// The plot, if it shows anything; logarithmic upwards where a series would lie flat beside another.
+    /// The plot, if it shows anything; logarithmic upwards where a series would lie flat beside
+    /// another.
     pub(crate) fn some(mut self) -> Option<Self> {
         if self.flattens() {
             self.y.log = true;
@@ -320,7 +326,7 @@ impl Plot {
         !self.y.log && self.y.at_least.is_none() && !negative && high > FLAT * low
     }
 
-    /// Whether it shows anything but zeros.
+    /// True if it shows anything but zeros.
     pub(crate) fn tells(&self) -> bool {
         self.series.iter().flat_map(Series::values).any(|y| y != 0.0)
     }

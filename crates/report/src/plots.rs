@@ -1,4 +1,5 @@
-//! Which plots an outcome gives. Each is made of what the outcome holds; what was not measured gives no plot.
+//! Plots of an outcome. Each is made of the outcome's data; a figure without a measurement gives no
+//! plot.
 
 use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
 use crate::summary::ends;
@@ -17,15 +18,15 @@ const MOST_SHEETS: usize = 40;
 /// Bars of a histogram that is made of a whole distribution.
 const BARS: f64 = 60.0;
 
-/// The plots of one phase, or those of a sweep.
+/// The plots of one phase, or of a sweep.
 pub(crate) struct Sheet {
-    /// What of several it is about; empty when there is but one.
+    /// Its subject among several; empty when it is the only one.
     pub(crate) title: String,
     /// Its plots, most important first.
     pub(crate) plots: Vec<Plot>,
     /// Titles of plots that would show zeros alone.
     pub(crate) zeros: Vec<String>,
-    /// Whether it is about one phase, and not about all.
+    /// True if it is about one phase, and not about all.
     pub(crate) single: bool,
 }
 
@@ -36,13 +37,13 @@ impl Sheet {
     }
 }
 
-/// All plots of `outcome`: those of the sweep first, then those of each phase.
+/// All plots of `outcome`: first the sweep's, then each phase's.
 pub(crate) fn sheets(outcome: &Outcome) -> Vec<Sheet> {
     some_sheets(outcome, |at| at < MOST_SHEETS)
 }
 
-/// Those of the sweep, and of what runs: a phase, or the parts of a stage beside each other. While there is nothing to see of it,
-/// of what ran before.
+/// Plots of the sweep, and of the running phase, or the concurrent parts of a stage. Before these
+/// have data, of the last finished ones.
 pub(crate) fn latest_sheets(outcome: &Outcome) -> Vec<Sheet> {
     let points = &outcome.points;
     let now = points.len() - together(points);
@@ -54,14 +55,14 @@ pub(crate) fn latest_sheets(outcome: &Outcome) -> Vec<Sheet> {
     }
 }
 
-/// How many of the last points ran beside each other.
+/// Number of the last points that ran concurrently.
 fn together(points: &[Point]) -> usize {
     let Some(last) = points.last() else { return 0 };
     let beside = |point: &&Point| model::load::are_beside(point, last);
     points.iter().rev().take_while(beside).count().max(1)
 }
 
-/// Those of the sweep, and of the phases that are wanted.
+/// Plots of the sweep, and of the wanted phases.
 fn some_sheets(outcome: &Outcome, wanted: impl Fn(usize) -> bool) -> Vec<Sheet> {
     let mut sheets = Vec::new();
     if outcome.points.len() > 1 {
@@ -104,17 +105,17 @@ fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
     plots
 }
 
-/// The middle of an interval, s: what was counted in it is a mean over all of it.
+/// The middle of an interval, s: its counts are means over all of it.
 fn middle(interval: &Interval) -> f64 {
     (seconds(interval.start_ns) + seconds(interval.end_ns)) / 2.0
 }
 
-/// What `of` says about each interval, at its middle.
+/// Values of `of` for each interval, at its middle.
 fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
     point.intervals.iter().filter(|i| i.ns() > 0).map(|i| (middle(i), of(i))).collect()
 }
 
-/// What a row of the table of intervals reads of each.
+/// Values of a row of the table of intervals.
 pub(crate) fn measured(point: &Point, measure: Measure, end: End) -> Vec<(f64, Option<f64>)> {
     over_time(point, |interval| measure.of(interval, end))
 }
@@ -152,8 +153,8 @@ fn percentiles(name: &str, title: &str, what: &str) -> Plot {
     Plot::new(name, title, odds.log(), Axis::new(what, Unit::Ns).log())
 }
 
-/// A distribution of times as a histogram: percent of all values in each step. The steps are even, or, when the values spread
-/// over more than a factor of 20, evenly many to a decade.
+/// A distribution of times as a histogram: percent of all values in each step. The steps are even,
+/// or, when the values spread over more than a factor of 20, evenly many to a decade.
 fn histogram(name: &str, times: &Spectrum) -> (Series, bool) {
     let (low, high) = (real(times.min.max(1)), real(times.max.max(2)) * 1.000_001);
     let log = high / low > 20.0;
@@ -196,12 +197,12 @@ fn times_axis(log: bool) -> (Axis, Axis) {
     (if log { across.log() } else { across }, Axis::new("share of the values", Unit::Percent))
 }
 
-/// What failed, and when.
+/// Failures over time.
 fn failures(point: &Point) -> Option<Plot> {
     if point.errors() == 0 {
         return None;
     }
-    // Intervals tell how many there have been.
+    // Intervals have their total so far.
     let line = |name: &str, of: fn(&Interval) -> u64| {
         let mut before = 0;
         let intervals = point.intervals.iter().filter(|interval| interval.ns() > 0);
@@ -229,7 +230,7 @@ fn failures(point: &Point) -> Option<Plot> {
     .some()
 }
 
-/// How busy the hosts were: percent of all their CPUs' time, and of the busiest one's.
+/// Load of the hosts: percent of all their CPUs' time, and of the busiest one's.
 fn cpu(point: &Point) -> Plot {
     let ends = ends(point).filter_map(|(name, totals)| Some((name, totals.cpu?)));
     let ends: Vec<(String, CpuUse)> = ends.take(16).collect();

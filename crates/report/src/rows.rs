@@ -1,4 +1,5 @@
-//! Columns of the tables with a row for each datagram, packet of a train, train, frame of a media stream, and message.
+//! Columns of the tables with a row for each datagram, packet of a train, train, frame of a media
+//! stream, and message.
 
 use crate::csv::{or_empty, spelled};
 use crate::text::Column;

@@ -22,7 +22,8 @@ use metrics::{Spread, format_bits_per_second, format_duration};
 use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, PathMtu, Point, Status, Way, is_reliable};
 use std::io::{self, Write};
 
-/// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the points when verbose).
+/// Writes the report on `outcome`: each point in full, or, for a sweep, a table of all (and the
+/// points when verbose).
 pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io::Result<()> {
     let serves = outcome.begin.verb == "serve" && style.detail == Detail::Brief;
     let detail = if serves || style.verbose { Detail::Full } else { style.detail };
@@ -76,7 +77,8 @@ fn several(outcome: &Outcome, page: &mut Page<'_>) {
     }
 }
 
-/// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points in full.
+/// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points
+/// in full.
 pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) {
     several(outcome, page);
     for (at, point) in outcome.points.iter().take(most).enumerate() {
@@ -87,7 +89,7 @@ pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) {
     }
 }
 
-/// How well it went.
+/// Quality of the result as a tone.
 pub(crate) fn tone(outcome: &Outcome) -> Tone {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     match outcome.status {
@@ -125,7 +127,7 @@ pub(crate) fn found_in_all(outcome: &Outcome) -> Vec<String> {
     words
 }
 
-/// What was found of the directions: their parts have commas already.
+/// Results of the directions: their parts have commas already.
 fn each_way(words: impl Iterator<Item = String>) -> Vec<String> {
     let words: Vec<String> = words.collect();
     if words.is_empty() { words } else { vec![words.join("; ")] }
@@ -202,7 +204,8 @@ fn confidence(point: &Point, figure: Figure) -> String {
     text.map_or_else(String::new, |text| format!(" ({text})"))
 }
 
-/// `± 1.50 Mbit/s within this run, 95 %`: how well the mean over the intervals of a run is known. Another run differs by more.
+/// `± 1.50 Mbit/s within this run, 95 %`: how well the mean over the intervals of a run is known.
+/// Another run differs by more.
 pub(crate) fn margin(spread: &Spread, show: impl Fn(f64) -> String) -> Option<String> {
     spread.margin().map(|width| format!("± {} within this run, 95 %", show(width)))
 }
@@ -220,7 +223,7 @@ pub(crate) fn kinds(points: &[Point]) -> Vec<(&Caveat, usize)> {
     kinds
 }
 
-/// How a caveat of this level looks.
+/// Tone of a caveat's level.
 fn tone_of(level: CaveatLevel) -> Tone {
     match level {
         CaveatLevel::Invalid => Tone::Bad,
@@ -247,7 +250,7 @@ fn caveats(points: &[Point], page: &mut Page<'_>) {
     }
 }
 
-/// The largest packets that came whole.
+/// The largest packets that arrived whole.
 fn path_mtu(found: &PathMtu, page: &mut Page<'_>) {
     page.line(Tone::Heading, "Path MTU (IP packets that arrive whole, DF set)");
     for (name, found) in [("to server", found.up), ("from server", found.down)] {

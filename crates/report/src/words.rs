@@ -18,7 +18,7 @@ pub(crate) fn range(name: &str, (low, high): (u8, u8)) -> String {
     if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") }
 }
 
-/// `8 x EPYC`, or how many where the host does not tell more.
+/// `8 x EPYC`, or only their number where the host reports no more.
 pub(crate) fn cpus(host: &HostSnapshot) -> String {
     match host.cpu.as_str() {
         "" => count(u64::from(host.cpus), "CPU"),
@@ -26,12 +26,12 @@ pub(crate) fn cpus(host: &HostSnapshot) -> String {
     }
 }
 
-/// The round trip before the load, where the server told it.
+/// The round trip before the load, where the server reported it.
 pub(crate) fn idle_round_trip(session: &SessionInfo) -> Option<String> {
     (session.base_rtt_ns > 0).then(|| format!("idle round trip {}", format_duration(session.base_rtt_ns)))
 }
 
-/// What stands before a notice of this level.
+/// Text before a notice of this level.
 pub(crate) fn level(level: Level) -> &'static str {
     match level {
         Level::Info => "",
@@ -40,7 +40,7 @@ pub(crate) fn level(level: Level) -> &'static str {
     }
 }
 
-/// `buffer=65536 connections=4`: what a sweep varies, for programs.
+/// `buffer=65536 connections=4`: the sweep's setting, for programs.
 pub(crate) fn pairs(label: &BTreeMap<String, String>) -> String {
     label.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
@@ -63,7 +63,7 @@ pub(crate) fn verify(verify: Verify) -> &'static str {
     }
 }
 
-/// What a receiver really did; what it was asked to do when it does not tell.
+/// A receiver's real check; the requested one when it reports none.
 pub(crate) fn received(totals: &Totals, asked: Verify) -> &str {
     match totals.receive.as_str() {
         "compare" => verify(Verify::Data),
@@ -215,7 +215,7 @@ fn trains(train: Option<&Train>) -> String {
     )
 }
 
-/// How far apart the packets of a train are sent.
+/// Time between the packets of a train.
 pub(crate) fn spacing(wait_ns: u64) -> String {
     if wait_ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(wait_ns)) }
 }

@@ -1,4 +1,5 @@
-//! The first screen of a page: tiles with the figures that the run is about, and throughput, delay and loss over one axis of time.
+//! The first screen of a page: tiles with the figures that the run is about, and throughput, delay
+//! and loss over one axis of time.
 
 use super::escape;
 use crate::plot::{Axis, Plot, Series, Style, panels};
@@ -10,7 +11,8 @@ use metrics::{Spread, format_duration, real, seconds};
 use model::load::{Found, OneWay, under_load};
 use model::{End, Figure, Kind, Measure, Outcome, Point, Stat, Unit, Way};
 
-/// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of them.
+/// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of
+/// them.
 const WIDTHS: [(&str, f64); 2] = [("wide", 940.0), ("narrow", 350.0)];
 const P99: Stat = Stat::Quantile(0.99);
 
@@ -186,7 +188,7 @@ fn timeline(outcome: &Outcome) -> (Vec<Plot>, f64, Vec<(f64, String)>) {
     (plots.collect(), if after > 0.0 { after } else { 1.0 }, phases)
 }
 
-/// The panel, the name, and what is read of which end in each interval, of each series of a phase.
+/// The panel, the name, the measure and the end of each series of a phase.
 fn series(point: &Point) -> Vec<(usize, String, Measure, End)> {
     let is_part = point.label.contains_key("stage");
     let beside = is_part && point.label.get("part").is_none_or(|part| part != "load");

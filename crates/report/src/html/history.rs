@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Columns of the list: what a link sorts by, and the title.
+/// Columns of the list: the key that a link sorts by, and the title.
 const COLUMNS: [(&str, &str); 6] = [
     ("run", "Run"),
     ("started", "Started (UTC)"),
@@ -26,7 +26,7 @@ const COLUMNS: [(&str, &str); 6] = [
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// What a reader of the list asks for, as its form sends it: empty fields ask for nothing.
+/// A reader's query of the list, as its form sends it: empty fields select all.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryQuery {
     pub verb: String,
@@ -77,7 +77,8 @@ fn address(path: &str, pairs: &[(&str, &str)]) -> String {
     text
 }
 
-/// Writes the list of `runs` under a form for what is asked; `verbs` are those of all runs. Each run is a link to `/history/ID`.
+/// Writes the list of `runs` under the form of the query; `verbs` are all runs' verbs. Each run is
+/// a link to `/history/ID`.
 pub fn write_history_page(
     runs: &[KeptRun],
     query: &HistoryQuery,
@@ -136,7 +137,7 @@ fn form(query: &HistoryQuery, verbs: &[String], page: &mut Page<'_>) {
     );
 }
 
-/// Which of two runs comes first; the latest where nothing else is asked for.
+/// Order of two runs; the latest first by default.
 fn order(column: &str, a: &KeptRun, b: &KeptRun) -> Ordering {
     let result = |run: &KeptRun| leading(run).unwrap_or_default();
     match column {

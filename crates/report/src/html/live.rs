@@ -1,4 +1,5 @@
-//! A run as a page shows it while it goes on: the parts of the report and its plots, again and again.
+//! A run as a page shows it while it goes on: the parts of the report and its plots, again and
+//! again.
 
 use super::sessions::Sessions;
 use super::{SCRIPT_HASH, caveats, conditions, escape, figure, figures, first, origin, title, zeros};
@@ -10,7 +11,8 @@ use model::{Builder, Event, Outcome, caveats_so_far};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What a report's page may do, as a header (`Content-Security-Policy`): its own script and style, nothing else.
+/// Rights of a report's page, as a header (`Content-Security-Policy`): its own script and style,
+/// nothing else.
 pub fn page_policy() -> String {
     format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'; base-uri 'none'; \
@@ -18,11 +20,12 @@ pub fn page_policy() -> String {
     )
 }
 
-/// A run that is looked at while it goes on. It stays small however long the run is.
+/// A view of a running run. The page stays small however long the run is.
 #[derive(Clone, Debug)]
 pub struct LivePage {
     builder: Builder,
-    /// Measurements that run beside each other, in the order in which they are told to the builder when they are over.
+    /// Concurrent measurements, in the order in which their events are replayed to the builder at
+    /// the end.
     parts: BTreeMap<u32, Builder>,
     sessions: Sessions,
     ended: bool,
@@ -42,7 +45,7 @@ impl Default for LivePage {
     }
 }
 
-/// What a page shows at a moment.
+/// The page at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct LiveView {
     pub title: String,
@@ -71,7 +74,7 @@ impl LivePage {
     pub fn hear(&mut self, event: &Event) {
         self.heard += 1;
         if matches!(event, Event::Phase { .. }) {
-            // It was shown while it went on: now it is told as a whole.
+            // The view of the running part goes: the events of the whole part follow.
             self.parts.pop_first();
         }
         self.builder.absorb(event);
@@ -85,8 +88,8 @@ impl LivePage {
         self.sessions.hear_beside(protocol, event);
     }
 
-    /// Takes in an event of one of several measurements that run beside each other, while they do. When they are over, all of
-    /// them are told again ([`LivePage::hear`]), one after the other in the order of their `place`.
+    /// Takes in an event of a concurrent measurement. At the end all its events are replayed
+    /// ([`LivePage::hear`]), one measurement after the other in the order of their `place`.
     pub fn hear_part(&mut self, place: u32, event: &Event) {
         self.heard += 1;
         self.parts.entry(place).or_insert_with(|| self.builder.beside()).absorb(event);
@@ -102,7 +105,7 @@ impl LivePage {
             self.soften(&mut outcome);
         }
         let serving = outcome.begin.verb == "serve";
-        // What earlier phases found stands in the tables until all is shown.
+        // Results of earlier phases stand in the tables until the run's end.
         let shown = if self.ended { sheets(&outcome) } else { latest_sheets(&outcome) };
         let mut parts = self.parts(&outcome);
         parts.push(("zeros", written(|page| shown.iter().for_each(|sheet| zeros(sheet, page)))));
@@ -161,7 +164,7 @@ impl LivePage {
     }
 }
 
-/// What `write` writes. Memory takes everything.
+/// The output of `write`. Writes to memory cannot fail.
 pub(super) fn written(write: impl FnOnce(&mut Page<'_>)) -> String {
     let mut out = Vec::new();
     write(&mut Page::html(&mut out));

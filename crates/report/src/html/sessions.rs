@@ -22,14 +22,14 @@ const MOST_CLIENTS: usize = 200;
 #[derive(Clone, Debug)]
 struct Row {
     protocol: &'static str,
-    /// Its number among those of its protocol; `None` where the protocol knows none, or it has not begun.
+    /// Its number within its protocol; `None` where the protocol has none, or it has not begun.
     session: Option<u64>,
     client: String,
     what: String,
     standing: String,
     since: Wall,
     load: Load,
-    /// Whether more may be open that were not listed.
+    /// True if more may be open that were not listed.
     at_least: bool,
     /// Names the run on both ends, where the protocol has such a name.
     run: String,
@@ -65,7 +65,7 @@ struct Client {
     rx_bytes: u64,
 }
 
-/// All that a server says of its clients. It stays small however many there have been.
+/// A server's table of its clients. The table stays small however many there have been.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
     now: BTreeMap<(&'static str, SocketAddr), Row>,
@@ -123,7 +123,8 @@ impl Sessions {
         client.rx_bytes += record.rx_bytes;
     }
 
-    /// What the server does now, all protocols together; `own` is the latest interval of its own protocol.
+    /// The server's present load, all protocols together; `own` is the latest interval of its own
+    /// protocol.
     pub(super) fn tiles(&self, own: Option<&Interval>) -> Vec<Tile> {
         let mut own_load = Load::default();
         own.into_iter().for_each(|interval| own_load.add(interval));
@@ -287,7 +288,7 @@ fn table<T>(
     table.markup(["numbers", ""], class, page);
 }
 
-/// A worker's last list, and what is new in it.
+/// A worker's last list, and the new traffic of its rows.
 #[derive(Clone, Debug)]
 struct List {
     at: Wall,
@@ -352,8 +353,8 @@ impl Serving {
     }
 }
 
-/// What is new of one that the last list did not have: all that it has moved, or, where it began before that list and had no place
-/// in it, what is an interval's of it in the mean.
+/// New traffic of a link that the last list did not have: all that it has moved, or, where it began
+/// before that list and had no place in it, the mean of an interval.
 fn newly(row: &LinkRow, links: &Links) -> Traffic {
     let age = u64::try_from(links.at.0.saturating_sub(row.since.0)).unwrap_or(0).max(links.ns).max(1);
     let of = |bytes: u64| u64::clamped(u128::from(bytes) * u128::from(links.ns) / u128::from(age));

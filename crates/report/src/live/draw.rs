@@ -1,4 +1,5 @@
-//! The screen: a title, how far the run has come, a page, the keys. What does not fit is left out, the least important first.
+//! The screen: a title, the progress of the run, a page, the keys. Parts that do not fit are left
+//! out, the least important first.
 
 use super::figures::Role;
 use super::grid::{Area, BRAILLE, CellStyle, Color, Grid, wide};
@@ -31,7 +32,8 @@ impl Sheet<'_> {
         self.grid.set_string(x, y, width, &clean(text), style);
     }
 
-    /// Writes `text` so that it ends before column `x + width`; what is too long loses its end.
+    /// Writes `text` so that it ends before column `x + width`; the end of a longer text is cut
+    /// off.
     pub(super) fn right(&mut self, x: u16, y: u16, width: u16, text: &str, style: CellStyle) {
         let width = width.min(self.area.width.saturating_sub(x));
         let indent = width.saturating_sub(wide(text));
@@ -43,7 +45,8 @@ impl Sheet<'_> {
         self.text(0, y, self.area.width, text, style);
     }
 
-    /// Adds a dot of a braille character (the bit of its code point) to column `x` of line `y`; a star where there are none.
+    /// Adds a dot of a braille character (the bit of its code point) to column `x` of line `y`; a
+    /// star where there are none.
     pub(super) fn dot(&mut self, x: u16, y: u16, bit: u32, style: CellStyle) {
         if x >= self.area.width || y >= self.area.height {
             return;
@@ -63,7 +66,7 @@ impl Sheet<'_> {
         Sheet { grid: self.grid, area, look: self.look }
     }
 
-    /// So many columns from `x` on.
+    /// `width` columns from `x` on.
     pub(super) fn columns(&mut self, x: u16, width: u16) -> Sheet<'_> {
         let x = x.min(self.area.width);
         let area = Area { x: self.area.x + x, width: width.min(self.area.width - x), ..self.area };
@@ -137,7 +140,7 @@ pub(super) fn all(view: &View, known: &Known, grid: &mut Grid, now_ns: u64) {
     }
 }
 
-/// Five lines at most: the figures themselves, and how far the run has come.
+/// Five lines at most: the figures themselves, and the progress of the run.
 fn small(view: &View, known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>) {
     let height = sheet.area.height;
     let shown = pages::figures(known, &mut sheet.below(0, u16::from(height > 1)), 0);
@@ -189,7 +192,7 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// How far the run has come, as a bar and in words.
+/// The progress of the run, as a bar and in words.
 fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_ns: u64) {
     let Some(progress) = progress else {
         return sheet.line(1, "waiting for the first server", sheet.quiet());

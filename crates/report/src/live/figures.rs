@@ -15,7 +15,7 @@ pub(super) fn show(unit: Unit, value: f64) -> String {
     }
 }
 
-/// A number; means have fractions, which tell something of small numbers only.
+/// A number; small means keep a fraction, which is noise in larger ones.
 fn number(value: f64) -> String {
     if value.abs() < 10.0 && value.fract().abs() > 0.05 {
         format!("{value:.1}")
@@ -24,7 +24,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// What a figure is to the reader.
+/// Role of a figure for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     /// Main figure of the run.
@@ -36,7 +36,8 @@ pub(super) enum Role {
     Beside,
 }
 
-/// What the intervals' values say together. Percentiles have no mean: that of a whole run is another figure.
+/// Combination of the intervals' values. Percentiles have no mean: a whole run's percentile is
+/// another figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sum {
     /// A mean and a maximum.
@@ -59,7 +60,7 @@ impl Figure {
         Figure { name, unit, role, sum: Sum::Mean, read: Read::Reading(of) }
     }
 
-    /// What an end counted, as a row of the table of intervals reads it.
+    /// A count of an end, as a row of the table of intervals reads it.
     fn told(name: &'static str, role: Role, measure: Measure, end: End) -> Self {
         Figure { name, unit: measure.unit, role, sum: Sum::Mean, read: Read::Interval(measure, end) }
     }
@@ -73,7 +74,7 @@ impl Figure {
         Figure { sum: Sum::Largest, ..self }
     }
 
-    /// Its value in an interval; `None` when the interval does not tell.
+    /// Its value in an interval; `None` when the interval has none.
     pub(super) fn of(&self, reading: &Reading) -> Option<f64> {
         match self.read {
             Read::Interval(measure, end) => measure.of(&reading.interval, end),
@@ -82,7 +83,7 @@ impl Figure {
     }
 }
 
-/// How a figure is read.
+/// Source of a figure.
 #[derive(Clone, Copy, Debug)]
 enum Read {
     Interval(Measure, End),
@@ -113,7 +114,7 @@ fn served() -> Vec<Figure> {
 
 fn tcp(pattern: Pattern) -> Vec<Figure> {
     use Role::{Bad, Latency, Main};
-    // What the receiver counts is the result; where it does not tell, what was sent stands in for it.
+    // The receiver's count is the result; where it reports none, the sent bytes stand in for it.
     let goodput_up = Figure::new("goodput up", Unit::BitsPerSecond, Main, |r| {
         r.interval.remote.map_or(r.interval.sent_bps(), |remote| Some(remote.rx_bps()))
     });

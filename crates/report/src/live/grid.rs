@@ -1,15 +1,17 @@
-//! The grid of character cells that a screen of the live view consists of, and the picture of a screen, for pages that cannot hold a
-//! terminal.
+//! The grid of character cells that a screen of the live view consists of, and the picture of a
+//! screen, for pages that cannot hold a terminal.
 //!
-//! A character of two columns fills two cells: the left one holds it, the right one holds nothing and is never there alone. Overwriting
-//! one half of such a character blanks the other half, as terminals do.
+//! A character of two columns fills two cells: the left one holds it, the right one holds nothing
+//! and is never there alone. Overwriting one half of such a character blanks the other half, as
+//! terminals do.
 
 use crate::html::escape;
 use metrics::Clamped;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthChar;
 
-/// A foreground colour of the terminal's palette; the value is its number there (ISO 6429: 30 + value).
+/// A foreground colour of the terminal's palette; the value is its number there (ISO 6429: 30 +
+/// value).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Color {
     /// The terminal's own.
@@ -54,12 +56,13 @@ impl Cell {
         style: CellStyle { color: Color::Default, bold: false, dim: false },
     };
 
-    /// The character, then its combining marks; nothing in the right half of a character of two columns.
+    /// The character, then its combining marks; nothing in the right half of a character of two
+    /// columns.
     pub fn chars(&self) -> impl Iterator<Item = char> {
         self.symbol.into_iter().chain(self.marks.into_iter().flatten())
     }
 
-    /// Whether every terminal moves its cursor by exactly one column for it.
+    /// True if every terminal moves its cursor by exactly one column for it.
     pub fn is_single(&self) -> bool {
         self.marks[0].is_none() && self.symbol.is_some_and(|symbol| columns_of(symbol) == 1)
     }
@@ -100,8 +103,8 @@ impl Grid {
         self.cells.fill(Cell::BLANK);
     }
 
-    /// Puts a character into column `x` of line `y`, in place of what is there. One that does not fit, or has no column of its own,
-    /// changes nothing.
+    /// Puts a character into column `x` of line `y`, in place of the present one. One that does not
+    /// fit, or has no column of its own, changes nothing.
     pub fn put(&mut self, x: u16, y: u16, symbol: char, style: CellStyle) {
         let columns = columns_of(symbol);
         let Some(at) = self.index(x, y).filter(|_| columns > 0 && columns <= self.width - x) else { return };
@@ -125,7 +128,8 @@ impl Grid {
         }
     }
 
-    /// Writes `text` from column `x` of line `y`, at most `width` columns. A character that would reach beyond ends it.
+    /// Writes `text` from column `x` of line `y`, at most `width` columns. A character that would
+    /// reach beyond ends it.
     pub fn set_string(&mut self, x: u16, y: u16, width: u16, text: &str, style: CellStyle) {
         let end = x.saturating_add(width).min(self.width);
         let (mut next, mut last) = (x, None);
@@ -142,8 +146,9 @@ impl Grid {
         }
     }
 
-    /// Puts a combining mark onto a character, if there is room for one more. Controls, and characters that join or widen their
-    /// neighbours, are left out: terminals do not agree on the columns of the result.
+    /// Puts a combining mark onto a character, if there is room for one more. Controls, and
+    /// characters that join or widen their neighbours, are left out: terminals do not agree on the
+    /// columns of the result.
     fn mark(&mut self, at: Option<usize>, mark: char) {
         let left_out = matches!(mark, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}');
@@ -181,7 +186,7 @@ const WIDTH: f64 = 8.43;
 const HEIGHT: f64 = 18.0;
 const MARGIN: f64 = 12.0;
 
-/// The colour of a cell's text; those of a common dark scheme.
+/// The colour of a cell's text, from a common dark scheme.
 fn ink(cell: &Cell) -> &'static str {
     match cell.style.color {
         Color::Red => "#f7768e",
@@ -195,8 +200,8 @@ fn ink(cell: &Cell) -> &'static str {
     }
 }
 
-/// What is drawn and not written: the parts of a cell that are filled, as left, top, width and height in shares of the cell. A full
-/// block is one, each dot of a braille character is one.
+/// A symbol that is drawn and not written: the filled parts of a cell, as left, top, width and
+/// height in shares of the cell. A full block is one, each dot of a braille character is one.
 fn filled(cell: &Cell) -> Vec<[f64; 4]> {
     let symbol = cell.symbol.map_or(0, u32::from);
     if symbol == u32::from('█') {

@@ -1,8 +1,8 @@
-//! What was typed, as terminals tell it.
+//! Typed keys, as terminals send them.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Press {
-    /// A character; control keys are what they send (Ctrl-Z is 0x1a).
+    /// A character; a control key is its code (Ctrl-Z is 0x1a).
     Char(char),
     Escape,
     Up,
@@ -19,13 +19,14 @@ pub enum Press {
     BackTab,
 }
 
-/// The keys in bytes read from a terminal at once (ECMA-48 control sequences, as xterm and its kin send them). Sequences that mean
-/// nothing here, and all that is no ASCII, are passed over; no bytes at all make it fail.
+/// The keys in bytes read from a terminal at once (ECMA-48 control sequences, as xterm and its kin
+/// send them). Sequences that mean nothing here, and all that is no ASCII, are passed over; no
+/// bytes at all make it fail.
 #[derive(Clone, Debug)]
 pub struct Presses<'a>(&'a [u8]);
 
 impl<'a> Presses<'a> {
-    /// Those in `typed`.
+    /// The keys in `typed`.
     pub fn of(typed: &'a [u8]) -> Self {
         Presses(typed)
     }

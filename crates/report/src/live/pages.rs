@@ -15,7 +15,7 @@ use model::{Caveat, CaveatLevel, Interval, Kind, Level, PingCounts, Unit, Way};
 const NAME: u16 = 16;
 const VALUE: u16 = 12;
 
-/// Figures of each of several measurements, and from how many lines on those of a high screen.
+/// Figures of each of several measurements, and the least lines of a high screen, which has more.
 const FEW: [usize; 2] = [2, 4];
 const HIGH: u16 = 28;
 
@@ -23,15 +23,16 @@ const HIGH: u16 = 28;
 fn listed(known: &Known, track: &Track, height: u16) -> Vec<Figure> {
     let mut all = figures::of(&track.point.phase, known.serving());
     if known.tracks.len() > 1 {
-        // At which rate the datagrams beside a load are sent is known; how many of them are lost is not.
+        // At which rate the datagrams beside a load are sent is known; how many of them are lost is
+        // not.
         all.sort_by_key(|figure| track.point.phase.kind == Kind::Delay && figure.role != Role::Bad);
         all.truncate(FEW[usize::from(height >= HIGH)]);
     }
     all
 }
 
-/// The figures of all that runs from line `y` on, most important first, with a heading each where there are several measurements.
-/// How many lines were taken.
+/// The figures of all running measurements from line `y` on, most important first, with a heading
+/// each where there are several measurements. Returns the number of lines.
 pub(super) fn figures(known: &Known, sheet: &mut Sheet<'_>, mut y: u16) -> u16 {
     let from = y;
     for track in known.tracks.values() {
@@ -58,7 +59,7 @@ fn heading(track: &Track) -> String {
     }
 }
 
-/// The columns of a figure: those of its name, and how many values.
+/// The columns of a figure: the width of its name, and the number of values.
 fn columns(width: u16) -> (u16, u16) {
     let values = match width {
         0..40 => 1,
@@ -112,8 +113,8 @@ fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
     }
 }
 
-/// Main figures, their lines over time, the connections with the highest rates, and the newest caveats and notices, as far as the
-/// height allows.
+/// Main figures, their lines over time, the connections with the highest rates, and the newest
+/// caveats and notices, within the height.
 pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let height = sheet.area.height;
     if known.tracks.is_empty() {
@@ -131,7 +132,7 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let standing = known.caveats.iter().filter(|arisen| arisen.still).count() + known.notices.len().min(2);
     let room = if left > 16 { 6 } else { 2 };
     let standing = u16::clamped(standing).min(room);
-    // Plots worth the name come before caveats, which have a page of their own.
+    // Plots of a useful height have precedence over caveats, which have a page of their own.
     let kept = if plots.is_empty() { 0 } else { (plot::LEAST + 1).min(left) };
     left -= kept;
     let caveats = take(&mut left, standing);
@@ -170,8 +171,8 @@ fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<
     ranked.into_iter().map(|(_, plot)| plot).collect()
 }
 
-/// Draws as many as are easy to read in `room` lines from `y` on, two beside each other where one only would be; how many lines
-/// were taken.
+/// Draws as many as are easy to read in `room` lines from `y` on, two beside each other where one
+/// only would be; how many lines were taken.
 fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
     if room < plot::LEAST || plots.is_empty() {
         return 0;
@@ -183,7 +184,8 @@ fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
         return room;
     }
     let n = (room / plot::GOOD).clamp(1, u16::clamped(plots.len()));
-    // All of one height, with lines of dots in an odd number: the half of the scale has a line of its own.
+    // All of one height, with lines of dots in an odd number: the half of the scale has a line of
+    // its own.
     let each = (room / n).min(3 * plot::GOOD);
     let each = if each.is_multiple_of(2) && each > plot::LEAST { each - 1 } else { each };
     for (n, plot) in (0..n).zip(plots) {
@@ -192,14 +194,14 @@ fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
     n * each
 }
 
-/// As much of what is `left` as is wanted.
+/// The part of `want` that is `left`.
 fn take(left: &mut u16, want: u16) -> u16 {
     let got = want.min(*left);
     *left -= got;
     got
 }
 
-/// Connections and what became of them; then what was moved, and the CPUs.
+/// Connections and their endings; then traffic, and the CPUs.
 fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     let (mut open, mut done, mut network, mut data) = (0, 0, 0, 0);
     let mut all = Interval::default();
@@ -375,7 +377,7 @@ pub(super) fn latency(known: &Known, sheet: &mut Sheet<'_>) {
     sheet.line(last, &idle, sheet.quiet());
 }
 
-/// Caveats with their advice, then what was told.
+/// Caveats with their advice, then notices.
 pub(super) fn caveats(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     let width = usize::from(sheet.area.width);
     let mut lines: Vec<(CellStyle, String)> = Vec::new();
@@ -448,7 +450,7 @@ pub(super) fn help(view: &View, sheet: &mut Sheet<'_>) {
         ("v, 4", "caveats with advice, notices, failures"),
         ("t, 5", "the measurements of a sweep or of repetitions that are over"),
         ("Tab, arrows", "next page, page before, lines up and down (PgUp, PgDn, Home, End)"),
-        ("w", "write what is shown to netcaliper-live.svg, a picture"),
+        ("w", "write this screen to netcaliper-live.svg, a picture"),
         ("Ctrl-L", "draw the screen again"),
         ("Ctrl-Z", "stop the program, the measurement included, until `fg`"),
         ("?", "this page, and back"),

@@ -1,4 +1,5 @@
-//! Figures over time as lines of braille dots, with a scale of values on the left and one of time below.
+//! Figures over time as lines of braille dots, with a scale of values on the left and one of time
+//! below.
 
 use super::draw::Sheet;
 use super::figures::{self, Figure, Role, show};
@@ -28,7 +29,8 @@ pub(super) struct Plot<'a> {
     lines: Vec<Figure>,
 }
 
-/// Plots of `track`: its main figures, latencies, then what is bad; the figures of a unit together.
+/// Plots of `track`: its main figures, latencies, then errors and losses; the figures of a unit
+/// together.
 pub(super) fn of(track: &Track, serving: bool) -> Vec<Plot<'_>> {
     let mut all: Vec<Plot<'_>> = Vec::new();
 
@@ -55,7 +57,8 @@ impl Plot<'_> {
         self.lines.first().map_or(Role::Beside, |line| line.role)
     }
 
-    /// Whether anything is to be seen that the figures' names alone do not say: what is bad and never happened is left out.
+    /// True if the plot shows more than its figures' names: errors and losses that never occurred
+    /// are left out.
     pub(super) fn has_news(&self) -> bool {
         let values = || self.lines.iter().flat_map(|line| self.track.values(*line));
         let is_bad = self.lines.iter().all(|line| line.role == Role::Bad);
@@ -105,7 +108,8 @@ impl Plot<'_> {
         }
     }
 
-    /// The time from the left to the right edge, ns: the whole run where all of it is kept, else the intervals that are.
+    /// The time from the left to the right edge, ns: the whole run where all of it is kept, else
+    /// the intervals that are.
     fn span(&self) -> (u64, u64) {
         let intervals = || self.track.readings.iter().map(|reading| &reading.interval);
         let from = intervals().next().map_or(0, |first| first.start_ns);
@@ -122,7 +126,7 @@ fn above(most: f64) -> f64 {
     round_up(most, &[1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0])
 }
 
-/// Where lines are drawn: cells of a sheet, and what their edges stand for.
+/// Area of lines: cells of a sheet, and the values at its edges.
 struct Field {
     x: u16,
     y: u16,
@@ -199,7 +203,8 @@ impl Field {
 
     fn dot(&self, x: u32, y: u32, style: CellStyle, sheet: &mut Sheet<'_>) {
         let (across, down) = (u32::from(DOTS.0), u32::from(DOTS.1));
-        // Unicode counts the dots of a cell down the left column, then down the right one; the last row came later.
+        // Unicode counts the dots of a cell down the left column, then down the right one; the last
+        // row was added later.
         let bit = match (x % across, y % down) {
             (x, 3) => 0x40 << x,
             (x, y) => 1 << (x * 3 + y),

@@ -1,4 +1,4 @@
-//! One measurement as it goes: its last intervals, its sums, its connections, how far it has come.
+//! One running measurement: its last intervals, its sums, its connections, its progress.
 
 use crate::words;
 use metrics::{Clamped, SECOND, TcpTotals, bits_per_second, format_bytes, real};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Intervals kept: more than a screen is wide.
 pub(super) const KEPT: usize = 600;
 
-/// An interval and what its samples said, without them.
+/// An interval and the figures of its samples, without the samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Reading {
     pub(super) interval: Interval,
@@ -20,7 +20,7 @@ pub(super) struct Reading {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Track {
-    /// What it is, and both ends' totals once they are told; its intervals are the readings.
+    /// Its phase, and both ends' totals once they are known; its intervals are the readings.
     pub(super) point: Point,
     pub(super) readings: VecDeque<Reading>,
     /// All intervals as one, the omitted ones included.
@@ -39,7 +39,7 @@ impl Track {
         Track { point: Point { label, repeat, phase, ..Point::default() }, ..Track::default() }
     }
 
-    /// Takes an event of this phase, told at `now_ns`.
+    /// Takes an event of this phase, received at `now_ns`.
     pub(super) fn hear(&mut self, event: Event, now_ns: u64) {
         match event {
             Event::Session(session) => self.point.sessions.push(*session),
@@ -91,13 +91,13 @@ impl Track {
         (planned.div_ceil(self.point.phase.interval_ns.max(1)) <= u64::clamped(KEPT)).then_some(planned)
     }
 
-    /// What distinguishes it from the others of the run; empty when there is but one.
+    /// Its setting among the others of the run; empty when it is the only one.
     pub(super) fn setting(&self) -> String {
         words::setting(&self.point.label, self.point.repeat)
     }
 }
 
-/// What the rows are ordered by.
+/// Key of the order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SortBy {
     /// The connection's slot.
@@ -121,7 +121,7 @@ impl SortBy {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) now: Sample,
-    /// What it sent and received in the last interval, bits/s.
+    /// Rates of sending and receiving in the last interval, bits/s.
     pub(super) tx_bps: f64,
     pub(super) rx_bps: f64,
     /// Segments it had to send again in the last interval.
@@ -162,7 +162,8 @@ impl Connections {
         totals
     }
 
-    /// The rows in an order: slots from the first, all else from the largest; the other way round if `turned`.
+    /// The rows in an order: slots from the first, all else from the largest; the other way round
+    /// if `turned`.
     pub(super) fn sorted(&self, by: SortBy, turned: bool) -> Vec<&Row> {
         let of = |row: &Row| match by {
             SortBy::Slot => 0.0,
@@ -184,14 +185,14 @@ impl Connections {
 /// Plan of a run, known before it begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Planned {
-    /// Measurements one after the other; `None` when that depends on what they find.
+    /// Measurements one after the other; `None` when their number depends on results.
     pub phases: Option<u32>,
     /// Their length all together, ns; `None` when it is not known.
     pub total_ns: Option<u64>,
 }
 
 impl Planned {
-    /// That of phases one after the other.
+    /// The plan of phases one after the other.
     pub fn of<'a>(phases: impl IntoIterator<Item = &'a Phase>) -> Planned {
         let none = Planned { phases: Some(0), total_ns: Some(0) };
         phases.into_iter().fold(none, |sum, phase| Planned {
@@ -201,7 +202,8 @@ impl Planned {
     }
 }
 
-/// How long a phase takes, ns: by the clock, or by a schedule that has an end; `None` when that depends on the path.
+/// Length of a phase, ns: by the clock, or by a schedule that has an end; `None` when that depends
+/// on the path.
 fn length(phase: &Phase) -> Option<u64> {
     let ping = phase.ping.as_ref();
     let messages = ping.and_then(|ping| Some(ping.messages?.saturating_add(ping.warmup)));
@@ -210,7 +212,7 @@ fn length(phase: &Phase) -> Option<u64> {
     phase.ends_after().into_iter().chain(scheduled).min()
 }
 
-/// How far a phase has come.
+/// Progress of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Progress {
     /// Which part of it is done, 0..=1; `None` when it has no end of its own.
@@ -220,7 +222,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// How far `track` has come at `now_ns`.
+    /// Progress of `track` at `now_ns`.
     pub(super) fn of(track: &Track, now_ns: u64) -> Progress {
         let elapsed = track.elapsed_ns(now_ns);
         let phase = &track.point.phase;

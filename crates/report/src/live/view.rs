@@ -1,4 +1,4 @@
-//! What is to be seen of a run, what the keys do, and the events on their way there.
+//! The shown state of a run, the effects of the keys, and the events on their way there.
 
 use super::draw;
 use super::figures::Figure;
@@ -36,7 +36,7 @@ pub enum Wish {
     /// Leave the terminal to the shell for a while.
     Stop,
     Kill,
-    /// Keep what is shown as a picture.
+    /// Keep this screen as a picture.
     Picture,
     /// Draw everything anew: another program has written onto the screen.
     Anew,
@@ -74,7 +74,7 @@ pub(super) struct Arisen {
     /// Since the run's start, ns.
     pub(super) at_ns: u64,
     pub(super) setting: String,
-    /// Whether it was there when it was last looked for.
+    /// True if the last look found it.
     pub(super) still: bool,
 }
 
@@ -95,30 +95,31 @@ pub(super) struct Known {
     pub(super) tracks: BTreeMap<u32, Track>,
     pub(super) begun: u32,
     pub(super) done: VecDeque<Past>,
-    /// With when they were told, since the run's start, ns.
+    /// With their times since the run's start, ns.
     pub(super) notices: VecDeque<(u64, Level, String)>,
     pub(super) caveats: Vec<Arisen>,
     /// Intervals dropped from the feed.
     pub(super) missed: u64,
-    /// This host's CPUs: since the phase began, and in the last interval.
+    /// CPU time of this host: since the phase began, and in the last interval.
     pub(super) cpu: Option<(CpuUse, CpuUse)>,
     /// The caller's clock when the run began, ns.
     pub(super) since_ns: u64,
 }
 
-/// What is to be seen, and how.
+/// The shown state, and its look.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub(super) look: Look,
     pub(super) known: Known,
-    /// What was known when the display was paused, and when that was.
+    /// State at the pause of the display, and its time.
     frozen: Option<Box<(Known, u64)>>,
     pub(super) page: Page,
     pub(super) sort: SortBy,
     pub(super) turned: bool,
-    /// The first line shown of a page that is longer than the screen; drawing keeps it within the page.
+    /// The first line shown of a page that is longer than the screen; drawing keeps it within the
+    /// page.
     pub(super) scroll: Cell<u16>,
-    /// Whether the run was asked to end.
+    /// True once the run was asked to end.
     pub(super) ending: bool,
 }
 
@@ -129,12 +130,12 @@ impl View {
         View { look, known, ..View::default() }
     }
 
-    /// Takes what was told until `now_ns`; times are those of any monotonic clock of the caller.
+    /// Takes the events up to `now_ns`; times are of any monotonic clock of the caller.
     pub fn absorb(&mut self, feed: Feed, now_ns: u64) {
         self.known.absorb(feed, now_ns);
     }
 
-    /// Takes what this host's CPUs did since the phase began, and in the last interval.
+    /// Takes the CPU time of this host since the phase began, and in the last interval.
     pub fn host(&mut self, phase: CpuUse, interval: CpuUse) {
         self.known.cpu = Some((phase, interval));
     }
@@ -144,7 +145,7 @@ impl View {
         self.ending = true;
     }
 
-    /// Tells something that concerns the display, and no run.
+    /// Shows a notice about the display, not the run.
     pub fn tell(&mut self, text: String, now_ns: u64) {
         self.known.notice(Level::Info, text, now_ns);
     }
@@ -209,7 +210,7 @@ impl View {
 }
 
 impl Known {
-    /// Whether this is a server's life and no run.
+    /// True for a server's life instead of a run.
     pub(super) fn serving(&self) -> bool {
         self.begin.verb == "serve"
     }
@@ -266,11 +267,11 @@ impl Known {
         self.done.push_back(Past { setting: track.setting(), figures, errors });
     }
 
-    /// Looks for caveats of what a measurement has shown so far.
+    /// Looks for caveats of a measurement so far.
     fn caveat(&mut self, part: u32, now_ns: u64) {
         let Some(track) = self.tracks.get(&part) else { return };
         let intervals = track.readings.iter().map(|reading| reading.interval.clone()).collect();
-        // What both ends tell at the end has caveats of its own, in the report.
+        // Totals at the end have caveats of their own, in the report.
         let (local, remote) = Default::default();
         let point = Point { intervals, local, remote, ..track.point.clone() };
         let known = Meanwhile {
@@ -311,15 +312,16 @@ impl Track {
     }
 }
 
-/// Most events kept. Some minutes of a run, while the terminal is stopped; after that the oldest intervals are left out.
+/// Most events kept. Some minutes of a run, while the terminal is stopped; after that the oldest
+/// intervals are left out.
 const MOST: usize = 512;
-/// Most failures told one by one.
+/// Most failures shown one by one.
 const FAILURES: usize = 64;
 
 /// Events on their way to a [`View`].
 ///
-/// Adding an event copies the parts that are shown and never blocks. Parts that are not shown are left out;
-/// ended connections, of which there may be tens of thousands a second, are counted.
+/// Adding an event copies the parts that are shown and never blocks. Parts that are not shown are
+/// left out; ended connections, of which there may be tens of thousands a second, are counted.
 #[derive(Clone, Debug, Default)]
 pub struct Feed {
     told: VecDeque<(u32, Event)>,
@@ -332,7 +334,8 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Takes an event of one of several measurements that run beside each other; of the only one, 0.
+    /// Takes an event of one of several measurements that run beside each other; of the only one,
+    /// 0.
     pub fn hear(&mut self, part: u32, event: &Event) {
         match event {
             Event::Begin(_)
@@ -362,7 +365,7 @@ impl Feed {
         }
     }
 
-    /// All that was told since the last time.
+    /// All events since the last call.
     pub fn take(&mut self) -> Feed {
         std::mem::take(self)
     }
@@ -371,17 +374,17 @@ impl Feed {
         self.told.is_empty() && self.ended == 0
     }
 
-    /// Whether a phase has begun to measure since.
+    /// True if a phase has begun to measure since.
     pub fn begins(&self) -> bool {
         self.told.iter().any(|(_, event)| matches!(event, Event::Start { .. }))
     }
 
-    /// Whether an interval has ended since.
+    /// True if an interval has ended since.
     pub fn measured(&self) -> bool {
         self.told.iter().any(|(_, event)| matches!(event, Event::Interval(_)))
     }
 
-    /// Leaves out the oldest interval: what the others told is still true.
+    /// Leaves out the oldest interval: the others are still true without it.
     fn forget(&mut self) {
         let oldest = self.told.iter().position(|(_, event)| matches!(event, Event::Interval(_)));
         self.told.remove(oldest.unwrap_or(0));

@@ -21,7 +21,8 @@ const PHASES: f64 = 16.0;
 /// Of a text that ends at its place.
 const END: &str = " text-anchor=\"end\"";
 
-/// Draws `plots` from 0 to `end` s in `width` pixels; `phases` are marked where each begins, and named.
+/// Draws `plots` from 0 to `end` s in `width` pixels; `phases` are marked where each begins, and
+/// named.
 pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: f64) -> String {
     let named = if phases.len() > 1 { PHASES } else { 0.0 };
     let wide = width - LEFT - RIGHT;
@@ -54,7 +55,7 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
     out + &text(px(end), top + 33.0, END, &format!("time, {unit}")) + "\n</svg>\n"
 }
 
-/// The names of phases where they begin, as far as there is room.
+/// The names of phases where they begin, within the space.
 fn named_phases(phases: &[(f64, String)], px: &dyn Fn(f64) -> f64, width: f64, out: &mut String) {
     let mut free = 0.0;
     for (n, (at, name)) in phases.iter().enumerate() {
@@ -70,7 +71,7 @@ fn named_phases(phases: &[(f64, String)], px: &dyn Fn(f64) -> f64, width: f64, o
     }
 }
 
-/// What stands above a panel: its label, then its series by place, row from the lowest, and name.
+/// Heading of a panel: its label, then its series by place, row from the lowest, and name.
 struct Head {
     what: String,
     above: f64,

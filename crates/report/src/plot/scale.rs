@@ -1,5 +1,5 @@
-//! Where a value lies on an axis, and which values are written beside it. `html/report.js` does the same for what a reader
-//! zooms into.
+//! Place of a value on an axis, and the values written beside it. `html/report.js` does the same
+//! for a zoomed range.
 
 use super::{Axis, AxisUnit, Plot, Series};
 use jiff::Timestamp;
@@ -9,7 +9,8 @@ use model::Unit;
 /// Most ticks of an axis.
 const MOST_TICKS: f64 = 7.0;
 
-/// Room left and right of the first and last place, as a share of the width: what lies at the edge is seen whole.
+/// Room left and right of the first and last place, as a share of the width: what lies at the edge
+/// is seen whole.
 const EDGE: f64 = 0.012;
 
 /// From values to 0..=1 along an axis.
@@ -35,8 +36,8 @@ impl Scale {
         }
     }
 
-    /// Where `value` lies, 0 at the low end, 1 at the high end, beyond both where it is outside; `None` when it cannot be
-    /// drawn.
+    /// Place of `value`, 0 at the low end, 1 at the high end, beyond both where it is outside;
+    /// `None` when it cannot be drawn.
     pub(super) fn at(self, value: f64) -> Option<f64> {
         if !value.is_finite() || (self.log && value <= 0.0) {
             return None;
@@ -107,7 +108,8 @@ pub(super) fn width(text: &str) -> f64 {
     6.6 * real(text.chars().count())
 }
 
-/// Which of some texts, each around a place, are written, and where: none beyond `end`, none over another.
+/// Which of some texts, each around a place, are written, and where: none beyond `end`, none over
+/// another.
 pub(super) fn apart(texts: &[(f64, String)], end: f64) -> Vec<Option<f64>> {
     let mut free = f64::MIN;
     let place = |(at, text): &(f64, String)| {
@@ -132,7 +134,7 @@ pub(super) fn ticks(axis: &Axis, scale: Scale) -> (Vec<(f64, String)>, String) {
         }
         AxisUnit::Percentile => (percentiles(scale), String::new()),
         AxisUnit::Date(origin) => (dates(origin, scale), String::new()),
-        // Beside an axis there is no room for so long a unit.
+        // The space beside an axis is too narrow for this unit.
         AxisUnit::Figure(Unit::BitsPerSecond) if scale.log => {
             let short = |text: String| text.trim_end_matches(suffix).trim_end().to_owned();
             let all = decades(axis, scale).into_iter().map(|(value, text)| (value, short(text)));
@@ -161,7 +163,8 @@ fn nice(step: f64) -> f64 {
     round_up(step, &[1.0, 2.0, 5.0])
 }
 
-/// One of `steps`, which lie below 10, times a power of ten, not below `value`; 1 where that is no number above 0.
+/// One of `steps`, which lie below 10, times a power of ten, not below `value`; 1 where that is no
+/// number above 0.
 pub(crate) fn round_up(value: f64, steps: &[f64]) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
@@ -174,7 +177,7 @@ pub(crate) fn round_up(value: f64, steps: &[f64]) -> f64 {
 /// The prefix for values around `most`.
 fn rank(most: f64, base: f64, prefixes: usize) -> usize {
     let mut at = 0;
-    // What would be rounded to the base has the next prefix.
+    // A value that would be rounded to the base has the next prefix.
     while at + 1 < prefixes && most / base.powi(i32::clamped(at)) >= base - 0.5 {
         at += 1;
     }
@@ -226,7 +229,7 @@ fn dates(origin: i64, scale: Scale) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// `2026-11-24 17:00:00`, so many seconds after the origin.
+/// `2026-11-24 17:00:00`, at `after` seconds after the origin.
 fn date(origin: i64, after: f64) -> String {
     let at = Timestamp::from_second(origin.saturating_add(i64::clamped(after.round())));
     at.map_or("-".to_owned(), |at| at.strftime("%Y-%m-%d %H:%M:%S").to_string())
@@ -262,7 +265,7 @@ pub(crate) fn show(axis: &Axis, value: f64) -> String {
     }
 }
 
-/// `value` with so many significant digits, and no zeros behind the point that say nothing.
+/// `value` with this many significant digits, and no useless zeros behind the point.
 fn trimmed(value: f64, digits: i32) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();

@@ -1,7 +1,8 @@
-//! Draws a plot as SVG: for the page, where a style sheet colours it, and as a file of its own, which brings its colours.
+//! Draws a plot as SVG: for the page, where a style sheet colours it, and as a file of its own,
+//! which brings its colours.
 //!
-//! Own code and no plotting library: the page needs classes instead of colours (light, dark, print), groups that its script
-//! can fill again, and text for screen readers.
+//! Own code and no plotting library: the page needs classes instead of colours (light, dark,
+//! print), groups that its script can fill again, and text for screen readers.
 
 use super::scale::{Scale, across, apart, ticks, up, width};
 use super::{AxisUnit, Plot, Series, Style};
@@ -10,7 +11,8 @@ use crate::text::shortened;
 use metrics::{Clamped, real};
 use std::fmt::Write;
 
-/// Width and height of the whole, and of what surrounds the area of the curves. `html/report.js` reads them from the SVG.
+/// Width and height of the whole, and of what surrounds the area of the curves. `html/report.js`
+/// reads them from the SVG.
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 310.0;
 const LEFT: f64 = 62.0;
@@ -159,7 +161,8 @@ fn axes(view: &View<'_>, out: &mut String) {
         let _ =
             writeln!(out, "<rect class=\"shade\" x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{HIGH}\"/>");
     }
-    // One path and two groups, which say once what all their ticks have in common: a sweep's page has thousands.
+    // One path and two groups, which say once what all their ticks have in common: a sweep's page
+    // has thousands.
     let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
@@ -318,8 +321,8 @@ pub(super) fn dot(x: f64, y: f64, radius: f64) -> String {
     format!("<circle class=\"dot\" cx=\"{}\" cy=\"{}\" r=\"{radius}\"/>", two(x), two(y))
 }
 
-/// A coordinate: two digits behind the point at most, and never far outside. Rounded as `html/report.js` rounds, halves up,
-/// so that a plot does not change when it is drawn again.
+/// A coordinate: two digits behind the point at most, and never far outside. Rounded as
+/// `html/report.js` rounds, halves up, so that a plot does not change when it is drawn again.
 pub(super) fn two(value: f64) -> String {
     let hundredths = (value.clamp(-1e5, 1e5) * 100.0 + 0.5).floor();
     (hundredths / 100.0 + 0.0).to_string()

@@ -13,7 +13,7 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
     against(&all).into_iter().chain(curves(&all)).filter_map(Plot::some).collect()
 }
 
-/// Values in the order in which they first come.
+/// Different values in the order of their first occurrence.
 fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut all = Vec::new();
     values.for_each(|value| {
@@ -34,7 +34,8 @@ fn setting<'a>(shown: &'a Shown, key: &str) -> Option<&'a Reading> {
     shown.settings.iter().find(|setting| setting.key == key)
 }
 
-/// The figures of each kind of result against the last of its settings that varies, a line for each combination of the others.
+/// The figures of each kind of result against the last of its settings that varies, a line for each
+/// combination of the others.
 fn against(all: &[&Shown]) -> Vec<Plot> {
     let mut plots = Vec::new();
     for title in distinct(all.iter().map(|shown| &shown.title)) {
@@ -85,7 +86,8 @@ fn lines(same: &[&Shown], x: &str, wanted: impl Fn(&Reading) -> bool) -> Vec<Ser
     lines.into_iter().map(|((others, label), values)| over_results(&name(others, label), values)).collect()
 }
 
-/// A line over the means of results with the same setting, with bars from the least to the most of several.
+/// A line over the means of results with the same setting, with bars from the least to the most of
+/// several.
 fn over_results(name: &str, mut values: Vec<(f64, f64)>) -> Series {
     values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (mut points, mut spread) = (Vec::new(), Vec::new());
@@ -100,7 +102,7 @@ fn over_results(name: &str, mut values: Vec<(f64, f64)>) -> Series {
     Series { spread, ..Series::line(name, points) }
 }
 
-/// The curves of the first result of each setting, those of one title in one plot.
+/// The curves of the first result of each setting, with those of equal titles in one plot.
 fn curves(all: &[&Shown]) -> Vec<Plot> {
     let mut plots: Vec<Plot> = Vec::new();
     let mut drawn = BTreeSet::new();

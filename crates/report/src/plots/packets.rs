@@ -1,4 +1,5 @@
-//! Datagrams one way, messages there and back, frames of media streams: times over time and in all, and what did not come well.
+//! Datagrams one way, messages there and back, frames of media streams: times over time and in all,
+//! and losses and disorder.
 
 use super::{coarse_curve, coarse_histogram, curve, histogram, measured, over_time, percentiles, times_axis};
 use crate::plot::{Axis, Plot, Series, Style};
@@ -28,7 +29,7 @@ impl Way {
         }
     }
 
-    /// What `of` reads of the receiver's reports on the intervals.
+    /// Values of `of` in the receiver's reports on the intervals.
     fn over_time(&self, point: &Point, of: impl Fn(&PacketReport) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
         over_time(point, |interval| of(self.receiver.packets(interval)?))
     }
@@ -104,7 +105,7 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
     plots
 }
 
-/// The distributions of a whole phase, as far as their summaries tell.
+/// The distributions of a whole phase, from their summaries.
 fn distributions(report: &PacketReport, way: &Way, certain: &str) -> Vec<Plot> {
     let kinds: [(&str, &Option<DistSummary>); 4] = [
         ("delay from the actual send", &report.delay_ns),
@@ -126,7 +127,7 @@ fn distributions(report: &PacketReport, way: &Way, certain: &str) -> Vec<Plot> {
     vec![curves, histogram]
 }
 
-/// What became of datagrams that did not come well.
+/// Lost, late, repeated and reordered datagrams.
 fn fates(point: &Point, way: &Way) -> Plot {
     let count = |of: fn(&Packets) -> u64| way.over_time(point, move |report| Some(real(of(&report.counts))));
     let unsent = over_time(point, |i| Some(real(way.sender.packets(i)?.counts.unsent)));
@@ -139,7 +140,7 @@ fn fates(point: &Point, way: &Way) -> Plot {
         Series::line("dropped by the receiver's buffer", count(|n| n.dropped)),
         Series::new("not sent", Style::Dashed, unsent),
     ];
-    // That nothing was lost is worth a line; the others show when there are any.
+    // A zero line of losses is worth showing; the others are shown when any occurred.
     let shown = own.into_iter().enumerate().filter(|(at, series)| *at == 0 || series.is_some());
     Plot::timed(&format!("datagrams-unwell-{}", way.slug), &format!("Lost, repeated, reordered, late, {}", way.name), "datagrams in the interval", Unit::Count)
     .note("Late is not lost, dropped by the receiver's own buffer is not lost by the network, not sent is not lost.")
@@ -184,7 +185,7 @@ pub(super) fn round_trips(point: &Point) -> Vec<Plot> {
     plots
 }
 
-/// Messages that did not come back well, and how many were sent.
+/// Messages without a good echo, and the number of sent ones.
 fn messages(point: &Point) -> Vec<Plot> {
     let count = |of: fn(&PingInterval) -> f64| over_time(point, move |i: &Interval| i.pings.as_ref().map(of));
     let unwell = [
@@ -198,18 +199,18 @@ fn messages(point: &Point) -> Vec<Plot> {
     vec![
         Plot::timed(
             "messages-unwell",
-            "Messages that did not come back well",
+            "Messages without a good echo",
             "messages in the interval",
             Unit::Count,
         )
-        .note("Late ones came after their time was up; they are not lost.")
+        .note("Late ones arrived after their time was up; they are not lost.")
         .with(unwell.into_iter().filter(Series::is_some)),
         Plot::timed("messages", "Messages sent", "messages", Unit::PerSecond)
             .with([Series::line("sent", rate)]),
     ]
 }
 
-/// How evenly the frames of a stream came, one by one: ctsTraffic's jitter table.
+/// Regularity of a stream's frames, one by one: ctsTraffic's jitter table.
 fn frame_times(point: &Point) -> Vec<Plot> {
     let Some(times) = &point.frame_times else { return Vec::new() };
     let line = |of: fn(&FrameTime) -> f64| -> Vec<_> {
@@ -228,15 +229,16 @@ fn frame_times(point: &Point) -> Vec<Plot> {
     vec![
         Plot::timed("jitter", "Jitter of the frames", "jitter", Unit::Ns)
             .note(format!(
-                "By how much the time in flight of each whole frame of the first stream differs from that of the whole frame before, \
-                 from its last datagram's stamps, at the time when it came (since the first one).{}",
+                "By how much the time in flight of each whole frame of the first stream differs from that of the \
+                 whole frame before, from its last datagram's stamps, at the time of its arrival (since the first \
+                 one).{}",
                 joined("")
             ))
             .with(jitter),
         Plot::timed("frame-flight", "Time in flight of the frames", "more than the first frame's", Unit::Ns)
         .note(format!(
-            "Of the first stream, relative to its first whole frame: this plot does not compare the two clocks, and a slope is what \
-             they drift apart, or a queue that grows.{}",
+            "Of the first stream, relative to its first whole frame: this plot does not compare the two clocks, and \
+             a slope is their drift, or a queue that grows.{}",
             joined(": the longest of their times")
         ))
         .with([Series::line("whole frames", line(|r| real(r.flight_ns)))]),
@@ -264,7 +266,8 @@ pub(super) fn frames(point: &Point) -> Vec<Plot> {
         Axis::new("depth of the player's buffer", Unit::Ns),
         Axis::new("frames missed", Unit::Count),
     )
-    .note("What a player that holds so much would not have had in time; what lies flat was never complete.")
+    .note("Frames that a player with a buffer of this length would not have had in time; those below a flat line \
+           were never complete.")
     .with(known.iter().map(|(name, playout)| {
         let points = playout.misses.iter().map(|&(depth, n)| (real(depth), Some(real(n))));
         Series::line(*name, points.collect())

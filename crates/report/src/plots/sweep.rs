@@ -1,4 +1,4 @@
-//! Several settings: what each of them gave.
+//! Several settings: the results of each.
 
 use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
 use crate::words;
@@ -66,7 +66,7 @@ impl Across {
     }
 }
 
-/// What is left of a label without the setting that goes across.
+/// The rest of a label without the setting on the x axis.
 fn rest(label: &BTreeMap<String, String>, across: &str) -> String {
     let others = label.iter().filter(|(name, _)| *name != across);
     others.map(|(name, value)| format!("{name} {}", words::value(name, value))).collect::<Vec<_>>().join(", ")
@@ -75,7 +75,7 @@ fn rest(label: &BTreeMap<String, String>, across: &str) -> String {
 /// Lines of a plot by name: place and spread.
 type Lines = BTreeMap<String, Vec<(f64, Spread)>>;
 
-/// Each figure against the setting, those of one name in one plot.
+/// Each figure against the setting, with equal names in one plot.
 fn settings(rows: &[SweepRow]) -> Vec<Plot> {
     let names = swept(rows);
     let Some((first, values)) = names.first().filter(|(_, values)| values.len() > 1) else {
@@ -113,7 +113,7 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
     drawn.filter_map(Plot::some).collect()
 }
 
-/// Whether a row is one that the figure is about: the probes of a load move next to nothing.
+/// True if the figure is a result of the row: the probes of a load move next to nothing.
 fn fills(figure: Figure, row: &SweepRow) -> bool {
     let moves = matches!(figure, Figure::Goodput(_) | Figure::Cpu);
     !moves || row.label.get("part").is_none_or(|part| part == "load")
@@ -129,8 +129,8 @@ fn line((name, mut points): (String, Vec<(f64, Spread)>)) -> Series {
     }
 }
 
-/// The knee: where the rate that came through, divided by the median delay, is largest (the power of Kleinrock, 1979). Beyond
-/// it more load buys more delay than throughput.
+/// The knee: where the rate that arrived, divided by the median delay, is largest (the power of
+/// Kleinrock, 1979). Beyond it more load buys more delay than throughput.
 fn knee(rows: &[SweepRow], way: Way, across: &Across) -> Option<(f64, String)> {
     let power = |row: &SweepRow| Some((across.at(&row.label)?, row.slot(way)?.power?));
     let all: Vec<(f64, f64)> = rows.iter().filter_map(power).collect();

@@ -1,4 +1,4 @@
-//! Connections: goodput over time, each one's share of it, and what the kernel told about them.
+//! Connections: goodput over time, each one's share of it, and the kernel's figures of them.
 
 use super::{coarse_curve, coarse_histogram, measured, middle, over_time, percentiles, times_axis};
 use crate::plot::{Plot, Series, Style};
@@ -7,9 +7,9 @@ use model::{ConnectionRecord, End, Interval, Kind, Measure, Point, Sample, Unit}
 use std::collections::{BTreeMap, HashMap, HashSet};
 use uuid::Uuid;
 
-/// More connections than this are told by their spread.
+/// More connections than this are shown by their spread.
 const MOST_SLOTS: usize = 12;
-/// As many connections as a tally can hold TCP_INFO of; with more, each interval tells of others.
+/// As many connections as a tally can hold TCP_INFO of; with more, each interval has other ones.
 const MOST_SAMPLED: usize = 64;
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
@@ -41,7 +41,7 @@ pub(super) fn connects(point: &Point) -> Vec<Plot> {
 /// The receivers' rates, and the senders' beside them.
 pub(super) fn goodput(point: &Point, serving: bool) -> Plot {
     let known = point.intervals.iter().any(|i| i.remote.is_some());
-    // What no interval tells gives no series.
+    // A value that no interval has gives no series.
     let shown: &[(&str, Style, Measure, End)] = match serving {
         true => &[
             ("from clients, as received here", Style::Line, Measure::RECEIVED, End::Local),
@@ -61,7 +61,7 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Plot {
         true => {
             "Payload bytes per interval. The receiver's count is the result; broken lines are the sender's."
         }
-        false => "Payload bytes per interval. The remote end told nothing of what it counted.",
+        false => "Payload bytes per interval. The remote end reported no counts.",
     };
     Plot::timed("goodput", "Goodput over time", "goodput", Unit::BitsPerSecond)
         .note(note)
@@ -76,7 +76,7 @@ fn in_flight(point: &Point) -> Plot {
         .with([Series::line("open", open)])
 }
 
-/// The same with those opened, where connections come and go.
+/// The same with opened ones, where connections are opened and closed during the run.
 fn connections(point: &Point) -> Option<Plot> {
     let opened: u64 = point.intervals.iter().map(|i| i.opened).sum();
     if opened <= u64::from(point.phase.connections) && point.errors() == 0 {
@@ -86,7 +86,7 @@ fn connections(point: &Point) -> Option<Plot> {
     Some(in_flight(point).some()?.with([Series::line("opened in the interval", opened)]))
 }
 
-/// What one connection slot told at the ends of intervals: `(interval, sample)` in order.
+/// Samples of one connection slot at the ends of intervals: `(interval, sample)` in order.
 type Slots<'a> = BTreeMap<u32, Vec<(&'a Interval, &'a Sample)>>;
 
 fn slots(point: &Point) -> Slots<'_> {
@@ -99,7 +99,7 @@ fn slots(point: &Point) -> Slots<'_> {
     slots
 }
 
-/// Connections whose bytes no sample tells all of, because they ended between two.
+/// Connections without a sample of all their bytes, because they ended between two.
 struct Ended<'a> {
     /// Connections that were sampled before they ended.
     sampled: HashMap<Uuid, &'a ConnectionRecord>,
@@ -117,7 +117,7 @@ impl<'a> Ended<'a> {
         Ended { sampled: sampled.into_iter().map(|c| (c.id, c)).collect(), unseen }
     }
 
-    /// Whether a connection came and went within the interval: whose slot it had is not known.
+    /// True if a connection began and ended within the interval: its slot is not known.
     fn hidden(&self, interval: &Interval) -> bool {
         let next = self.unseen.partition_point(|&at| at <= interval.start_ns);
         self.unseen.get(next).is_some_and(|&at| at <= interval.end_ns)
@@ -127,7 +127,8 @@ impl<'a> Ended<'a> {
 /// A line for each slot.
 type Lines = BTreeMap<u32, Vec<(f64, Option<f64>)>>;
 
-/// By slot: what `of` makes of a sample of an interval and the sample before it, at the middle of the interval.
+/// By slot: what `of` makes of a sample of an interval and the sample before it, at the middle of
+/// the interval.
 fn steps(
     slots: &Slots<'_>,
     of: impl Fn((&Interval, &Sample), Option<(&Interval, &Sample)>) -> Option<f64>,
@@ -139,19 +140,20 @@ fn steps(
     slots.iter().map(|(&slot, told)| (slot, line(told))).collect()
 }
 
-/// Whether an interval has a sample of each open connection.
+/// True if an interval has a sample of each open connection.
 fn is_whole(interval: &Interval) -> bool {
     interval.samples.len() < MOST_SAMPLED
 }
 
-/// By slot: what it moved in each interval, as bits/s; a gap where that is not known.
+/// By slot: its traffic in each interval, as bits/s; a gap where that is not known.
 fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> Lines {
     let ended = Ended::of(point);
     steps(slots, |(interval, sample), before| {
         let next = before.is_none_or(|(i, _)| i.index + 1 == interval.index);
         let moved = match before {
             Some((_, b)) if b.id == sample.id => (way.sample)(sample).checked_sub((way.sample)(b)),
-            // Another one took its place: what the one before moved at its end, and what this one did since.
+            // Another one took its place: the rest of the one before, and the new one's traffic
+            // since.
             Some((_, b)) => {
                 let last = ended.sampled.get(&b.id).filter(|_| !ended.hidden(interval))?;
                 Some((way.record)(last).checked_sub((way.sample)(b))? + (way.sample)(sample))
@@ -163,7 +165,7 @@ fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> Lines {
     })
 }
 
-/// Bytes one way, as samples and records tell them.
+/// Bytes one way, in samples and records.
 #[derive(Clone, Copy)]
 struct Bytes {
     sample: fn(&Sample) -> u64,
@@ -173,8 +175,8 @@ struct Bytes {
 const SENT: Bytes = Bytes { sample: |s| s.tx_bytes, record: |c| c.tx_bytes };
 const RECEIVED: Bytes = Bytes { sample: |s| s.rx_bytes, record: |c| c.rx_bytes };
 
-/// By slot: what `of` makes of a sample and the one before it of the same connection, at the middle of the time between. A
-/// connection that came in between has no sample before it.
+/// By slot: `of` a sample and the one before it of the same connection, at the middle of the time
+/// between. A connection that began in between has no sample before it.
 fn changes(slots: &Slots<'_>, of: impl Fn(&Sample, Option<&Sample>) -> Option<f64>) -> Lines {
     steps(slots, |(interval, sample), before| {
         let same = before.filter(|(i, s)| s.id == sample.id && i.index + 1 == interval.index);
@@ -270,14 +272,14 @@ fn told(point: &Point) -> Vec<Plot> {
         let again = measured(point, Measure::RETRANSMITS, End::Local);
         plots.push(
             Plot::timed("retransmits", "Segments retransmitted", "segments in the interval", Unit::Count)
-                .note("By this end, as far as sampled.")
+                .note("By this end, as sampled.")
                 .with([Series::line("retransmitted", again)]),
         );
     }
     plots
 }
 
-/// What held the senders back: shares of the time in which they had data outstanding.
+/// Limits of the senders: shares of the time in which they had data outstanding.
 fn limits(slots: &Slots<'_>) -> Plot {
     type Time = fn(&TcpInfo) -> Option<u64>;
     // Of all slots together: the times are the same for all of TCP_INFO.
@@ -298,7 +300,7 @@ fn limits(slots: &Slots<'_>) -> Plot {
             |(&(x, all), (_, part)): (&(f64, f64), (f64, f64))| (x, (all > 0.0).then(|| 100.0 * part / all));
         Series::line(name, parts.map(share).collect())
     };
-    Plot::timed("limits", "What held the sender back", "share of the busy time", Unit::Percent).at_least(0.0, 100.0)
+    Plot::timed("limits", "Limits of the sender", "share of the busy time", Unit::Percent).at_least(0.0, 100.0)
     .note(
         "Of the time in which this end had data outstanding (TCP_INFO): limited by the receiver's window, by the send \
          buffer. The rest was the congestion window's, or the path's.",

@@ -1,4 +1,5 @@
-//! Packet trains: delay against the packet's number, rates train by train, and rates against the spacing.
+//! Packet trains: delay against the packet's number, rates train by train, and rates against the
+//! spacing.
 
 use super::{coarse_curve, coarse_histogram, percentiles, times_axis};
 use crate::plot::{Axis, Plot, Series, Style};
@@ -46,9 +47,7 @@ fn over_time(report: &TrainReport) -> Plot {
         "rate received",
         Unit::BitsPerSecond,
     )
-    .note(
-        "UDP payload that followed the first packet, over the time until the last came. Troughs are marked.",
-    )
+    .note("UDP payload after the first packet, over the time until the last arrived. Troughs are marked.")
     .with(report.settings.iter().map(|setting| {
         let own = report.trains.iter().filter(|row| row.setting == setting.setting);
         Series::line(name(setting), own.map(|row| (seconds(row.at_ns), row.receive_bps)).collect())
@@ -101,7 +100,7 @@ fn by_wait(report: &TrainReport, size: u32) -> Vec<Plot> {
 fn gaps(report: &TrainReport) -> Plot {
     let (x, y) = times_axis(true);
     let mut plot = Plot::new("gaps", "Time between packets", x, y)
-        .note("Between arrivals in the order in which they came, and between sends.");
+        .note("Between arrivals in their order, and between sends.");
     for setting in &report.settings {
         let kinds = [("received", &setting.gap_ns), ("sent", &setting.send_gap_ns)];
         for (what, dist) in kinds {
@@ -113,7 +112,7 @@ fn gaps(report: &TrainReport) -> Plot {
     plot
 }
 
-/// What befell packets: each at its time, at its number in the train.
+/// Fates of packets: each at its time, at its number in the train.
 fn troubles(report: &TrainReport) -> Plot {
     let of = |kind: TroubleKind, title: &str| {
         let own = report.troubles.iter().filter(|t| t.kind == kind);

@@ -8,12 +8,12 @@ use model::{Figure, Point, Reading, Shown};
 /// Results that are shown; the JSON has all.
 const MOST_SHOWN: usize = 50;
 
-/// Whether there are any.
+/// True if there are any.
 pub(super) fn any(point: &Point) -> bool {
     point.shown().next().is_some()
 }
 
-/// Whether all of them are of round trips: then there were no datagrams one way.
+/// True if all of them are of round trips: then there were no datagrams one way.
 pub(super) fn only_trips(point: &Point) -> bool {
     let trips = |figure: &Reading| matches!(figure.figure(), Some(Figure::RoundTrip(_)));
     any(point) && point.shown().flat_map(|shown| &shown.figures).all(trips)

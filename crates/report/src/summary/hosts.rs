@@ -1,4 +1,4 @@
-//! What the hosts had to do with it: TCP as their kernels saw it, CPU, settings, placement.
+//! The hosts' part: TCP as their kernels saw it, CPU, settings, placement.
 
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
@@ -29,7 +29,7 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
     counters(point, page);
 }
 
-/// What the kernels told about the connections, and the figures of RFC 6349.
+/// The kernels' figures of the connections, and those of RFC 6349.
 fn tcp(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&TcpTotals>; 6] = [
         ("retransmits", |t| t.retransmits.to_string()),
@@ -39,7 +39,7 @@ fn tcp(point: &Point, page: &mut Page<'_>) {
         ("window-limited", |t| share_of_busy(t, t.rwnd_limited_us)),
         ("buffer-limited", |t| share_of_busy(t, t.sndbuf_limited_us)),
     ];
-    // Without TCP, or without what its kernel tells, an end has no row of zeros.
+    // Without TCP, or without its kernel's figures, an end has no row of zeros.
     let told = |tcp: &TcpTotals| tcp.connections > 0 || tcp.retransmits > 0 || tcp.rtt_samples > 0;
     let ends = ends(point).filter(|(_, totals)| told(&totals.tcp));
     let rows = ends.map(|(name, totals)| (Tone::Plain, name, &totals.tcp));
@@ -51,7 +51,7 @@ fn tcp(point: &Point, page: &mut Page<'_>) {
     }
     if let Some(delay) = point.buffer_delay_percent {
         page.remark(format!(
-            "Buffer delay {delay:.1} %: what the load adds to the smallest round trip (RFC 6349)"
+            "Buffer delay {delay:.1} %: the load's addition to the smallest round trip (RFC 6349)"
         ));
     }
 }
@@ -64,7 +64,7 @@ fn share_of_busy(t: &TcpTotals, us: u64) -> String {
     or_dash((t.busy_us > 0).then(|| real(us) / real(t.busy_us)), percent)
 }
 
-/// CPU time of both ends and what a gigabyte, or a connection, costs.
+/// CPU time of both ends and the cost of a gigabyte, or a connection.
 fn cpu(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<CpuUse>; 6] = [
         ("process", |cpu| format!("{:.2} s", cpu.process_s())),
@@ -124,7 +124,7 @@ fn placement(point: &Point, begin: &Begin, page: &mut Page<'_>) {
     let servers = point.sessions.iter();
     let servers = servers.map(|s| (format!("server {}", s.address), &s.placement, s.workers, s.host.cpus));
     let local = ("this end".to_owned(), &begin.placement, begin.workers, begin.host.cpus);
-    // Files and servers of other programs do not tell what they ran on.
+    // Files and servers of other programs do not report their hosts.
     let known = std::iter::once(local).chain(servers).filter(|(.., cpus)| *cpus > 0);
     let words = known.map(|(name, placement, workers, cpus)| {
         let placement = if placement.is_empty() { "not known" } else { placement };
@@ -143,7 +143,7 @@ fn snapshot(name: &str, host: &HostSnapshot, page: &mut Page<'_>) {
         let host = if host.name.is_empty() { "not known" } else { host.name.as_str() };
         return page.line(Tone::Heading, &format!("Host of {name}: {host}"));
     }
-    // A server without a key does not tell all of it to clients on other hosts.
+    // A server without a key does not report all of it to clients on other hosts.
     let known = |text: &str| if text.is_empty() { "not told".to_owned() } else { text.to_owned() };
     page.line(Tone::Heading, &format!("Host of {name}: {}", known(&host.name)));
     let clock = match host.clock_synced {

@@ -6,7 +6,7 @@ use metrics::{format_bits_per_second, format_duration};
 use model::load::{Found, OneWay, RESPONSIVENESS, under_load};
 use model::{Outcome, Status};
 
-/// Writes what was found in all stages.
+/// Writes the results of all stages.
 pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
     let found = under_load(outcome);
     if found.is_empty() {
@@ -38,7 +38,7 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
     grade(&found, page);
 }
 
-/// How often the stages were measured; `None` where it was once.
+/// Number of repetitions of the stages; `None` for one.
 fn repetitions(found: &[Found]) -> Option<String> {
     let most = found.iter().map(|f| f.repetitions).max().filter(|most| *most > 1);
     most.map(|most| words::count(most.into(), "repetition"))
@@ -93,8 +93,8 @@ fn grade(found: &[Found], page: &mut Page<'_>) {
     };
     let grade = worst.grade().unwrap_or("-");
     let grown = match (worst.added_ns.filter(|ns| *ns < i64::MAX), worst.added_p90_ns) {
-        (None, _) => "half of the round trips never came back".to_owned(),
-        (Some(_), Some(i64::MAX)) => "a tenth of the round trips never came back".to_owned(),
+        (None, _) => "half of the round trips were lost".to_owned(),
+        (Some(_), Some(i64::MAX)) => "a tenth of the round trips was lost".to_owned(),
         (Some(p50), Some(p90)) if p90 > p50 => {
             format!(
                 "the 90th percentile of the round trips grew by {} (the median by {})",

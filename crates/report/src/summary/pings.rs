@@ -1,4 +1,5 @@
-//! Round trips: what became of the messages, how long they took, the shape of that, and each way's delay and losses.
+//! Round trips: what became of the messages, how long they took, the shape of that, and each way's
+//! delay and losses.
 
 use crate::text::{Page, Table, Tone, up_to};
 use crate::words;
@@ -10,7 +11,8 @@ const MAX_STEPS: usize = 200;
 /// Steps of a histogram to a factor of ten.
 const STEPS: f64 = 10.0;
 
-/// Writes all about the round trips of `point`, the histogram in steps of `linear_ns` if that is given.
+/// Writes all about the round trips of `point`, the histogram in steps of `linear_ns` if that is
+/// given.
 pub(super) fn write(point: &Point, linear_ns: Option<u64>, page: &mut Page<'_>) {
     let Some(trips) = &point.local.pings else {
         return page.line(Tone::Bad, "No round trips are on record");
@@ -89,12 +91,12 @@ fn times(trips: &RoundTrips, phase: &Phase, baseline: Option<&Baseline>, page: &
     ));
 }
 
-/// How long an echo was waited for before it was late, ns.
+/// Longest wait for an echo before it is late, ns.
 pub(super) fn timeout(phase: &Phase) -> u64 {
     phase.ping.unwrap_or_default().timeout_ns
 }
 
-/// A percentile in words; above the timeout where it falls among messages that never came.
+/// A percentile in words; above the timeout where it falls among lost messages.
 pub(super) fn percentile(s: &Spectrum, q: f64, timeout_ns: u64) -> String {
     let above = || format!("> {}", format_duration(timeout_ns));
     s.quantile(q).map_or_else(above, format_duration)
@@ -213,7 +215,7 @@ fn losses(facts: &WayFacts, page: &mut Page<'_>) {
         words.push(format!("lost there {}, lost back {}", facts.there.lost, facts.back.lost));
     }
     if facts.lost_somewhere > 0 {
-        words.push(format!("{} lost, but it cannot be told where", facts.lost_somewhere));
+        words.push(format!("{} lost on an unknown way", facts.lost_somewhere));
     }
     let (there, back) = (facts.there, facts.back);
     words.extend(words::counted([
@@ -246,8 +248,8 @@ fn marks(facts: &WayFacts, page: &mut Page<'_>) {
 fn oddities(facts: &WayFacts, page: &mut Page<'_>) {
     let answers = [
         (facts.rejected, "did not belong to us or did not prove to know the key"),
-        (facts.unnamed, "came without our session identifier: the remote end knows none"),
-        (facts.tampered, "came with extensions that were changed on the way"),
+        (facts.unnamed, "arrived without our session identifier: the remote end knows none"),
+        (facts.tampered, "arrived with extensions that were changed on the way"),
         (facts.malformed, "called one of our extensions malformed"),
     ];
     for (n, what) in answers.into_iter().filter(|(n, _)| *n > 0) {

@@ -1,4 +1,5 @@
-//! Several phases: the figures of each setting over its repetitions, of one setting over all of them, and the knee of datagrams.
+//! Several phases: the figures of each setting over its repetitions, of one setting over all of
+//! them, and the knee of datagrams.
 
 use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
@@ -46,7 +47,7 @@ fn setting(row: &SweepRow, names: &[&str], figures: &[Figure]) -> Vec<String> {
     names.iter().map(value).chain([runs.to_string()]).collect()
 }
 
-/// What was found with each setting.
+/// Results of each setting.
 fn settings(outcome: &Outcome, page: &mut Page<'_>) {
     let rows = outcome.sweep.as_slice();
     let known = SweepRow::known(rows);
@@ -88,7 +89,7 @@ fn settings(outcome: &Outcome, page: &mut Page<'_>) {
     page.table(&table);
 }
 
-/// What a row is judged by, in a few columns: the figures that the measurement is about.
+/// Columns that judge a row: the main figures of the measurement.
 fn shown(rows: &[SweepRow]) -> Vec<Figure> {
     let p99 = Stat::Quantile(0.99);
     let all: Vec<Figure> = match slotted(rows).as_slice() {
@@ -134,7 +135,7 @@ pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) {
     }
 }
 
-/// Whether settings were varied: parts without settings, or of a demonstration, are no sweep.
+/// True if settings were varied: parts without settings, or of a demonstration, are no sweep.
 pub(super) fn is_one(outcome: &Outcome) -> bool {
     let rows = outcome.sweep.as_slice();
     !["demo", "load"].contains(&outcome.begin.verb.as_str())
@@ -143,7 +144,8 @@ pub(super) fn is_one(outcome: &Outcome) -> bool {
         && rows.iter().any(|row| !row.label.is_empty())
 }
 
-/// Which setting was best, and where the knee is; of parts that are no settings of one thing, how many there were.
+/// Which setting was best, and where the knee is; of parts that are no settings of one thing, how
+/// many there were.
 pub(super) fn found(outcome: &Outcome) -> Vec<String> {
     let rows = outcome.sweep.as_slice();
     if outcome.begin.verb == "demo" || rows.iter().all(|row| row.label.is_empty()) {
@@ -168,8 +170,8 @@ pub(super) fn found(outcome: &Outcome) -> Vec<String> {
 /// Share of the most that got through from which on more of a setting gains nothing.
 const SATURATED: f64 = 0.95;
 
-/// From where on more of the one setting of connections gains nothing; `None` of datagrams, which have slots, and of settings without
-/// an order.
+/// From where on more of the one setting of connections gains nothing; `None` of datagrams, which
+/// have slots, and of settings without an order.
 fn saturation(rows: &[SweepRow]) -> Option<String> {
     let value = |row: &SweepRow| match row.label.len() {
         1 => row.label.values().next()?.parse::<f64>().ok(),
@@ -191,14 +193,14 @@ fn saturation(rows: &[SweepRow]) -> Option<String> {
     })
 }
 
-/// What got through with a setting, both ways together: its unit, mean, and half of its confidence interval.
+/// The rate of a setting, both ways together: its unit, mean, and half of its confidence interval.
 fn rates(row: &SweepRow) -> Option<(Unit, f64, f64)> {
     let all = [Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Connects];
     let known = all.into_iter().filter_map(|figure| Some((figure, row.figure(figure)?)));
     known.map(|(figure, s)| (figure.unit(), s.mean, s.ci95)).reduce(|a, b| (a.0, a.1 + b.1, a.2 + b.2))
 }
 
-/// What was found in each part.
+/// Results of each part.
 fn parts(outcome: &Outcome) -> Vec<String> {
     let part = |point: &Point| {
         let found = super::found(point);
@@ -211,7 +213,8 @@ fn parts(outcome: &Outcome) -> Vec<String> {
     }
 }
 
-/// The setting at which most got through, and whether others did as well as far as can be told.
+/// The setting with the highest rate, and the number of others that are no worse within their
+/// spread.
 fn best(rows: &[SweepRow]) -> Option<String> {
     // Loss that is bearable: of datagrams more may arrive at a load that loses many.
     let clean = |row: &&SweepRow| {
@@ -222,8 +225,8 @@ fn best(rows: &[SweepRow]) -> Option<String> {
     let alike = rated().filter(|(_, (_, other, width))| other + width >= mean - ci).count();
     let alike = match alike.saturating_sub(1) {
         0 => String::new(),
-        1 => " (1 other is no worse, as far as its repetitions tell)".to_owned(),
-        more => format!(" ({more} others are no worse, as far as their repetitions tell)"),
+        1 => "(1 other is no worse, by its repetitions)".to_owned(),
+        more => format!("({more} others are no worse, by their repetitions)"),
     };
     Some(format!("best {}: {}{alike}", words::setting(&row.label, 1), unit.show(mean)))
 }
@@ -263,7 +266,7 @@ fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) {
     page.paragraph(Tone::Plain, "  ", text);
 }
 
-/// Whether all phases are repetitions of one setting.
+/// True if all phases are repetitions of one setting.
 pub(super) fn is_repeated(outcome: &Outcome) -> bool {
     let points = &outcome.points;
     points.iter().any(|point| point.repeat > 1) && points.iter().all(|point| point.label.is_empty())
@@ -296,7 +299,7 @@ pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) {
     page.table(&table);
 }
 
-/// What they are about, in a few words.
+/// Their main figures, in a few words.
 pub(super) fn over_repetitions(outcome: &Outcome) -> Vec<String> {
     let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
     let about = Figure::leading(kind).iter().filter_map(|figure| {

@@ -34,7 +34,7 @@ pub(super) fn write(point: &Point, verbose: bool, page: &mut Page<'_>) {
         if extras::any(point) {
             return;
         }
-        return page.line(Tone::Bad, "No trains: not both ends told what they remember");
+        return page.line(Tone::Bad, "No trains: the log of an end is missing");
     };
     let report = &trains.report;
     rates(report, page);
@@ -91,7 +91,7 @@ fn dispersion(trains: &Trains, page: &mut Page<'_>) {
     let rows = trains.report.settings.iter().map(|s| (Tone::Plain, wait(s), s));
     page.section(&Table::of("Dispersion rate (IP)", &columns, rows));
     page.remark(format!(
-        "pairs estimate the capacity of the narrow link, as far as nothing else shared it; long trains what was left of it. \
+        "pairs estimate the capacity of the narrow link, if nothing else shared it; long trains its available rate. \
          IP packets, with {} bytes of headers",
         trains.headers
     ));
@@ -110,7 +110,7 @@ fn delays(trains: &Trains, page: &mut Page<'_>) {
     let mut words = vec![format!("right to ±{}", format_duration(trains.clock_bound_ns))];
     words.push(stamps(report, received));
     words.extend(words::counted([
-        (before, "seemed to come before they were sent, taken for 0"),
+        (before, "seemed to arrive before they were sent, taken for 0"),
         (trains.left_out, "arrivals not remembered"),
     ]));
     page.remark(words.join(", "));
@@ -131,7 +131,7 @@ fn stamps(report: &TrainReport, received: u64) -> String {
     }
 }
 
-/// What was returned: two-way rates, round trips, and the time for each packet.
+/// Returned packets: two-way rates, round trips, and the time for each packet.
 fn echoes(report: &TrainReport, page: &mut Page<'_>) {
     let mut table = Table::new(
         "Echoed (two-way)|returned|lost there|lost back|two-way rate|± sd|back at|± sd|time per packet",
@@ -217,7 +217,7 @@ fn listed<T>(title: &str, all: &[T], further: u64, words: impl Fn(&T) -> String,
 }
 
 fn troughs(report: &TrainReport, page: &mut Page<'_>) {
-    let title = "Troughs: repetitions in which trains came much slower than usual";
+    let title = "Troughs: repetitions in which trains arrived much slower than usual";
     let words = |trough: &Trough| {
         let names = trough.settings.iter().filter_map(|&s| report.settings.get(usize::clamped(s))).map(wait);
         let whose = match trough.common {
@@ -238,13 +238,13 @@ fn troubles(report: &TrainReport, page: &mut Page<'_>) {
     listed("Packets that something befell", &report.troubles, report.more_troubles, words, page);
 }
 
-/// What befell a packet, in words.
+/// Fate of a packet, in words.
 fn befell(trouble: &Trouble) -> String {
     let others = u64::from(trouble.by);
     match trouble.kind {
         TroubleKind::Lost => "lost".to_owned(),
         TroubleKind::Overtaken => format!("overtaken by {}", words::count(others, "packet")),
-        TroubleKind::Repeated => format!("came {} more", words::count(others, "time")),
+        TroubleKind::Repeated => format!("arrived {} more", words::count(others, "time")),
         TroubleKind::Unsent => "not sent".to_owned(),
     }
 }

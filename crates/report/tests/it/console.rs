@@ -253,7 +253,7 @@ fn the_summary_of_the_hosts() {
         "  this end                       12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
         "  server 10.0.0.2:7411           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
         "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
-        "  Buffer delay 143.6 %: what the load adds to the smallest round trip (RFC 6349)",
+        "  Buffer delay 143.6 %: the load's addition to the smallest round trip (RFC 6349)",
         "",
         "CPU                     process    user  system  whole machine  busiest CPU  stolen",
         "  this end               2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
@@ -563,7 +563,7 @@ fn trains_are_told_by_setting() {
         "repetition 1 at 0 ns: back to back",
         "train 1, packet 2, at 0 ns: lost",
         "train 2, packet 2, at 500 ms: overtaken by 1 packet",
-        "train 3, packet 3, at 1.00 s: came 1 time more",
+        "train 3, packet 3, at 1.00 s: arrived 1 time more",
         "train 12, packet 3, at 5.50 s: not sent",
     ] {
         assert!(lines.iter().any(|line| line.starts_with(wanted)), "no\n{wanted}\nin\n{text}");
