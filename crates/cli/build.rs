@@ -1,4 +1,4 @@
-//! Tells the program what it is built from and for: `netcaliper --version --verbose`.
+//! Passes the sources and the target of the build to the program: `netcaliper --version --verbose`.
 use std::env;
 use std::path::Path;
 use std::process::Command;
@@ -31,7 +31,8 @@ fn tell(name: &str, value: &str) {
     println!("cargo::rustc-env=NETCALIPER_BUILD_{name}={value}");
 }
 
-/// The commit that is checked out, and whether files differ from it; `None` where this is no checkout.
+/// The commit that is checked out, and whether files differ from it; `None` where this is no
+/// checkout.
 fn checked_out() -> Option<String> {
     let root = Path::new("../..");
     let git = |arguments: &[&str]| answer(Command::new("git").current_dir(root).args(arguments));
@@ -49,7 +50,7 @@ fn checked_out() -> Option<String> {
     Some(if changed.is_empty() { commit } else { format!("{commit}, with changes") })
 }
 
-/// What `command` prints, without the line end; `None` when it fails.
+/// The output of `command` without the line end; `None` when it fails.
 fn answer(command: &mut Command) -> Option<String> {
     let done = command.output().ok().filter(|done| done.status.success())?;
     Some(String::from_utf8(done.stdout).ok()?.trim_end().to_owned())

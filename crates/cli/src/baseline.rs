@@ -8,17 +8,18 @@ use metrics::SECOND;
 use model::{Baseline, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
 use runtime::Interrupt;
 
-/// Messages at most, and of a short run for each of its own; before them at most so many that do not count.
+/// Most messages, and in a short run the share of its own number; and most warm-up messages before
+/// them.
 const MESSAGES: u64 = 2_000;
 const EACH: u64 = 20;
 const WARMUP: u64 = 20;
-/// How long it may take, ns.
+/// Longest time, ns.
 const LENGTH: u64 = SECOND / 4;
-/// How long before it its connection is opened, ns.
+/// Time before its start at which its connection is opened, ns.
 const LEAD: u64 = SECOND / 20;
 /// Longest distance between messages of an open loop, ns: else there would be none to speak of.
 const GAP: u64 = SECOND / 500;
-/// Shortest message whose echo says what the remote end spent.
+/// Shortest message whose echo has room for the remote end's time.
 const TOLD: u32 = 16;
 
 /// Measures it for `phase`, as an event; a notice where it cannot be measured.
@@ -71,7 +72,7 @@ fn within(
     let (_, reason) = ran?;
     match baseline.rtt_ns {
         Some(_) => Ok(baseline),
-        None => Err(CliError::failed(reason.unwrap_or_else(|| "no message came back in time".to_owned()))),
+        None => Err(CliError::failed(reason.unwrap_or_else(|| "no message returned in time".to_owned()))),
     }
 }
 

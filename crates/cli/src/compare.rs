@@ -8,20 +8,21 @@ use report::Comparison;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-/// What is compared.
+/// The compared runs.
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// Saved runs (--save or --json) or numbers of runs in the store: two, the one before and the one after; or, with --with, any
-    /// number from before.
+    /// Saved runs (--save or --json) or numbers of runs in the store: two, the one before and the
+    /// one after; or, with --with, any number from before.
     #[arg(required = true, value_name = "FILE|ID")]
     before: Vec<PathBuf>,
-    /// Any number of runs from after. With one run a side each interval is a reading, else each run: 4 a side are the fewest that
-    /// tell one figure, 5 up to six, 6 up to twenty-three.
+    /// Any number of runs from after. With one run a side each interval is a reading, else each
+    /// run: 4 a side are the fewest for one figure, 5 for up to six, 6 for up to twenty-three.
     #[arg(long = "with", value_name = "FILE|ID", num_args = 1..)]
     after: Vec<PathBuf>,
-    /// Exit with 3 when a figure is significantly worse, by more than this percentage of its value before (the end of the
-    /// interval that is nearer to no difference counts), and with 1 when there are too few readings to tell, or when a rate or
-    /// a loss is worse by more over all of each side and its readings scatter too much to say so for certain.
+    /// Exit with 3 when a figure is significantly worse, by more than this percentage of its value
+    /// before (the whole confidence interval must lie beyond it), and with 1 when there are too few
+    /// readings for that, or when a rate or a loss is worse by more over all of each side and its
+    /// readings scatter too much to say so for certain.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     threshold: Option<f64>,
     /// Print one JSON document.

@@ -1,4 +1,5 @@
-//! The configuration file: defaults of each command, named targets, named tests; `netcaliper config` and `netcaliper run`.
+//! The configuration file: defaults of each command, named targets, named tests; `netcaliper
+//! config` and `netcaliper run`.
 
 use crate::args::Cli;
 use crate::{CliError, Exit, file, pages};
@@ -8,7 +9,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// What a file looks like; `netcaliper config` prints it where there is none.
+/// An example of a file; `netcaliper config` prints it where there is none.
 const EXAMPLE: &str = r#"# Defaults of a command: its long options. What is typed comes first.
 [tcp]
 time = "30s"
@@ -33,7 +34,7 @@ const TESTS: &str = "tests";
 /// A configuration file that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// Where it is, or would be.
+    /// Its path, or the path of a missing one.
     path: Option<PathBuf>,
     /// Its text, if there is one.
     text: Option<String>,
@@ -42,7 +43,8 @@ pub(crate) struct Config {
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
-/// Where it is: NETCALIPER_CONFIG, or by the specification of base directories; `None` when it is `off` or there is no home.
+/// Its path: NETCALIPER_CONFIG, or by the specification of base directories; `None` when it is
+/// `off` or there is no home.
 fn path() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("NETCALIPER_CONFIG").filter(|path| !path.is_empty()) {
         return Some(PathBuf::from(path)).filter(|path| path.as_os_str() != "off");
@@ -89,14 +91,15 @@ impl Config {
             let has = |key: &str| verb.get_arguments().any(|arg| arg.get_long() == Some(key));
             if let Some(key) = entries.keys().find(|key| !has(key)) {
                 return Err(wrong(format!(
-                    "{name} has no option --{key}: `netcaliper {name} --help` lists what it takes"
+                    "{name} has no option --{key}: `netcaliper {name} --help` lists its options"
                 )));
             }
         }
         Ok(Config { path: Some(path.to_owned()), text: Some(text), sections })
     }
 
-    /// The command line with what the file adds: the words of a named test, the defaults of the command before what was typed.
+    /// The command line with the file's additions: the words of a named test, the defaults of the
+    /// command before the typed words.
     pub(crate) fn applied(&self, command: &[String]) -> Vec<String> {
         let mut words = command.to_vec();
         if let [_, run, name, ..] = words.as_slice()
@@ -141,7 +144,7 @@ pub(crate) fn target(name: &str) -> String {
     CONFIG.get().and_then(|config| config.text_of(TARGETS, name)).unwrap_or(name).to_owned()
 }
 
-/// Whether the file has defaults for a command.
+/// True if the file has defaults for a command.
 pub(crate) fn has_defaults(verb: &str) -> bool {
     CONFIG.get().is_some_and(|config| config.sections.contains_key(verb))
 }

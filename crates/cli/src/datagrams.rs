@@ -22,14 +22,16 @@ pub(crate) struct DatagramArgs {
     /// Time to live, or hop limit, 1 to 255 [default: the system's].
     #[arg(long, value_parser = values::ttl)]
     pub(crate) ttl: Option<u8>,
-    /// Whether the DF flag is set: on, packets are never fragmented; off, routers may do it [default: the system's].
+    /// The DF flag: on, packets are never fragmented; off, routers may do it [default: the
+    /// system's].
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
     pub(crate) df: Option<String>,
-    /// Send every datagram by a call of its own, also when several are due (no generic segmentation).
+    /// Send every datagram by a call of its own, also when several are due (no generic
+    /// segmentation).
     #[arg(long)]
     pub(crate) no_gso: bool,
-    /// Receive merged datagrams (UDP_GRO): merged datagrams share one arrival time [default: from 1 Gbit/s on, without
-    /// --samples and --tx-stamps].
+    /// Receive merged datagrams (UDP_GRO): merged datagrams share one arrival time [default: from 1
+    /// Gbit/s on, without --samples and --tx-stamps].
     #[arg(long)]
     pub(crate) gro: bool,
     /// Receive every datagram by itself at any rate.
@@ -38,8 +40,9 @@ pub(crate) struct DatagramArgs {
     /// Take the time of arrival after the receive call, not from the kernel.
     #[arg(long)]
     pub(crate) no_stamps: bool,
-    /// Take times from the network card, where they agree with the kernel's: auto uses a card that stamps already, on switches
-    /// this host's card to it for the run (CAP_NET_ADMIN); the server has an option of its own. Native protocol only.
+    /// Take times from the network card, where they agree with the kernel's: auto uses a card that
+    /// stamps already, on switches this host's card to it for the run (CAP_NET_ADMIN); the server
+    /// has an option of its own. Native protocol only.
     #[arg(
         long,
         value_enum,
@@ -53,7 +56,7 @@ pub(crate) struct DatagramArgs {
     pub(crate) hardware_stamps: CardStamps,
 }
 
-/// What is done about a network card's stamps.
+/// Use of a network card's stamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CardStamps {
     Auto,
@@ -61,20 +64,21 @@ pub(crate) enum CardStamps {
     Off,
 }
 
-/// Whether clients of a protocol take stamps of a card.
+/// True if clients of a protocol take stamps of a card.
 fn takes_card_stamps(protocol: Protocol) -> bool {
     protocol == protocols::NATIVE
 }
 
 impl DatagramArgs {
-    /// Permits cards to be told to stamp, if that is what was asked for and of use: a card is not changed for nothing.
+    /// Permits changes of cards' stamp settings, if the user asked for it and it is of use: a card
+    /// is not changed for nothing.
     pub(crate) fn permit_card_change(&self, protocol: Protocol) -> Result<(), CliError> {
         if self.hardware_stamps != CardStamps::On {
             return Ok(());
         }
         if !takes_card_stamps(protocol) {
             return Err(CliError::usage(format!(
-                "--hardware-stamps: clients of {protocol} take no stamps of a network card; those of native do"
+                "--hardware-stamps: clients of {protocol} take no stamps of a network card; clients of native do"
             )));
         }
         if self.no_stamps {
@@ -87,7 +91,7 @@ impl DatagramArgs {
     }
 }
 
-/// How senders wait.
+/// Senders' ways of waiting.
 pub(crate) const WAITING: Named<Waiting> = &[
     ("block", "Sleep until it is due: some 25 to 60 µs late", Waiting::Block),
     ("hybrid", "Sleep until shortly before, then spin", Waiting::Hybrid),
@@ -111,7 +115,7 @@ pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings
     }
 }
 
-/// How senders wait; `busy` is short for spinning.
+/// A sender's way of waiting; `busy` is short for spinning.
 pub(crate) fn waiting(wait: Waiting, busy: bool) -> Waiting {
     if busy { Waiting::Spin } else { wait }
 }

@@ -36,7 +36,8 @@ pub(crate) struct DelayArgs {
     repeat: RepeatArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// Write one row per datagram: flow, direction, number, intended, sent and received times, delay, source of the stamp, verdict.
+    /// Write one row per datagram: flow, direction, number, intended, sent and received times,
+    /// delay, source of the stamp, verdict.
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     samples: Option<PathBuf>,
 }
@@ -46,8 +47,8 @@ pub(crate) struct DelayArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Datagrams")]
 struct ProbeArgs {
-    /// Rate of each flow and direction, in bits per second of UDP payload; 0 is as fast as it goes [default: 1000 datagrams
-    /// per second].
+    /// Rate of each flow and direction, in bits per second of UDP payload; 0 is as fast as it goes
+    /// [default: 1000 datagrams per second].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate_or_none, conflicts_with_all = ["pps", "spacing"])]
     rate: Option<NumberOrNone>,
     /// Rate as datagrams per second, of each flow and direction.
@@ -65,11 +66,12 @@ struct ProbeArgs {
     /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a row in the result [default: 1, to
-    /// each server].
+    /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a
+    /// row in the result [default: 1, to each server].
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1000>, allow_negative_numbers = true)]
     flows: Option<u32>,
-    /// This end sends alone [default: both send, but with --search, --sweep, --path-mtu and other protocols this end].
+    /// Only this end sends [default: both send, but with --search, --sweep, --path-mtu and other
+    /// protocols this end].
     #[arg(long)]
     up: bool,
     /// The server sends alone.
@@ -78,59 +80,66 @@ struct ProbeArgs {
     /// Both send at once.
     #[arg(long, overrides_with = "up")]
     bidir: bool,
-    /// How sending times follow each other.
+    /// Sequence of sending times.
     #[arg(long, default_value = "fixed", value_parser = values::one_of(SCHEDULE))]
     schedule: Spacing,
-    /// Times between datagrams from a file, over and over: one a line, with a unit or in seconds (as tshark's frame.time_delta).
+    /// Times between datagrams from a file, over and over: one a line, with a unit or in seconds
+    /// (as tshark's frame.time_delta).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "pps", "spacing", "schedule"])]
     trace: Option<PathBuf>,
-    /// Seed of random schedules: the same seed gives the same times [default: random, shown in the result].
+    /// Seed of random schedules: the same seed gives the same times [default: random, shown in the
+    /// result].
     #[arg(long, value_name = "N", value_parser = values::whole)]
     seed: Option<u64>,
     /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
-    /// How the clocks of the two hosts are compared [default: same-host where both ends are on one host, else in-band].
+    /// Comparison of the clocks of the two hosts [default: same-host where both ends are on one
+    /// host, else in-band].
     #[arg(long, value_parser = values::one_of(CLOCK))]
     clock: Option<ClockKind>,
-    /// How senders wait for the next due time.
+    /// Senders' way of waiting for the next due time.
     #[arg(long, visible_alias = "waiting", default_value = "hybrid", value_parser = values::one_of(WAITING))]
     wait: Waiting,
     /// Short for --wait spin.
     #[arg(long, conflicts_with = "wait")]
     busy: bool,
-    /// Ask the kernel when each datagram really left, where it is sent by a call of its own: the time in the sender's system is
-    /// told, and --samples has the kernel's stamps.
+    /// Have the kernel stamp each datagram's departure, where it is sent by a call of its own: the
+    /// time in the sender's system is reported, and --samples has the kernel's stamps.
     #[arg(long)]
     tx_stamps: bool,
-    /// Keep the schedule: drop datagrams that cannot be sent in time (within the spacing, 1 ms at least) instead of sending it late.
+    /// Keep the schedule: drop datagrams that cannot be sent in time (within the spacing, 1 ms at
+    /// least) instead of sending it late.
     #[arg(long)]
     nonblock: bool,
     /// Do not compare the payload of received datagrams; their headers are checked all the same.
     #[arg(long)]
     no_compare: bool,
-    /// Find the highest rate at which no more than this share is lost (a probability such as 0.1% or 0.001): starts
-    /// at full speed, then bisects between the highest rate that passed and the lowest that failed.
+    /// Find the highest rate at which no more than this share is lost (a probability such as 0.1%
+    /// or 0.001): starts at full speed, then bisects between the highest rate that passed and the
+    /// lowest that failed.
     #[arg(long, value_name = "LOSS", num_args = 0..=1, require_equals = true, default_missing_value = "0.01%", value_parser = values::share, conflicts_with_all = ["rate", "pps", "spacing", "trace"])]
     search: Option<f64>,
-    /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
-    /// --max-time says otherwise.
+    /// Run only when no other session runs on the server, and wait for that in a queue; for 10
+    /// minutes at most, unless the server's --max-time says otherwise.
     #[arg(long)]
     exclusive: bool,
 }
 
-/// What only another protocol has.
+/// Settings of one other protocol.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "With --protocol bwdelaytester")]
 struct OtherArgs {
-    /// Stamp with the monotonic clock, because the clocks of both hosts are not synchronised (the original's -a): its server
-    /// then takes the first datagram for the fastest.
+    /// Stamp with the monotonic clock, because the clocks of both hosts are not synchronised (the
+    /// original's -a): its server then takes the first datagram for the fastest.
     #[arg(long)]
     unsynchronised: bool,
-    /// Ramp the rate to its full value in STEPS steps of TIME each, then end (bwdelaytester -s: 100:2s).
+    /// Ramp the rate to its full value in STEPS steps of TIME each, then end (bwdelaytester -s:
+    /// 100:2s).
     #[arg(long, value_name = "STEPS:TIME", conflicts_with = "time", value_parser = stairs)]
     stairs: Option<Stairs>,
-    /// Drop datagrams that do not fit into the socket's buffer, with their numbers, instead of waiting (the original's -n).
+    /// Drop datagrams that do not fit into the socket's buffer, with their numbers, instead of
+    /// waiting (the original's -n).
     #[arg(long)]
     give_up: bool,
 }
@@ -146,9 +155,9 @@ fn stairs(text: &str) -> Result<Stairs, String> {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sweep")]
 struct SlotArgs {
-    /// Vary rate, size or spacing, a slot each: rate=1M..1G (doubling), rate=10M..100M/10M (steps), rate=10M..100M:40 (a ramp
-    /// of 40 slots), size=64,512,1400 (as many datagrams a second as otherwise), spacing=10us..1ms. Loss and delay of each
-    /// slot are told, and the knee.
+    /// Vary rate, size or spacing, a slot each: rate=1M..1G (doubling), rate=10M..100M/10M (steps),
+    /// rate=10M..100M:40 (a ramp of 40 slots), size=64,512,1400 (as many datagrams a second as
+    /// otherwise), spacing=10us..1ms. Loss and delay of each slot are reported, and the knee.
     #[arg(long, value_name = "NAME=VALUES", conflicts_with = "trace")]
     sweep: Option<String>,
     /// Look for the largest packet that arrives whole, in each direction asked for, instead.
@@ -162,7 +171,7 @@ struct SlotArgs {
     sweep_csv: Option<PathBuf>,
 }
 
-/// How clocks are compared.
+/// Methods of comparing clocks.
 const CLOCK: Named<ClockKind> = &[
     (
         "in-band",
@@ -171,7 +180,7 @@ const CLOCK: Named<ClockKind> = &[
     ),
     (
         "realtime",
-        "By the wall clocks, which PTP or NTP must keep right: the bound is what the kernels tell",
+        "By the wall clocks, which PTP or NTP must keep right: the bound is the kernels' error estimate",
         ClockKind::Realtime,
     ),
     (
@@ -181,7 +190,7 @@ const CLOCK: Named<ClockKind> = &[
     ),
 ];
 
-/// How sending times follow each other.
+/// Sequences of sending times.
 const SCHEDULE: Named<Spacing> = &[
     ("fixed", "Always the same time", Spacing::Fixed),
     ("uniform", "Random, evenly between nothing and twice the mean", Spacing::Uniform),
@@ -192,7 +201,7 @@ const SCHEDULE: Named<Spacing> = &[
 pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliError> {
     if args.probe.search.is_some() && args.target.protocol != protocols::NATIVE {
         let text = format!(
-            "a search needs to know what arrived, which {} servers do not tell",
+            "a search needs the counts of arrivals, which {} servers do not report",
             args.target.protocol
         );
         return Err(CliError::usage(text));
@@ -214,7 +223,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
     let method = method.map_err(CliError::usage)?;
     if args.repeat.given() && (args.sweep.path_mtu || args.probe.search.is_some()) {
         return Err(CliError::usage(
-            "a search repeats what it needs to: leave out --repeat and --until-confidence",
+            "a search repeats its attempts by itself: leave out --repeat and --until-confidence",
         ));
     }
     measure::check(&config, &method)?;
@@ -257,7 +266,8 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             _ => Pattern::Push,
         },
         connections: flows,
-        // Nothing agrees on an end with another protocol's: the flow has it, and is not begun again.
+        // Nothing agrees on an end with another protocol's: the flow has it, and is not begun
+        // again.
         duration_ns: Some(other.stairs.map_or(time, |stairs| stairs.length_ns().saturating_add(SECOND))),
         iterations: (args.target.protocol != protocols::NATIVE).then_some(1),
         interval_ns: probe.interval,
@@ -284,7 +294,7 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     })
 }
 
-/// The times between sends that a file tells.
+/// The times between sends in a file.
 pub(crate) fn trace(path: &Path) -> Result<Trace, CliError> {
     let text = std::fs::read_to_string(path)
         .map_err(|e| CliError::usage(format!("cannot read the trace {}: {e}", path.display())))?;

@@ -1,6 +1,8 @@
-//! Files that come to be beside their place and are renamed when they are whole, so that none stands half written under its name.
+//! Files that are written beside their place and renamed when they are whole, so that none stands
+//! half written under its name.
 //!
-//! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors, devices and pipes are written to as they are.
+//! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors,
+//! devices and pipes are written to as they are.
 
 use crate::{CliError, Context as _, lock};
 use model::Event;
@@ -13,11 +15,12 @@ use std::sync::Mutex;
 /// More links than these lead in a circle.
 const MOST_LINKS: u32 = 40;
 
-/// What is not whole yet, and whether it is to be removed when the program ends at once.
+/// Unfinished files; true for those to be removed when the program ends at once.
 static PARTIAL: Mutex<Vec<(PathBuf, bool)>> = Mutex::new(Vec::new());
 
-/// A file that is being made. Unless it is finished, what was there before stays, and the new file is gone
-/// when dropped, but for one that [outlives the program](NewFile::outlives_the_program) and holds something.
+/// A file that is being made. Unless it is finished, the old file stays, and the new one is removed
+/// when dropped, but for one that [outlives the program](NewFile::outlives_the_program) and is not
+/// empty.
 pub(crate) struct NewFile {
     file: File,
     /// Its name until it is whole, and then; `None` where it is written in its place.
@@ -33,7 +36,7 @@ impl NewFile {
         }
         let Some(place) = behind_links(path)? else { return NewFile::in_place(path) };
         if before.is_some() {
-            // What must not be written must not be replaced either.
+            // A file that must not be written must not be replaced either.
             OpenOptions::new().write(true).open(path)?;
         }
         let mut name = place.file_name().unwrap_or_default().to_owned();
@@ -111,7 +114,7 @@ impl Drop for NewFile {
         let Some((partial, _)) = &self.names else { return };
         let is_removed = unregister(partial);
         if is_removed || self.file.metadata().is_ok_and(|file| file.len() == 0) {
-            // If it cannot be removed, its name says what it is.
+            // If it cannot be removed, its name marks it as partial.
             let _ = fs::remove_file(partial);
         }
     }
@@ -143,14 +146,14 @@ pub(crate) fn folder(path: &Path) -> Result<(), CliError> {
     fs::create_dir_all(path).context(format_args!("cannot make the folder {}", path.display()))
 }
 
-/// The folder that a variable names. By the specification of base directories one that is not absolute does
-/// not count.
+/// The folder that a variable names. By the specification of base directories one that is not
+/// absolute does not count.
 pub(crate) fn folder_in(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// This program's folder of one kind: in the folder that the variable `xdg` names, in `usual` of the home
-/// directory, or in the folder that the variable `windows` names. `None` where there is no home.
+/// This program's folder of one kind: in the folder that the variable `xdg` names, in `usual` of
+/// the home directory, or in the folder that the variable `windows` names. `None` without a home.
 pub(crate) fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBuf> {
     let folder = folder_in(xdg)
         .or_else(|| folder_in("HOME").map(|home| home.join(usual)))
@@ -178,7 +181,7 @@ fn register(partial: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the file is to be removed when it is not finished.
+/// Takes the file off the list; true if it is to be removed unfinished.
 fn unregister(partial: &Path) -> bool {
     let mut all = lock(&PARTIAL);
     let is_removed = all.iter().all(|(other, removed)| other != partial || *removed);
@@ -186,7 +189,8 @@ fn unregister(partial: &Path) -> bool {
     is_removed
 }
 
-/// A file that was not there. One that a program of this process number has left, as in a container, is gone.
+/// A file that was not there. One that a program of this process number has left, as in a
+/// container, is gone.
 fn exclusive(partial: &Path) -> io::Result<File> {
     let new = || OpenOptions::new().write(true).create_new(true).open(partial);
     match new() {
@@ -198,7 +202,8 @@ fn exclusive(partial: &Path) -> io::Result<File> {
     }
 }
 
-/// Where the links of `path` lead; `None` when that is no place for files, as with /dev/stdout.
+/// The file at the end of the links of `path`; `None` when that is no place for files, as with
+/// /dev/stdout.
 fn behind_links(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -217,7 +222,7 @@ fn behind_links(path: &Path) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Gives the new file the owner and permissions of the old one, as far as the system permits.
+/// Gives the new file the owner and permissions of the old one, where the system permits it.
 fn inherit(file: &File, before: &Metadata) {
     #[cfg(unix)]
     {
@@ -258,9 +263,9 @@ impl SavedRun {
     }
 }
 
-/// Where the beginning of a file that has failed is.
+/// A clause that names the kept beginning of a file that has failed.
 pub(crate) fn before(kept: Option<PathBuf>) -> String {
-    kept.map_or_else(String::new, |path| format!("; what came before is in {}", path.display()))
+    kept.map_or_else(String::new, |path| format!("; its beginning is in {}", path.display()))
 }
 
 #[cfg(unix)]

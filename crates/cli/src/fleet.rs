@@ -20,7 +20,7 @@ use crate::{CliError, Exit, values};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
-/// What is done with a fleet.
+/// The commands of a fleet.
 #[derive(Args, Debug)]
 pub(crate) struct FleetArgs {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ pub(crate) struct FleetArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum FleetCommand {
-    /// Tell what a plan will take (duration, bytes, what excludes what), and send nothing.
+    /// Print a plan's forecast (duration, bytes, and which tests exclude which), and send nothing.
     Plan(PlanArgs),
     /// Measure the pairs, and show their matrix.
     Run(Box<reach::RunArgs>),
@@ -37,9 +37,11 @@ pub(crate) enum FleetCommand {
     Status(reach::WhichArgs),
     /// End a run: tests that have not begun are cancelled.
     Cancel(reach::WhichArgs),
-    /// Go on with a run whose controller ended, or was killed: what is missing is collected or measured.
+    /// Go on with a run whose controller ended, or was killed: missing results are collected or
+    /// measured.
     Resume(reach::ResumeArgs),
-    /// Stand by for the controller of runs that are shared on a NATS server (`fleet run --shared`), and take them over when it is gone.
+    /// Stand by for the controller of runs that are shared on a NATS server (`fleet run --shared`),
+    /// and take them over when it is gone.
     StandBy(Box<reach::StandByArgs>),
     /// Show the matrix of a run: text, HTML, JSON, metrics.
     Report(ReportArgs),
@@ -48,20 +50,22 @@ pub(crate) enum FleetCommand {
 /// Which pairs, and which tests.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct ShapeArgs {
-    /// Hosts: a file with a host a line and its labels (`name site=a rack=7`), an inventory of Ansible (INI, YAML or JSON),
-    /// Prometheus' file_sd (JSON or YAML), `-` for stdin, or dns:NAME for the addresses of a name.
+    /// Hosts: a file with a host a line and its labels (`name site=a rack=7`), an inventory of
+    /// Ansible (INI, YAML or JSON), Prometheus' file_sd (JSON or YAML), `-` for stdin, or dns:NAME
+    /// for the addresses of a name.
     #[arg(value_name = "INVENTORY")]
     pub(crate) inventory: String,
-    /// A test of every pair, as on the command line but without the host (repeatable): 'ping -n 20', 'delay -b 5M -t 2s',
-    /// 'tcp -t 5s', 'load -t 5s', 'train' [default: ping].
+    /// A test of every pair, as on the command line but without the host (repeatable): 'ping -n
+    /// 20', 'delay -b 5M -t 2s', 'tcp -t 5s', 'load -t 5s', 'train' [default: ping].
     #[arg(long = "test", value_name = "TEST")]
     pub(crate) tests: Vec<String>,
-    /// How much care the tests need, and no less than their bits ask for: exclusive (nothing but background tests runs beside at
-    /// either host), limited (a few at a host), background (beside everything) [default: pings of at most 1 Mbit/s are background,
-    /// what keeps to 10 Mbit/s is limited, all others are exclusive].
+    /// Cost class of the tests, at least the one of their bits: exclusive (nothing but background
+    /// tests runs beside at either host), limited (a few at a host), background (beside everything)
+    /// [default: pings of at most 1 Mbit/s are background, tests of at most 10 Mbit/s are limited,
+    /// all others are exclusive].
     #[arg(long, value_name = "CLASS", value_parser = ["exclusive", "limited", "background"])]
     pub(crate) class: Option<String>,
-    /// How often each test of each pair is made; a single pair is judged from three on.
+    /// Number of measurements of each test of each pair; a single pair is judged from three on.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<u16, 1_000>)]
     pub(crate) repeats: u16,
     /// Each host with N others chosen at random, instead of all pairs.
@@ -76,11 +80,12 @@ pub(crate) struct ShapeArgs {
     /// Only pairs with a host that is not in this earlier inventory, or differs from it there.
     #[arg(long, value_name = "INVENTORY")]
     pub(crate) changed_since: Option<String>,
-    /// At most N tests at a time, background ones excepted, use what some hosts share (repeatable): wan:1 for a group,
-    /// rack=7:2 for a label, rack=*:2 for each rack; with :crossing only tests with hosts outside count.
+    /// At most N tests at a time, background ones excepted, use what some hosts share (repeatable):
+    /// wan:1 for a group, rack=7:2 for a label, rack=*:2 for each rack; with :crossing only tests
+    /// with hosts outside count.
     #[arg(long = "limit", value_name = "SET:N")]
     pub(crate) limits: Vec<String>,
-    /// What is chosen at random comes from it.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     #[command(flatten)]
@@ -91,11 +96,13 @@ pub(crate) struct ShapeArgs {
 #[derive(Args, Debug, Clone)]
 #[command(next_help_heading = "Schedule")]
 pub(crate) struct WhenArgs {
-    /// Measure all pairs again and again, every TIME (10m, 6h, 1d): each round is a run of its own. A round that is due while another
-    /// one runs is missed, and told. Goes with --count or --until.
+    /// Measure all pairs again and again, every TIME (10m, 6h, 1d): each round is a run of its own.
+    /// A round that is due while another one runs is missed, with a message. Goes with --count or
+    /// --until.
     #[arg(long, value_name = "TIME", value_parser = values::pause)]
     pub(crate) every: Option<u64>,
-    /// Begin then, and not at once: 02:00, 2027-01-31T02:00 (time of this host), 2027-01-31T02:00:00Z.
+    /// Begin then, and not at once: 02:00, 2027-01-31T02:00 (time of this host),
+    /// 2027-01-31T02:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// End after this number of rounds, missed ones included.
@@ -124,7 +131,7 @@ pub(crate) struct ReportArgs {
     pub(crate) show: ShowArgs,
 }
 
-/// What is shown of a run.
+/// Output of a run.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
     /// Compare with an earlier result.
@@ -133,7 +140,8 @@ pub(crate) struct ShowArgs {
     /// Write the matrix as one HTML page.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Write each pair's own report into this folder, created if missing; the HTML page leads to them.
+    /// Write each pair's own report into this folder, created if missing; the HTML page leads to
+    /// them.
     #[arg(long, value_name = "FOLDER", requires = "html")]
     pub(crate) pages: Option<PathBuf>,
     /// Print the matrix as JSON (schema/fleet.v1.json).
@@ -149,7 +157,7 @@ pub(crate) struct ShowArgs {
     pub(crate) store: crate::kept::StoreArgs,
 }
 
-/// Does what the command asks for.
+/// Runs the command.
 #[cfg(feature = "fleet")]
 pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
     match &args.command {

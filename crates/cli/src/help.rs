@@ -1,5 +1,5 @@
-//! What the help shows: `-h` the options that most runs need and three examples, `--help` all options, `netcaliper options` in full
-//! the options that several commands share.
+//! Contents of the help: `-h` has the options that most runs need and three examples, `--help` all
+//! options, `netcaliper options` in full the options that several commands share.
 
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::repeat::RepeatArgs;
@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-/// What `-h` shows of a command.
+/// Contents of a command's `-h`.
 struct Brief {
     verb: &'static str,
     /// Identifiers of its options, in no order.
@@ -63,7 +63,7 @@ const BRIEFS: &[Brief] = briefs! {
         "netcaliper agent --stdio --max-rate 100M --max-share 10%"
         "netcaliper agent --stdio --target 10.0.0.0/8";
     "stop" "port psk_file"
-        "netcaliper stop HOST                     the key comes from NETCALIPER_PSK"
+        "netcaliper stop HOST with the key of NETCALIPER_PSK"
         "netcaliper stop HOST --psk-file key"
         "netcaliper stop 127.0.0.1:7412";
     "key" ""
@@ -119,7 +119,7 @@ const BRIEFS: &[Brief] = briefs! {
         "netcaliper man man1                      all pages as files in that folder"
         "netcaliper man /usr/local/share/man/man1";
     "fleet" ""
-        "netcaliper fleet plan hosts --test tcp            what it will take; nothing is sent"
+        "netcaliper fleet plan hosts --test tcp its forecast; nothing is sent"
         "netcaliper fleet run hosts --copy                 round trips of all pairs, over ssh"
         "netcaliper fleet report result --html fleet.html";
 };
@@ -139,7 +139,8 @@ pub(crate) struct SharedArgs {
     output: OutputArgs,
 }
 
-/// The first sentence of a help text, without what follows its first clause where it is to be short.
+/// The first sentence of a help text, without what follows its first clause where it is to be
+/// short.
 fn first(text: &str, clause: bool) -> String {
     let ends: &[&str] = if clause { &[". ", ": ", "; ", " [", ", such as", " ("] } else { &[". "] };
     let end = ends.iter().filter_map(|end| text.find(end)).min().unwrap_or(text.len());
@@ -148,7 +149,8 @@ fn first(text: &str, clause: bool) -> String {
 
 /// An argument with its whole text for `--help`, its first words for `-h`.
 fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
-    // As it stands: the search for escape sequences that `to_string` takes out would cost more than the rest of a start.
+    // As it stands: the search for escape sequences that `to_string` takes out would cost more than
+    // the rest of a start.
     let whole =
         arg.get_long_help().or(arg.get_help()).map(|text| text.ansi().to_string()).unwrap_or_default();
     let named = brief.options.split(' ').any(|name| name == arg.get_id().as_str());
@@ -183,7 +185,7 @@ impl<T: FromArgMatches> FromArgMatches for Lazy<T> {
 
 impl<T: Args> Args for Lazy<T> {
     fn augment_args(command: Command) -> Command {
-        // What the arguments say about themselves does not replace what the command says.
+        // Texts of the arguments must not replace those of the command.
         let (about, long) = (command.get_about().cloned(), command.get_long_about().cloned());
         let command =
             T::augment_args(command).about(Resettable::from(about)).long_about(Resettable::from(long));
@@ -234,7 +236,7 @@ pub(crate) fn with_briefs(command: Command) -> Command {
 
 /// All about the options that several commands share.
 pub(crate) fn shared() -> Command {
-    let about = "The options that several commands share; each command has those that make sense for it.";
+    let about = "The options that several commands share; each command has those of use to it.";
     SharedArgs::augment_args(Command::new("netcaliper options")).about(about).disable_help_flag(true)
 }
 

@@ -68,12 +68,13 @@ impl StoreArgs {
     }
 }
 
-/// Where data of programs lives on this system.
+/// Folder for data of programs on this system.
 fn usual() -> Option<PathBuf> {
     Some(file::own_folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA")?.join("runs.sqlite"))
 }
 
-/// Saves a run, unless `--no-store` is given. An error is one sentence on stderr and does not change the run's result.
+/// Saves a run, unless `--no-store` is given. An error is one sentence on stderr and does not
+/// change the run's result.
 pub(crate) fn keep(output: &OutputArgs, outcome: &Outcome) {
     if output.no_store {
         return;
@@ -91,7 +92,7 @@ pub(crate) fn warn_of_loss(trouble: &CliError) {
     stderr::say(format_args!("netcaliper: warning: this run was not kept: {}", trouble.text));
 }
 
-/// Whether a run is that of a server that had no clients and received nothing.
+/// True for the run of a server that had no clients and received nothing.
 fn is_idle_server(outcome: &Outcome) -> bool {
     let is_idle = |point: &Point| {
         let local = &point.local;
@@ -104,7 +105,7 @@ fn is_idle_server(outcome: &Outcome) -> bool {
     outcome.begin.verb == "serve" && outcome.points.iter().all(is_idle)
 }
 
-/// Whether runs of originals are kept.
+/// True if runs of originals are kept.
 pub(crate) fn keeps() -> bool {
     !matches!(StoreArgs::of_environment().path(), Ok(None))
 }
@@ -147,21 +148,23 @@ impl RunsArgs {
     }
 }
 
-/// What is listed.
+/// Selection of the list.
 #[derive(Args, Debug)]
 pub(crate) struct HistoryArgs {
-    /// How many runs, the latest ones.
+    /// Number of runs, the latest ones.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20, value_parser = values::count::<u32, 1_000_000_000>)]
     number: u32,
     #[command(flatten)]
     runs: RunsArgs,
-    /// Show this figure (repeatable): goodput.up, rtt.p99, delay.up.p50, loss.down, … [default: what a run is about].
+    /// Show this figure (repeatable): goodput.up, rtt.p99, delay.up.p50, loss.down, … [default: a
+    /// run's main figures].
     #[arg(long, value_name = "NAME")]
     figure: Vec<String>,
     /// Print one JSON document.
     #[arg(short = 'J', long)]
     json: bool,
-    /// Limits of the store from now on: runs=1000,size=1Gi,age=90d, or all. The oldest runs beyond it are deleted.
+    /// Limits of the store from now on: runs=1000,size=1Gi,age=90d, or all. The oldest runs beyond
+    /// it are deleted.
     #[arg(long, value_name = "LIMITS", value_parser = Retention::parse)]
     retain: Option<Retention>,
     /// Delete these runs from the store.
@@ -204,7 +207,7 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
     printed
 }
 
-/// Whether stdout is looked at by a person who likes colours.
+/// True if stdout is a terminal of a person who likes colours.
 pub(crate) fn color() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

@@ -10,7 +10,7 @@ use metrics::real;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// What scripts are told when there was no lab, as `env` and `timeout` do: commands seldom end with it.
+/// Exit code without a lab, as of `env` and `timeout`: commands seldom end with it.
 const NO_LAB: u8 = 125;
 
 /// A path that delays, loses, reorders …: how, and what runs on it.
@@ -18,41 +18,44 @@ const NO_LAB: u8 = 125;
 pub(crate) struct LabArgs {
     #[command(flatten)]
     conditions: Conditions,
-    /// Conditions from client to server only: delay=5ms,loss=1%, with the names of the options above.
+    /// Conditions from client to server only: delay=5ms,loss=1%, with the names of the options
+    /// above.
     #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
     up: Vec<String>,
     /// Conditions from server to client only.
     #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
     down: Vec<String>,
-    /// Seed of all random decisions: the same seed does the same to the n-th packet [default: drawn, and printed].
+    /// Seed of all random decisions: the same seed does the same to the n-th packet [default:
+    /// drawn, and printed].
     #[arg(long, value_name = "N", value_parser = values::whole)]
     seed: Option<u64>,
     /// Shell command to run at the other side, started before the command and ended after it.
     #[arg(long, value_name = "COMMAND")]
     server: Option<String>,
-    /// How long the command waits for the server to listen.
+    /// Longest wait of the command for the server to listen.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::pause)]
     server_wait: u64,
-    /// Where the command runs.
+    /// Side of the command.
     #[arg(long, default_value = "client", value_parser = values::one_of(SIDE))]
     side: lab::Side,
-    /// How the lab waits for packets, and for the time to let one go.
+    /// The lab's way of waiting for packets, and for the time to let one go.
     #[arg(long, default_value = "hybrid", value_parser = values::one_of(WAIT))]
     wait: lab::Wait,
     /// A core for the lab alone: the commands are kept off it.
     #[arg(long, value_name = "N")]
     core: Option<usize>,
-    /// Write what was done, as JSON.
+    /// Write the lab's account, as JSON.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Write one row per packet, as CSV.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Do not print what was done.
+    /// Do not print the lab's account.
     #[arg(short, long)]
     quiet: bool,
-    /// The command and its arguments. It finds the other end at the address in NETCALIPER_LAB_SERVER (10.77.0.2;
-    /// NETCALIPER_LAB_SERVER6 is fd77::2), and itself in NETCALIPER_LAB_CLIENT (10.77.0.1, fd77::1).
+    /// The command and its arguments. The other end is at the address in NETCALIPER_LAB_SERVER
+    /// (10.77.0.2; NETCALIPER_LAB_SERVER6 is fd77::2), the command's own in NETCALIPER_LAB_CLIENT
+    /// (10.77.0.1, fd77::1).
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -64,7 +67,7 @@ const SIDE: Named<lab::Side> = &[
 
 const WAIT: Named<lab::Wait> = &[
     ("hybrid", "Sleeps until shortly before a packet is due, then spins", lab::Wait::Hybrid),
-    ("spin", "Never sleeps: packets are seen as they come, at the cost of a core", lab::Wait::Spin),
+    ("spin", "Never sleeps: packets are seen at their arrival, at the cost of a core", lab::Wait::Spin),
     ("sleep", "Sleeps whenever it can: packets leave some 50 µs late", lab::Wait::Sleep),
 ];
 
@@ -107,7 +110,7 @@ impl FromArgMatches for Conditions {
 }
 
 impl LabArgs {
-    /// Both directions: what is for both, then what is for one.
+    /// Both directions: the common conditions, then those of one.
     fn paths(&self) -> Result<[lab::Path; 2], CliError> {
         let mut both = lab::Path::default();
         for (name, value) in &self.conditions.0 {
@@ -166,7 +169,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
         summary(truth).iter().for_each(stderr::say);
     }
     let written = report.map_or(Ok(()), |file| file.fill(|out| writeln!(out, "{}", truth.to_json())));
-    written.and_then(|()| rows.map_or(Ok(()), NewFile::finish)).context("writing what was done")?;
+    written.and_then(|()| rows.map_or(Ok(()), NewFile::finish)).context("writing the lab's account")?;
     Ok(Exit::Command(finished.code))
 }
 
@@ -177,7 +180,7 @@ fn no_lab(error: lab::LabError) -> CliError {
     }
 }
 
-/// What was done, for people.
+/// The lab's account, for people.
 #[cfg(target_os = "linux")]
 fn summary(truth: &lab::Truth) -> Vec<String> {
     let mut lines = vec![format!("lab: seed {}", truth.seed)];
@@ -219,7 +222,7 @@ fn counted(way: &lab::Direction) -> String {
         (c.damaged, "damaged (the kernel drops them)"),
         (c.marked, "marked CE"),
     ];
-    let mut text = format!("{} packets came, {} left", c.arrived, c.delivered);
+    let mut text = format!("{} packets arrived, {} left", c.arrived, c.delivered);
     for (n, what) in parts.into_iter().filter(|(n, _)| *n > 0) {
         text += &format!(", {n} {what}");
     }

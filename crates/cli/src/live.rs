@@ -1,9 +1,11 @@
-//! The live view's terminal: when there is one, the thread that draws on it and hears the keys, and how it is left.
+//! The live view's terminal: when there is one, the thread that draws on it and hears the keys, and
+//! how it is left.
 //!
-//! Other threads put events into a [`Feed`] behind a lock that is held for as long as it takes to copy an event; the
-//! drawing thread takes all of them out at once. Drawing happens outside of that lock, so a terminal that is slow, or stopped by Ctrl-S,
-//! blocks no thread but this one. The terminal is restored on every way out: at the end, after an error, after a panic,
-//! when a signal ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
+//! Other threads put events into a [`Feed`] behind a lock that is held for as long as it takes to
+//! copy an event; the drawing thread takes all of them out at once. Drawing happens outside of that
+//! lock, so a terminal that is slow, or stopped by Ctrl-S, blocks no thread but this one. The
+//! terminal is restored on every way out: at the end, after an error, after a panic, when a signal
+//! ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
 
 mod canvas;
 mod screen;
@@ -27,15 +29,15 @@ use std::time::{Duration, Instant};
 
 /// Runs that take as long or longer have a live view by default, ns.
 const LONG: u64 = 5 * SECOND;
-/// How long a key is waited for, ms: so late the end of the run is noticed at most.
+/// Wait for a key, ms: the longest delay in noticing the end of the run.
 const TICK_MS: u16 = 100;
 /// Time between two drawings.
 const PACE: Duration = Duration::from_millis(200);
-/// The clock is redrawn after so long, whether or not anything has happened.
+/// Interval at which the clock is redrawn without events.
 const SECONDS: Duration = Duration::from_millis(1000);
 /// Largest view, columns and lines; a larger terminal shows it in its corner.
 const LARGEST: (u16, u16) = (500, 200);
-/// Where a picture of the screen is written, in the folder that the program runs in.
+/// File for a picture of the screen, in the folder that the program runs in.
 const PICTURE: &str = "netcaliper-live.svg";
 /// Paragraphs held back until the screen is back.
 const HELD: usize = 1000;
@@ -95,7 +97,7 @@ impl Terminal {
     }
 }
 
-/// Where the view goes; `None` where there is to be none.
+/// Place of the view; `None` where there is to be none.
 ///
 /// # Errors
 /// When it was asked for and cannot be: one sentence.
@@ -131,7 +133,7 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// The view, as long as it is there. What was held back is printed when it goes.
+/// The view, while it is open. Held output is printed when it closes.
 pub(crate) struct Live {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -187,12 +189,12 @@ impl Live {
         lock(&self.shared.feed).hear(part, event);
     }
 
-    /// Whether it is still there: the terminal may go.
+    /// True while it is open: the terminal may close.
     pub(crate) fn up(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Whether what goes to stdout would go into its screen.
+    /// True if stdout is its screen.
     pub(crate) fn holds_stdout(&self) -> bool {
         self.place == Place::Stdout
     }
@@ -209,7 +211,8 @@ impl Live {
         self.held.push_back(text);
     }
 
-    /// Writes a line to stderr; one for the terminal of the live view is held until the view has ended.
+    /// Writes a line to stderr; one for the terminal of the live view is held until the view has
+    /// ended.
     pub(crate) fn complain(&mut self, text: String) {
         if !io::stderr().is_terminal() {
             stderr::say(text);
@@ -223,14 +226,14 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.shared.over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
-            // It has said why it died, if it did.
+            // A thread that died has printed why.
             let _ = thread.join();
         }
         let mut out = io::stdout().lock();
         if self.left_out > 0 {
             let _ = writeln!(out, "({} earlier paragraphs are left out)", self.left_out);
         }
-        // Whether anybody reads is found out with the summary.
+        // The summary shows if anybody reads.
         let _ = self.held.iter().try_for_each(|text| out.write_all(text)).and_then(|()| out.flush());
         self.complaints.iter().for_each(stderr::say);
     }
@@ -247,7 +250,7 @@ struct Show {
     began: Instant,
     /// Its columns and rows when they were last asked for.
     size: Option<(u16, u16)>,
-    /// Whether its screen has been taken, as far as that is known.
+    /// True if its screen has been taken, where that is known.
     entered: bool,
 }
 
@@ -256,7 +259,7 @@ impl Show {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
         let utf8 = |name: String| name.to_ascii_lowercase().replace('-', "").contains("utf8");
-        // Without a word on it, terminals of today are taken for what they are.
+        // Without a variable on it, terminals are taken for UTF-8.
         let look = Look { color: variable("NO_COLOR").is_none(), blocks: locale.is_none_or(utf8) };
         let canvas = Canvas::new(BufWriter::with_capacity(64 * 1024, place.writer()));
         let view = View::new(look, planned, 0);
@@ -290,14 +293,15 @@ impl Show {
             }
             match self.keys.called() {
                 Some(Called::Stop) => self.aside(Keys::stop_alone),
-                // The view could not restore the terminal before SIGSTOP: the shell took it as it was.
+                // The view could not restore the terminal before SIGSTOP: the shell took it as it
+                // was.
                 Some(Called::GoOn) => self.entered = false,
                 None => {}
             }
             changed |= !self.entered;
             if self.interrupt.asked() && !std::mem::replace(&mut ending, true) {
                 self.view.ending();
-                // At Ctrl-C the kernel throws away what the terminal has not shown yet.
+                // At Ctrl-C the kernel throws away the pending output of the terminal.
                 self.canvas.forget();
                 changed = true;
             }
@@ -313,7 +317,7 @@ impl Show {
         self.canvas.enter()
     }
 
-    /// Does what a key asks for beyond the screen.
+    /// Carries out a key's request beyond the screen.
     fn grant(&mut self, wish: Wish) -> io::Result<()> {
         match wish {
             Wish::Nothing => {}
@@ -332,7 +336,8 @@ impl Show {
         Ok(())
     }
 
-    /// Leaves the terminal to the shell while this process is stopped. It is taken back with the next drawing in its foreground.
+    /// Leaves the terminal to the shell while this process is stopped. The next drawing takes it
+    /// back in its foreground.
     fn aside(&mut self, stop: impl Fn(&Keys)) {
         if std::mem::take(&mut self.entered) {
             let _pen = Pen::take();
@@ -341,13 +346,13 @@ impl Show {
         stop(&self.keys);
     }
 
-    /// Keeps what is shown as a picture.
+    /// Keeps this screen as a picture.
     fn picture(&self) -> io::Result<()> {
         let title = "The live view of a run of netcaliper on a terminal";
         file::write(PICTURE.as_ref(), |out| report::write_screen(&self.canvas.shown, title, out))
     }
 
-    /// Takes what was told and draws what has changed.
+    /// Takes the queued events and draws the changes.
     fn draw(&mut self) -> io::Result<()> {
         let feed = lock(&self.shared.feed).take();
         let now_ns = self.now_ns();

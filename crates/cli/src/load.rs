@@ -33,7 +33,8 @@ pub(crate) struct LoadArgs {
     /// Probes per second: messages there and back, and datagrams each way, at this rate each.
     #[arg(long, value_name = "N", default_value = "50", value_parser = values::per_second)]
     rate: f64,
-    /// Run only when no other session runs on the server, and wait for that in a queue before each stage.
+    /// Run only when no other session runs on the server, and wait for that in a queue before each
+    /// stage.
     #[arg(long)]
     exclusive: bool,
     #[command(flatten)]
@@ -46,27 +47,27 @@ pub(crate) struct LoadArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// How often it is looked whether the user wants the end while the path fills.
+/// Interval of the checks for the user's interrupt while the path fills.
 const LOOK: Duration = Duration::from_millis(20);
-/// How much longer than planned the load may go on while the probes are set up, ns.
+/// Time beyond the plan that the load may go on while the probes are set up, ns.
 const EXTRA: u64 = 60 * SECOND;
-/// How long the load goes on after the time of its probes for datagrams that may be under way, ns. Their ends wait longer for what is
-/// lost, and need no load for that.
+/// Time that the load goes on after its probes' for datagrams that may be under way, ns. Their ends
+/// wait longer for lost ones, and need no load for that.
 const UNDER_WAY: u64 = 2 * SECOND;
 const TOO_SHORT: &str = "the load ended before the delays beside it were measured, because the server limits the time of a run \
                          (its --max-time): choose a shorter -t or --ramp";
 
-/// How a measurement ended, and what it told.
+/// Ending of a measurement, and its events.
 type Told = Result<(Ended, Vec<Event>), CliError>;
 
-/// How long all stages take, with the time to fill the path.
+/// Length of all stages, with the time to fill the path.
 #[cfg(feature = "fleet")]
 pub(crate) fn length_ns(args: &LoadArgs) -> u64 {
     let stage = args.time.saturating_add(args.ramp.next_multiple_of(SECOND));
     stage.saturating_mul(u64::clamped(Stage::ALL.len()))
 }
 
-/// What delays become when the path is full.
+/// Delays of a full path.
 pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
     if protocol != protocols::NATIVE {
@@ -116,7 +117,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
     Ok(outputs.finish())
 }
 
-/// How long it takes: the parts of a stage run beside each other, and its longest is what fills the path.
+/// The plan: the parts of a stage run concurrently, and the load is the longest.
 fn planned(load: &Load, repeat: &RepeatArgs) -> Planned {
     let stage =
         |stage| load.filler(stage).map_or_else(|| load.probes(stage)[0].1.clone(), |(_, phase)| phase);
@@ -132,7 +133,7 @@ fn parts(outcome: &Outcome) -> Vec<Vec<&Point>> {
     parts.into_values().collect()
 }
 
-/// Runs all parts of a stage, and tells them one after the other.
+/// Runs all parts of a stage, and replays their events one after the other.
 fn run(
     load: &Load,
     (stage, repeat): (Stage, u32),
@@ -153,7 +154,7 @@ fn run(
         // The live views have shown it as it happened.
         outputs.record(&Event::Phase { label, repeat, phase: Box::new(phase) });
         events.iter().for_each(|event| outputs.record(event));
-        // Where a path died, what was under way knows when, and what began afterwards does not.
+        // After a failure of the path, the parts under way know when, and later ones do not.
         let is_worse = match worst.0 {
             Status::Complete => end.0 != Status::Complete,
             Status::Failed => end.0 == Status::Partial,
@@ -166,10 +167,11 @@ fn run(
     Ok(worst)
 }
 
-/// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin when the load has gone on for the
-/// ramp. Their set-up may take long in a full queue, and they must not measure an unloaded path: the load ends when both have
-/// reported their last interval, with the remote end's part, which passes the queue behind the last answers. The load does not go on
-/// for answers that are lost ([`UNDER_WAY`]), nor while the ends exchange their results.
+/// Runs all parts of a stage beside each other, and shows what happens meanwhile. The probes begin
+/// when the load has gone on for the ramp. Their set-up may take long in a full queue, and they
+/// must not measure an unloaded path: the load ends when both have reported their last interval,
+/// with the remote end's part, which passes the queue behind the last answers. The load does not go
+/// on for answers that are lost ([`UNDER_WAY`]), nor while the ends exchange their results.
 fn beside(
     load: &Load,
     (stage, repeat): (Stage, u32),
@@ -196,7 +198,8 @@ fn beside(
                 Event::Interval(interval) if !is_load && Some(interval.end_ns) >= time => {
                     progress.send(()).unwrap_or_default();
                 }
-                // A limit that leaves the load long enough is of no interest, and a shorter one fails the stage.
+                // A limit that leaves the load long enough is of no interest, and a shorter one
+                // fails the stage.
                 Event::Session(info) if is_load => {
                     info.accepted.changes.retain(|change| change.what != "duration");
                 }
@@ -218,7 +221,7 @@ fn beside(
             let died = |_| Err(CliError::failed("a measurement ended without a result"));
             (part, thread.join().unwrap_or_else(died))
         };
-        // The load comes first on a terminal, and last in the report.
+        // The load is the first part on a terminal, and the last in the report.
         let last = u32::clamped(probes.len());
         let (progress, starts) = mpsc::channel();
         let filling = filler.map(|part| start((0, last), part, EXTRA, of_load, progress));
@@ -242,8 +245,8 @@ fn beside(
     })
 }
 
-/// Waits until so many probes of `time_ns` have reported their start and their last interval, or nothing is under way to them any
-/// more.
+/// Waits until all `probes` of `time_ns` have reported their start and their last interval, or
+/// nothing is under way to them any more.
 fn wait_measured(progress: &mpsc::Receiver<()>, probes: usize, time_ns: u64) {
     progress.iter().take(probes).for_each(drop);
     let over = Instant::now() + Duration::from_nanos(time_ns.saturating_add(UNDER_WAY));
@@ -255,7 +258,8 @@ fn wait_measured(progress: &mpsc::Receiver<()>, probes: usize, time_ns: u64) {
     }
 }
 
-/// Waits until the path has been filled for the ramp: `false` if the load, or the user, ended before.
+/// Waits until the path has been filled for the ramp: `false` if the load, or the user, ended
+/// before.
 fn is_filled(starts: &mpsc::Receiver<()>, ramp_ns: u64, interrupt: &Interrupt) -> bool {
     if starts.recv().is_err() {
         return false;

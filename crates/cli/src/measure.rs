@@ -23,7 +23,7 @@ pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError
 pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let method = args.repeat.of(&plan::connect(args), &[]).map_err(CliError::usage)?;
     let mut config = plan::client(&args.target, &args.local, false)?;
-    // How many workers each has is decided with the phase.
+    // The number of workers of each is decided with the phase.
     config.processes.count = args.run.processes.unwrap_or(0);
     check(&config, &method)?;
     let outputs = Outputs::open(&args.output, None, &[])?;
@@ -31,24 +31,24 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
     run("connect", command, &config, method, outputs)
 }
 
-/// Whether all phases can be run from here, before anything is opened or printed.
+/// Checks that all phases can be run from here, before anything is opened or printed.
 pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {
     phases(method).try_for_each(|phase| check_phase(config, &phase))
 }
 
-/// Whether a phase can be run from here, at each server that was named.
+/// Checks that a phase can be run from here, at each named server.
 pub(crate) fn check_phase(config: &ClientConfig, phase: &Phase) -> Result<(), CliError> {
     config.check_servers(phase).map_err(CliError::usage)?;
     Ok(runtime::check(config, phase)?)
 }
 
-/// The phases of a method, as far as they do not depend on what it finds.
+/// The phases of a method that do not depend on its results.
 fn phases(method: &Method) -> impl Iterator<Item = Box<Phase>> {
     let mut method = method.clone();
     std::iter::from_fn(move || Some(method.next(&Outcome::default())?.phase))
 }
 
-/// Runs all phases of a method and tells the outputs, all of them.
+/// Runs all phases of a method and passes their events to all outputs.
 pub(crate) fn run(
     verb: &str,
     command: Vec<String>,
@@ -62,10 +62,10 @@ pub(crate) fn run(
     Ok(outputs.finish())
 }
 
-/// How a phase or a run ended, and why.
+/// Ending of a phase or a run, and its reason.
 pub(crate) type Ended = (Status, Option<String>);
 
-/// Runs all phases of a method, each by `one`, and tells the outputs.
+/// Runs all phases of a method, each by `one`, and passes their events to the outputs.
 pub(crate) fn measure(
     verb: &str,
     command: Vec<String>,
@@ -119,22 +119,23 @@ pub(crate) fn measure(
     Ok(())
 }
 
-/// How a run ends whose last phase ended so: one that failed leaves what the phases before it have measured.
+/// Status of a run by that of its last phase: one that failed leaves the results of the phases
+/// before it.
 pub(crate) fn of_run(last: Status, outcome: &Outcome) -> Status {
     let measured = outcome.points.iter().any(|point| point.status == Status::Complete);
     if last == Status::Failed && measured { Status::Partial } else { last }
 }
 
-/// The reason of a phase that could not be run; the error itself, with which nothing is shown or kept, where
-/// no phase before it has measured anything.
+/// The reason of a phase that could not be run; the error itself, with which nothing is shown or
+/// kept, where no phase before it has measured anything.
 pub(crate) fn failed(error: CliError, outcome: &Outcome) -> Result<String, CliError> {
     let measured = outcome.points.iter().any(|point| point.status == Status::Complete);
     if measured { Ok(error.text) } else { Err(error) }
 }
 
-/// How many phases a method has, and how long they take, as far as that can be told.
+/// Number of a method's phases, and their length, where known.
 fn planned(method: &Method) -> Planned {
-    // A search is asked for its first phase only: the others depend on what it finds.
+    // A search is asked for its first phase only: the others depend on its results.
     let open = method.is_empty();
     let phases: Vec<_> = phases(method).take(if open { 1 } else { usize::MAX }).collect();
     let planned = Planned::of(phases.iter().map(|phase| &**phase));

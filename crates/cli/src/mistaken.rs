@@ -20,7 +20,7 @@ const HABITS: &[Habit] = &[
     Habit { verb: "*", words: &["-u", "--udp", "udp"], instead: "netcaliper delay HOST -b RATE" },
 ];
 
-/// What clap says of an error under this name.
+/// clap's value of an error under this name.
 fn said(error: &Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(text),
@@ -28,7 +28,7 @@ fn said(error: &Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
-/// What to type instead of the word that clap does not know; `None` when it is known from nowhere.
+/// The unknown word and the one to type in its place; `None` without such a one.
 fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
@@ -54,18 +54,19 @@ fn program(command: &[String], unknown: Option<&str>) -> String {
     verb.map_or("netcaliper".to_owned(), |verb| format!("netcaliper {verb}"))
 }
 
-/// What is wrong with an option that the verb does not have, and the one that was perhaps meant.
+/// The fault of an option that the verb does not have, and the one that was perhaps meant.
 fn unknown_option(error: &Error, command: &[String]) -> Option<String> {
     let unknown = said(error, ContextKind::InvalidArg)?;
     let program = program(command, Some(unknown));
     let meant = match said(error, ContextKind::SuggestedArg) {
         Some(known) => format!("did you mean '{known}'?"),
-        None => format!("`{program} --help` lists what it takes"),
+        None => format!("`{program} --help` lists its options"),
     };
     Some(format!("`{program}` does not take '{unknown}': {meant}"))
 }
 
-/// What clap says over several lines, in one: without its usage, which repeats what is missing among all that is not.
+/// clap's error of several lines, in one: without its usage, which repeats the missing ones among
+/// all the others.
 fn sentence(error: &Error, command: &[String]) -> String {
     let text = error.render().to_string();
     let lines = text
@@ -79,7 +80,7 @@ fn sentence(error: &Error, command: &[String]) -> String {
     format!("{words} (`{program} -h` has examples)")
 }
 
-/// Tells what is wrong with the command line in one sentence, and ends with the exit code that clap has for it.
+/// Prints the fault of the command line in one sentence, and ends with clap's exit code for it.
 pub(crate) fn end(error: &Error, command: &[String]) -> ! {
     // Help and the version were asked for.
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

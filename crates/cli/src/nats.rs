@@ -5,12 +5,12 @@ use crate::CliError;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Where the server is, and how this end proves who it is.
+/// Address of the server, and this end's proof of identity.
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Through a NATS server")]
 pub(crate) struct NatsArgs {
-    /// NATS server through which controllers and agents meet, such as tls://nats.example:4222; several with commas between (needs a
-    /// build with the feature `nats`).
+    /// NATS server through which controllers and agents meet, such as tls://nats.example:4222;
+    /// several with commas between (needs a build with the feature `nats`).
     #[arg(long, value_name = "URL")]
     pub(crate) nats: Option<String>,
     /// Name of the fleet on that server.

@@ -39,11 +39,11 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     Ok(write(&text))
 }
 
-/// Where to.
+/// Folder of the pages.
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// Write all pages into this folder, created if missing: netcaliper.1, netcaliper-tcp.1, … [default: the first one, to
-    /// stdout].
+    /// Write all pages into this folder, created if missing: netcaliper.1, netcaliper-tcp.1, …
+    /// [default: the first one, to stdout].
     #[arg(value_name = "FOLDER")]
     folder: Option<PathBuf>,
 }

@@ -47,66 +47,72 @@ struct MessageArgs {
     /// Send datagrams instead of using a stream.
     #[arg(short, long)]
     udp: bool,
-    /// Size of a message: payload in bytes, 1 to 64Ki (native), 65507 (UDP) or 16Mi (echo over TCP) [default: 64; of a STAMP
-    /// packet as many as it needs].
+    /// Size of a message: payload in bytes, 1 to 64Ki (native), 65507 (UDP) or 16Mi (echo over TCP)
+    /// [default: 64; of a STAMP packet as many as it needs].
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::bytes)]
     size: Option<u64>,
-    /// Messages of each connection: the run ends after them [default: 10; with --time, --flood, --rate or --trace the run ends by time].
+    /// Messages of each connection: the run ends after them [default: 10; with --time, --flood,
+    /// --rate or --trace the run ends by time].
     #[arg(short = 'n', long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>)]
     count: Option<u64>,
-    /// Messages at the start of each connection that do not count; they come before those of --count.
+    /// Warm-up messages at the start of each connection, before those of --count.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = values::whole)]
     warmup: u64,
-    /// Send a message in pieces of so many bytes, a send call (a datagram) each [default: whole].
+    /// Send a message in pieces of this many bytes, a send call (a datagram) each [default: whole].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     send_chunk: Option<u64>,
     /// Messages per second on each connection, independent of echoes [default: 10].
     #[arg(long, value_name = "N", value_parser = values::per_second, overrides_with = "flood")]
     rate: Option<f64>,
-    /// Open loop: times between messages from a file, over and over: one a line, with a unit or in seconds (as tshark's
-    /// frame.time_delta).
+    /// Open loop: times between messages from a file, over and over: one a line, with a unit or in
+    /// seconds (as tshark's frame.time_delta).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rate", "poisson"], overrides_with = "flood")]
     trace: Option<PathBuf>,
-    /// A closed loop, as fast as echoes come: each message waits for the echo of the last.
+    /// A closed loop, at the speed of the echoes: each message waits for the echo of the last.
     #[arg(long, visible_alias = "closed-loop")]
     flood: bool,
     /// Random times between messages (a Poisson process of that rate) instead of even ones.
     #[arg(long, requires = "rate")]
     poisson: bool,
-    /// How long an echo may take, at most 10m; over UDP a later echo is late, a missing one lost.
+    /// Longest wait for an echo, at most 10m; over UDP a later echo is late, a missing one lost.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration)]
     timeout: u64,
     /// Spin instead of sleeping: a core for each worker, and no wake-up in the figure.
     #[arg(long)]
     busy: bool,
-    /// Run before all ordinary threads (SCHED_FIFO), with all memory kept in place (mlockall): needs root. With --busy the
-    /// kernel still takes 50 ms a second, unless kernel.sched_rt_runtime_us is -1.
+    /// Run before all ordinary threads (SCHED_FIFO), with all memory kept in place (mlockall):
+    /// needs root. With --busy the kernel still takes 50 ms a second, unless
+    /// kernel.sched_rt_runtime_us is -1.
     #[arg(long)]
     realtime: bool,
-    /// Take kernel timestamps of messages and echoes, too (UDP): round trips without this program and its wake-up.
+    /// Take kernel timestamps of messages and echoes, too (UDP): round trips without this program
+    /// and its wake-up.
     #[arg(long)]
     kernel_stamps: bool,
-    /// Do not measure the local baseline, the same messages within this host, before the run (up to 0.25 s, and half a
-    /// second before it where messages keep a schedule, as before the run itself: connections are set up then).
+    /// Do not measure the local baseline, the same messages within this host, before the run (up to
+    /// 0.25 s, and half a second before it where messages keep a schedule, as before the run
+    /// itself: connections are set up then).
     #[arg(long, alias = "no-empty-path")]
     no_baseline: bool,
-    /// Concurrent connections, 1 to 1000000, each with messages of its own [default: 1, to each server].
+    /// Concurrent connections, 1 to 1000000, each with messages of its own [default: 1, to each
+    /// server].
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1_000_000>)]
     connections: Option<u32>,
-    /// Length of the run [default: 10s with --flood, --rate and --trace; else the run ends after its messages].
+    /// Length of the run [default: 10s with --flood, --rate and --trace; else the run ends after
+    /// its messages].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
     time: Option<u64>,
     /// Start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     omit: u64,
-    /// Length of an interval, 10ms to 1h [default: 1s; the time between two messages where at most 30 are sent, no more than 10 a
-    /// second].
+    /// Length of an interval, 10ms to 1h [default: 1s; the time between two messages where at most
+    /// 30 are sent, no more than 10 a second].
     #[arg(short = 'i', long, value_name = "TIME", value_parser = values::interval)]
     interval: Option<u64>,
-    /// How long a connect may take.
+    /// Longest time of a connect.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     connect_timeout: u64,
-    /// How long nothing may come back over TCP before the connection counts as a network error.
+    /// Longest time without an echo over TCP before the connection counts as a network error.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
     stall_timeout: u64,
 }
@@ -121,7 +127,8 @@ pub(crate) struct HistogramArgs {
     /// Write that distribution as CSV, a row per bucket.
     #[arg(long, value_name = "FILE")]
     histogram_csv: Option<PathBuf>,
-    /// Show that distribution, and write its CSV, in steps of this width [default: steps that grow].
+    /// Show that distribution, and write its CSV, in steps of this width [default: steps that
+    /// grow].
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) linear: Option<u64>,
 }
@@ -132,7 +139,7 @@ impl HistogramArgs {
     }
 }
 
-/// How long messages take there and back.
+/// Round trips of messages.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
@@ -195,7 +202,7 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     };
     let mut sockets = args.sockets.settings();
     if stamp.is_some() {
-        // What is left of it when packets come there tells how many routers there are.
+        // The value left at a packet's arrival shows the number of routers.
         sockets.ttl = sockets.ttl.or(Some(255));
     }
     Ok(Phase {
@@ -208,7 +215,7 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         duration_ns: m.time.or(count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(interval_ns) * interval_ns,
         interval_ns,
-        // What STAMP packets hold is the remote end's, but for what is read.
+        // The contents of STAMP packets are the remote end's, but for the fields that are read.
         verify: if stamp.is_some() { Verify::Connection } else { Verify::Data },
         sockets,
         connect_timeout_ns: m.connect_timeout,

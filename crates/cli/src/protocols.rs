@@ -20,14 +20,15 @@ pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
 pub(crate) const DISCARD: Protocol = &discard::PROTOCOL;
 pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 
-/// Settings of a rate that rises and of what is given up, which one protocol has.
+/// Settings of a ramp and of dropped datagrams, which one protocol has.
 pub(crate) use bwdelaytester::{Settings as RisingSettings, Stairs};
 
-/// The table. Where several go along with our own (`serve --legacy`), they take their ports in this order.
+/// The table. Protocols beside our own (`serve --legacy`) take their ports in this order.
 pub(crate) const ALL: [Protocol; 12] =
     [NATIVE, IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
 
-/// The outcomes of a file, of this program or of another, and a sentence for each of its documents that cannot be used.
+/// The outcomes of a file, of this program or of another, and a sentence for each of its documents
+/// that cannot be used.
 ///
 /// # Errors
 /// One sentence when it holds no text.

@@ -1,8 +1,8 @@
-//! What this binary was built from and for: `netcaliper --version --verbose`.
+//! Sources and target of this binary: `netcaliper --version --verbose`.
 
 use crate::plan::VERSION;
 
-/// What build.rs found; an empty value is not known.
+/// Values of build.rs; an empty one is unknown.
 const FACTS: [(&str, &str); 5] = [
     ("commit", env!("NETCALIPER_BUILD_COMMIT")),
     ("target", env!("NETCALIPER_BUILD_TARGET")),
@@ -11,7 +11,8 @@ const FACTS: [(&str, &str); 5] = [
     ("compiler", env!("NETCALIPER_BUILD_RUSTC")),
 ];
 
-/// The text that `command` asks for with `--version` and `--verbose` (or `-V` and `-v`) and nothing else.
+/// The text that `command` asks for with `--version` and `--verbose` (or `-V` and `-v`) and nothing
+/// else.
 pub(crate) fn asked(command: &[String]) -> Option<String> {
     let mut words: Vec<&str> = command.iter().skip(1).map(|word| long(word)).collect();
     words.sort_unstable();

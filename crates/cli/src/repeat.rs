@@ -1,4 +1,4 @@
-//! How often a measurement is made.
+//! Number of repetitions of a measurement.
 
 use crate::values;
 use clap::Args;
@@ -8,17 +8,18 @@ use model::{Axis, LEAST_REPEATS, MOST_REPEATS, Method, Phase, Until};
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Repetitions")]
 pub(crate) struct RepeatArgs {
-    /// Number of measurements; the settings of a sweep take turns [default: 1; with --until-confidence at most 30].
+    /// Number of measurements; the settings of a sweep take turns [default: 1; with
+    /// --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count::<u32, 1000>)]
     pub(crate) repeat: Option<u32>,
-    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
-    /// is 5 if left out). At least 3 times.
+    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's
+    /// rule; LEVEL is 95 or 99, WIDTH is 5 if left out). At least 3 times.
     #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse)]
     pub(crate) until_confidence: Option<Until>,
 }
 
 impl RepeatArgs {
-    /// Whether more than one measurement was asked for.
+    /// True if more than one measurement was requested.
     pub(crate) fn given(&self) -> bool {
         self.repeat.is_some_and(|n| n > 1) || self.until_confidence.is_some()
     }

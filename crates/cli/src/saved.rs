@@ -1,4 +1,5 @@
-//! Runs that are over: `netcaliper report`, and how a file or a kept run is named wherever runs are asked for.
+//! Runs that are over: `netcaliper report`, and how a file or a kept run is named wherever runs are
+//! asked for.
 
 use crate::args::OutputArgs;
 use crate::kept::StoreArgs;
@@ -20,12 +21,14 @@ use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug, Default)]
 pub(crate) struct ReportArgs {
-    /// Files written by --save or --json, numbers of saved runs (`netcaliper history`) or `last`, ctsTraffic's tables (those of
-    /// several hosts together are joined), or what else `netcaliper import` reads; `-` is stdin.
+    /// Files written by --save or --json, numbers of saved runs (`netcaliper history`) or `last`,
+    /// ctsTraffic's tables (tables of several hosts are joined), or other files that `netcaliper
+    /// import` reads; `-` is stdin.
     #[arg(required = true, value_name = "FILE|ID")]
     pub(crate) files: Vec<PathBuf>,
-    /// Print it as another program would have: iperf3, ctstraffic, ntttcp, ttcp, rttcpip, bwdelaytester, udpmon_bw_mon and the other
-    /// programs of UDPmon. No other output goes with it, and no condition.
+    /// Print it as another program would have: iperf3, ctstraffic, ntttcp, ttcp, rttcpip,
+    /// bwdelaytester, udpmon_bw_mon and the other programs of UDPmon. No other output goes with it,
+    /// and no condition.
     #[arg(long = "as", value_name = "NAME", value_parser = values::original,
         conflicts_with_all = ["json", "jsonl", "status_csv", "connection_csv", "save", "html", "svg",
             "metrics_file", "asserts", "sweep_csv", "series", "hgrm", "histogram_csv", "web"])]
@@ -35,7 +38,8 @@ pub(crate) struct ReportArgs {
     /// Write one CSV row per setting of a sweep.
     #[arg(long, value_name = "FILE")]
     sweep_csv: Option<PathBuf>,
-    /// Write the data series of trains (of `train --preset slac`, all of them) as CSV files into this folder.
+    /// Write the data series of trains (of `train --preset slac`, all of them) as CSV files into
+    /// this folder.
     #[arg(long, value_name = "FOLDER")]
     series: Option<PathBuf>,
     /// Of several files, the round trips of all together: their counts are added.
@@ -64,7 +68,7 @@ impl ReportArgs {
         all.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)))
     }
 
-    /// Whether more than text for people is asked for: documents, files, conditions.
+    /// True if more than text for people is requested: documents, files, conditions.
     fn needs_outcomes(&self) -> bool {
         let out = &self.output;
         let has_histogram = self.histogram.files().iter().any(Option::is_some);
@@ -73,7 +77,7 @@ impl ReportArgs {
     }
 }
 
-/// Which kept run is meant: its number, or 0 for the last one. A file of that name comes first.
+/// A kept run's number, or 0 for the last one. A file of that name has precedence.
 pub(crate) fn number(name: &Path) -> Option<i64> {
     if name.exists() {
         return None;
@@ -102,7 +106,8 @@ pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliErro
     }
 }
 
-/// The runs of a file, of this program or of another; documents that cannot be used are warned of beside others that can.
+/// The runs of a file, of this program or of another; documents that cannot be used are warned of
+/// beside others that can.
 pub(crate) fn runs(name: &Path, bytes: &[u8]) -> Result<Vec<Outcome>, CliError> {
     let (runs, errors) = protocols::read(bytes).context(name.display())?;
     if runs.is_empty() {
@@ -143,7 +148,8 @@ fn print(name: impl Display, report: Result<String, String>) -> Result<(), CliEr
 }
 
 pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
-    // Rows and journals of several runs may follow each other on stdout; pages, tables, metrics and folders may not.
+    // Rows and journals of several runs may follow each other on stdout; pages, tables, metrics and
+    // folders may not.
     let whole = ["--html", "--svg", "--series", "--metrics-file", "--sweep-csv"];
     let single = |(option, path): &(&str, &PathBuf)| whole.contains(option) || !is_stdout(path);
     if args.files.len() > 1
@@ -159,7 +165,8 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
             Some(id) => vec![kept(id, &args.output.store)?],
             None => {
                 let bytes = bytes(path)?;
-                // As a page, a document or rows, and for conditions, they are what import makes of them.
+                // As a page, a document or rows, and for conditions, they are what import makes of
+                // them.
                 let told = !args.needs_outcomes();
                 let original = originals::all().find(|original| {
                     told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))

@@ -16,8 +16,7 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// The page of what is counted meanwhile. The web server writes it into memory: no slow scraper holds the
-/// lock.
+/// The page of counts so far. The web server writes it into memory: no slow scraper holds the lock.
 pub(crate) fn shared<T: Send + 'static>(
     counted: &Arc<Mutex<T>>,
     write: fn(&T, &mut dyn Write) -> io::Result<()>,
@@ -35,10 +34,11 @@ pub(crate) fn serve(address: SocketAddr, metrics: Metrics) -> Result<Scraped, Cl
     Scraped::open(address, metrics).map_err(refused)
 }
 
-/// Where a textfile collector looks: a page that is written anew again and again, whole, or not at all.
+/// A file for textfile collectors: a page that is written anew again and again, whole, or not at
+/// all.
 pub(crate) struct MetricsFile {
     path: Option<PathBuf>,
-    /// Whether the last writing failed, and that was told.
+    /// True if the last writing failed, and the failure was reported.
     failed: bool,
 }
 
@@ -49,14 +49,14 @@ impl MetricsFile {
     /// When it cannot be written.
     pub(crate) fn begin(path: Option<&PathBuf>, page: &Metrics) -> Result<MetricsFile, CliError> {
         if path.is_some_and(|path| is_stdout(path)) {
-            return Err(CliError::usage("--metrics-file: what is written anew all the time needs a file"));
+            return Err(CliError::usage("--metrics-file: repeated writing needs a file"));
         }
         let left = MetricsFile { path: path.cloned(), failed: false };
         left.put(page)?;
         Ok(left)
     }
 
-    /// Writes the page as it is now. Of several failures one after the other the first is told.
+    /// Writes the page as it is now. Of several failures in a row the first is reported.
     pub(crate) fn write(&mut self, page: &Metrics) {
         let written = self.put(page);
         let was_failing = std::mem::replace(&mut self.failed, written.is_err());
@@ -68,7 +68,7 @@ impl MetricsFile {
     }
 
     fn put(&self, page: &Metrics) -> Result<(), CliError> {
-        // The collector reads *.prom only, so not what is being written.
+        // The collector reads *.prom only, so not the partial file.
         self.path.as_deref().map_or(Ok(()), |path| file::put(path, |out| page(out)))
     }
 }

@@ -1,5 +1,6 @@
-//! The data series behind the figures of the SLAC report on UDPmon: rate by measurement and wait, the sending machine's rate
-//! against the received one, and streams against rate. As tables, and as CSV, from any outcome that holds such runs.
+//! The data series behind the figures of the SLAC report on UDPmon: rate by measurement and wait,
+//! the sending machine's rate against the received one, and streams against rate. As tables, and as
+//! CSV, from any outcome that holds such runs.
 
 use metrics::{Quartiles, TrainRow, TrainSetting, real};
 use model::{Outcome, Point, Totals};
@@ -19,7 +20,7 @@ pub(crate) struct Series {
     pub(crate) file: &'static str,
     title: &'static str,
     columns: Vec<&'static str>,
-    /// Rows; what is not known is empty.
+    /// Rows; an unknown value is empty.
     rows: Vec<Vec<String>>,
 }
 
@@ -70,7 +71,7 @@ fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
     value.map(show).unwrap_or_default()
 }
 
-/// What the waits alone allow, Mbit/s of payload; nothing for packets back to back.
+/// The rate that the waits alone allow, Mbit/s of payload; nothing for packets back to back.
 fn asked(size: u32, wait_ns: u64) -> String {
     maybe((wait_ns > 0).then(|| f64::from(size) * 8e9 / real(wait_ns)), mbit)
 }
@@ -182,7 +183,7 @@ fn by_streams(outcome: &Outcome) -> Series {
     table("streams.csv", "TCP: streams against rate (Mbit/s, every byte compared)", &columns, points)
 }
 
-/// What both hosts did meanwhile: what looks like the network may have been one of them.
+/// Activity of both hosts meanwhile: a seeming fault of the network may have been one of theirs.
 fn hosts(outcome: &Outcome) -> Series {
     type End<'a> = (&'a Point, &'static str, &'a Totals);
     fn counter(totals: &Totals, name: &str) -> String {
@@ -205,7 +206,7 @@ fn hosts(outcome: &Outcome) -> Series {
         ("steal_s", |(.., t)| maybe(t.cpu.as_ref(), |cpu| format!("{:.3}", cpu.steal_s))),
         ("busiest_cpu_percent", |(.., t)| maybe(t.cpu.as_ref(), |cpu| format!("{:.1}", cpu.busiest * 100.0))),
     ];
-    table("hosts.csv", "What the hosts did meanwhile", &columns, outcome.points.iter().flat_map(ends))
+    table("hosts.csv", "Activity of the hosts meanwhile", &columns, outcome.points.iter().flat_map(ends))
 }
 
 #[cfg(test)]

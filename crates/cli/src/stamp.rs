@@ -15,16 +15,17 @@ pub(crate) struct StampArgs {
     /// Session identifier (SSID, RFC 8972): 1 to 65535, in hexadecimal after 0x.
     #[arg(long, value_name = "N", value_parser = ssid)]
     pub(crate) ssid: Option<u16>,
-    /// How times are written.
+    /// Format of times.
     #[arg(long, default_value = "ntp", value_parser = values::one_of(PTP), action = clap::ArgAction::Set)]
     pub(crate) stamp_format: bool,
-    /// Extensions (RFC 8972), separated by commas: follow-up (when the remote end's kernel sent the last answer), clock (where it
-    /// takes its time from), cos=DSCP (class of its answers), direct (what it has received and sent; few know it).
+    /// Extensions (RFC 8972), separated by commas: follow-up (the remote end's kernel stamp of its
+    /// last answer), clock (the source of its time), cos=DSCP (class of its answers), direct (its
+    /// counts of received and sent packets; few know it).
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = extension)]
     pub(crate) tlv: Vec<StampSettings>,
 }
 
-/// Whether times are written as those of PTP.
+/// Names of the two formats of times; true for PTP's.
 const PTP: Named<bool> = &[
     ("ntp", "Seconds since 1900 and fractions of 2^-32 s", false),
     ("ptp", "Seconds since 1970 (UTC) and nanoseconds", true),
@@ -79,9 +80,10 @@ impl StampArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Other protocols")]
 pub(crate) struct LegacyArgs {
-    /// Answer other protocols as well, each on its own port or on the one given (echo:9999): iperf3, ctstraffic, ntttcp, ttcp,
-    /// udpmon, tcpmon, bwdelaytester, echo, stamp, separated by commas; or all, and a table shows which ports could not be bound. Their
-    /// datagrams prove no address: only those of this host and of directly connected networks are answered, unless
+    /// Answer other protocols as well, each on its own port or on the one given (echo:9999):
+    /// iperf3, ctstraffic, ntttcp, ttcp, udpmon, tcpmon, bwdelaytester, echo, stamp, separated by
+    /// commas; or all, and a table shows which ports could not be bound. Their datagrams prove no
+    /// address: only those of this host and of directly connected networks are answered, unless
     /// NETCALIPER_ALLOW names other networks.
     #[arg(long, value_name = "all|NAME[:PORT],…", value_delimiter = ',', value_parser = values::legacy)]
     legacy: Vec<LegacyAsked>,
@@ -91,14 +93,16 @@ pub(crate) struct LegacyArgs {
     /// Reflect STAMP and TWAMP-Light packets (RFC 8762, UDP): the same as --legacy stamp.
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = "862", value_parser = values::port)]
     stamp: Option<u16>,
-    /// Answer the other protocols although the server has a key, which guards the native protocol only.
+    /// Answer the other protocols although the server has a key, which guards the native protocol
+    /// only.
     #[arg(long = "legacy-unauthenticated")]
     pub(crate) unauthenticated: bool,
-    /// File with the key of authenticated STAMP; packets without a valid HMAC are not answered, valid ones from every
-    /// address.
+    /// File with the key of authenticated STAMP; packets without a valid HMAC are not answered,
+    /// valid ones from every address.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_STAMP_PSK_FILE")]
     pub(crate) stamp_psk_file: Option<std::path::PathBuf>,
-    /// Answer STAMP's Direct Measurement extension, too, of which only one source confirms the numbers.
+    /// Answer STAMP's Direct Measurement extension, too, of which only one source confirms the
+    /// numbers.
     #[arg(long)]
     pub(crate) stamp_direct: bool,
 }
@@ -115,7 +119,7 @@ impl LegacyArgs {
         named.chain(echo).chain(stamp).collect()
     }
 
-    /// Whether `all` is asked for.
+    /// True if `all` is among them.
     pub(crate) fn every(&self) -> bool {
         self.legacy.iter().any(|asked| matches!(asked, LegacyAsked::All))
     }

@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 /// Fewer columns than this are not believed.
 const LEAST_COLUMNS: u16 = 20;
 
-/// Tells the user `text`, which a peer may have had a part in: as [`report::hanging`] lines. A stderr that takes nothing is no reason to
-/// leave anything undone.
+/// Prints `text` for the user, which a peer may have had a part in: as [`report::hanging`] lines. A
+/// failure of stderr is no reason to leave anything undone.
 pub(crate) fn say(text: impl Display) {
     let mut err = io::stderr().lock();
     let columns = err.is_terminal().then(runtime::terminal_columns).flatten();
@@ -20,14 +20,15 @@ pub(crate) fn tell(text: &str) {
     say(format_args!("netcaliper: {text}"));
 }
 
-/// Columns of the terminal that stdout is, else those of the variable COLUMNS; `None` where neither is known.
+/// Columns of the terminal on stdout, else the variable COLUMNS; `None` where neither is known.
 pub(crate) fn stdout_columns() -> Option<u16> {
     let of_terminal = io::stdout().is_terminal().then(runtime::terminal_columns).flatten();
     let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns >= LEAST_COLUMNS);
     of_terminal.or_else(told)
 }
 
-/// The sentence about a stdout that takes no more; none when its reader has closed it, as `head` does.
+/// The sentence about a stdout that takes no more; none when its reader has closed it, as `head`
+/// does.
 pub(crate) fn of_stdout(error: &io::Error) -> Option<String> {
     (error.kind() != ErrorKind::BrokenPipe).then(|| format!("cannot write to stdout: {error}"))
 }

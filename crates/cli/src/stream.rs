@@ -29,7 +29,8 @@ pub(crate) struct StreamArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// What is streamed. A ctsTraffic server must have been started with the same rate, frame rate, length and datagram size.
+/// The streamed media. A ctsTraffic server must have been started with the same rate, frame rate,
+/// length and datagram size.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Stream")]
 struct MediaArgs {
@@ -42,7 +43,8 @@ struct MediaArgs {
     /// Length of a stream, in whole seconds.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::duration, allow_negative_numbers = true)]
     length: u64,
-    /// Playout buffer: delay of every frame's display; datagrams that arrive after it are too late. In whole frames.
+    /// Playout buffer: delay of every frame's display; datagrams that arrive after it are too late.
+    /// In whole frames.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::duration, allow_negative_numbers = true)]
     depth: u64,
     /// Most bytes in one datagram, headers of the measurement included, at most 65507.
@@ -57,25 +59,26 @@ struct MediaArgs {
     /// The datagrams of a frame leave evenly over its time, instead of back to back.
     #[arg(long)]
     spread: bool,
-    /// A datagram that takes longer counts as late; missing ones are waited for as long at the end. Native only.
+    /// A datagram that takes longer counts as late; missing ones are waited for as long at the end.
+    /// Native only.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
-    /// How senders wait for the next due time. Native only.
+    /// Senders' way of waiting for the next due time. Native only.
     #[arg(long, visible_alias = "waiting", default_value = "hybrid", value_parser = values::one_of(WAITING))]
     wait: Waiting,
-    /// What is checked: every byte of each datagram, or their number only.
+    /// The receiver's check: every byte of each datagram, or their number only.
     #[arg(long, default_value = "data", value_parser = values::one_of(VERIFY))]
     verify: Verify,
 }
 
-/// How many, how long.
+/// Number and length of streams.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 struct StreamRunArgs {
     /// Streams at the same time, 1 to 10000 [default: 1, of each server].
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 10_000>, allow_negative_numbers = true)]
     connections: Option<u32>,
-    /// How often each stream is played, one after the other. Native: once.
+    /// Number of times that each stream is played, one after the other. Native: once.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = values::count::<u64, { u64::MAX }>, allow_negative_numbers = true)]
     iterations: u64,
     /// Longest time that all of it may take [default: as long as the streams are].
@@ -84,7 +87,8 @@ struct StreamRunArgs {
     /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     interval: u64,
-    /// Receive buffer (SO_RCVBUF) in bytes: data that arrives during a scheduling delay has to fit [default: four frames, 1Mi at least].
+    /// Receive buffer (SO_RCVBUF) in bytes: data that arrives during a scheduling delay has to fit
+    /// [default: four frames, 1Mi at least].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     rcvbuf: Option<u64>,
     /// Write one row per frame that we receive: CSV.

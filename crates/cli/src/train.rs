@@ -12,10 +12,11 @@ use report::Rows;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Trains of packets: what their dispersion, their delays and their losses tell of a path.
+/// Trains of packets: a path's dispersion, delays and losses.
 ///
-/// A train is a number of datagrams of one size that leave at a fixed spacing, or back to back. Several spacings take turns,
-/// so that what happens to all of them at a time can be told from what happens to one.
+/// A train is a number of datagrams of one size that leave at a fixed spacing, or back to back.
+/// Several spacings take turns, so that an effect on all of them at a time differs from an effect
+/// on one.
 #[derive(Args, Debug)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
@@ -28,11 +29,12 @@ pub(crate) struct TrainArgs {
     sockets: DatagramArgs,
     #[command(flatten)]
     local: LocalArgs,
-    /// Number of measurements; each has --repeat trains of every setting [default: 1; with --until-confidence at most 30].
+    /// Number of measurements; each has --repeat trains of every setting [default: 1; with
+    /// --until-confidence at most 30].
     #[arg(long, value_name = "N", value_parser = values::count::<u32, 1000>, help_heading = "Repetitions")]
     runs: Option<u32>,
-    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's rule; LEVEL is 95 or 99, WIDTH
-    /// is 5 if left out). At least 3 times.
+    /// Measure until the mean is known so well: 99,5 is 99 percent sure of ±2.5 percent (netperf's
+    /// rule; LEVEL is 95 or 99, WIDTH is 5 if left out). At least 3 times.
     #[arg(long, value_name = "LEVEL,WIDTH", value_parser = Until::parse, help_heading = "Repetitions")]
     until_confidence: Option<Until>,
     #[command(flatten)]
@@ -49,18 +51,19 @@ struct ShapeArgs {
     /// Packets of a train, 2 to 10000. All trains together have at most 100000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = values::count::<u32, 10_000>)]
     packets: u32,
-    /// Size of a packet: UDP payload in bytes, 40 to 65507. Several, separated by commas, are measured one after the other.
+    /// Size of a packet: UDP payload in bytes, 40 to 65507. Several, separated by commas, are
+    /// measured one after the other.
     #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES,…", default_value = "1400", value_delimiter = ',',
           value_parser = values::bytes)]
     length: Vec<u64>,
-    /// Time from the start of a packet to the start of the next, such as 20us; 0 is back to back. Several, separated by commas,
-    /// are settings that take turns.
+    /// Time from the start of a packet to the start of the next, such as 20us; 0 is back to back.
+    /// Several, separated by commas, are settings that take turns.
     #[arg(long, value_name = "TIME,…", default_value = "0", value_delimiter = ',', value_parser = values::pause)]
     wait: Vec<u64>,
     /// Trains of each setting, 1 to 10000.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = values::count::<u32, MOST_TRAINS>)]
     repeat: u32,
-    /// Length of the run: rounds for so long, at most 10000, instead of --repeat.
+    /// Length of the run: rounds for this time, at most 10000, instead of --repeat.
     #[arg(short = 't', long, value_name = "TIME", conflicts_with = "repeat", value_parser = values::duration)]
     time: Option<u64>,
     /// Time from one round, in which every setting has its train, to the next.
@@ -78,17 +81,18 @@ struct ShapeArgs {
     /// A packet that takes longer counts as late; missing ones are waited for as long at the end.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = values::duration)]
     late: u64,
-    /// How the sender waits for the next due time.
+    /// Sender's way of waiting for the next due time.
     #[arg(long, default_value = "hybrid", value_parser = values::one_of(WAITING))]
     waiting: Waiting,
     /// Short for --waiting spin.
     #[arg(long, conflicts_with = "waiting")]
     busy: bool,
-    /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
-    /// --max-time says otherwise.
+    /// Run only when no other session runs on the server, and wait for that in a queue; for 10
+    /// minutes at most, unless the server's --max-time says otherwise.
     #[arg(long)]
     exclusive: bool,
-    /// Write one row per packet: train, setting, number, intended, sent and received times, delay, stamp, verdict.
+    /// Write one row per packet: train, setting, number, intended, sent and received times, delay,
+    /// stamp, verdict.
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
     /// Write one row per train: the time series.
@@ -102,7 +106,7 @@ impl ShapeArgs {
         self.time.map(|ns| ns.div_ceil(self.every))
     }
 
-    /// Whether so many rounds are possible.
+    /// Refuses an impossible number of rounds.
     fn check_rounds(&self) -> Result<(), CliError> {
         match self.rounds() {
             Some(rounds) if rounds > MOST_TRAINS => Err(CliError::usage(format!(
@@ -117,9 +121,9 @@ impl ShapeArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Presets")]
 struct PresetArgs {
-    /// Run the scenarios of the SLAC report on UDPmon: trains of 300 packets of 1450, 1000, 200 and 100 bytes with waits of
-    /// 0, 10, 20 and 50us, then TCP with 1 to 128 streams; print the data series of its figures. --repeat is the number of
-    /// measurements.
+    /// Run the scenarios of the SLAC report on UDPmon: trains of 300 packets of 1450, 1000, 200 and
+    /// 100 bytes with waits of 0, 10, 20 and 50us, then TCP with 1 to 128 streams; print the data
+    /// series of its figures. --repeat is the number of measurements.
     #[arg(long, value_enum, conflicts_with_all = ["packets", "length", "wait", "echo"])]
     preset: Option<Preset>,
     /// Numbers of TCP streams, separated by commas, each at most 10000; 0 for no TCP at all.
@@ -163,7 +167,7 @@ fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
         let sockets = SocketSettings {
             sndbuf: *window,
             rcvbuf: *window,
-            // One host or two: the window is what was asked for, or the system's.
+            // One host or two: the window is the requested one, or the system's.
             same_host_sndbuf: false,
             ..SocketSettings::default()
         };

@@ -9,12 +9,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use web::{Metrics, Setup, Web};
 
-/// Whether a run is shown in a browser, and where.
+/// Address of the page that shows a run in a browser.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct WebArgs {
-    /// Show the run in a browser, with the saved runs: at a port of this host (7480 if none is given, 0 for
-    /// any), or at ADDR:PORT. At an address that other hosts can reach, the printed URL holds a token, and requests
-    /// without it are refused.
+    /// Show the run in a browser, with the saved runs: at a port of this host (7480 if none is
+    /// given, 0 for any), or at ADDR:PORT. At an address that other hosts can reach, the printed
+    /// URL holds a token, and requests without it are refused.
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = web::parse_address,
         help_heading = "Live")]
     web: Option<SocketAddr>,
@@ -45,13 +45,13 @@ impl WebArgs {
             }
             _ => CliError::failed(format!("{cannot}: {error}")),
         })?;
-        // To the user alone, before anything else is shown: what is kept of the run must not hold the token.
+        // To the user alone, before any other output: the kept run must not hold the token.
         stderr::say(format_args!("netcaliper: live view at {}", web.url(&host_name())));
         Ok(Some(Page { web, linger: self.web_linger }))
     }
 }
 
-/// What this host is called; empty when that is not known.
+/// Name of this host; empty when it is not known.
 fn host_name() -> String {
     let told = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     told.or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default().trim().to_owned()

@@ -13,10 +13,11 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
-/// The two ends of what an agent's loop waits for.
+/// The two ends of the input channel of an agent's loop.
 type Inputs = (Sender<Input>, Receiver<Input>);
 
-/// Longest test that a fleet's controller may order of a server whose --max-time says nothing else, ns.
+/// Longest test that a fleet's controller may order of a server whose --max-time says nothing else,
+/// ns.
 const ORDERED_NS: u64 = 600 * metrics::SECOND;
 
 /// Serves controllers until they are gone.
@@ -59,7 +60,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
     Ok(Exit::Good)
 }
 
-/// An agent, and what its loop waits for.
+/// An agent, and the input channel of its loop.
 fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Agent, Inputs) {
     let (happens, inputs) = std::sync::mpsc::channel();
     let tell = happens.clone();
@@ -81,7 +82,8 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Takes orders at these addresses from controllers with one of these keys, within these ceilings.
+    /// Takes orders at these addresses from controllers with one of these keys, within these
+    /// ceilings.
     fn start(addresses: &[SocketAddr], keys: Keyring, ceilings: Ceilings) -> Result<Beside, CliError> {
         let bind = |address: &SocketAddr| {
             TcpListener::bind(address).context(format_args!("cannot listen for orders on {address}"))
@@ -102,7 +104,7 @@ impl Beside {
         Ok(Beside { inputs, thread, addresses })
     }
 
-    /// Where it listens.
+    /// Addresses that it listens at.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -150,7 +152,7 @@ pub(crate) fn host_name() -> String {
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
 }
 
-/// Where this program keeps what it has to know later: never results of the user's runs, which are in the store.
+/// Folder of this program's own state: never results of the user's runs, which are in the store.
 pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
     let of_service = file::folder_in("STATE_DIRECTORY").map(|folder| folder.join("netcaliper"));
     let usual = || file::own_folder("XDG_STATE_HOME", ".local/state", "LOCALAPPDATA");

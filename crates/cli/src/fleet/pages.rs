@@ -10,7 +10,8 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Component, Path};
 
-/// Shows a result, and returns how its tests stand. It is compared with the one that was asked for, or else with `before`.
+/// Shows a result, and returns the states of its tests. The result is compared with the requested
+/// one, or else with `before`.
 pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Counts, CliError> {
     args.pages.as_deref().map_or(Ok(()), file::folder)?;
     let mut store = if args.keep { Some(args.store.make()?) } else { None };
@@ -60,8 +61,8 @@ fn way(from: &Path, to: &Path) -> String {
     up.chain(down).collect()
 }
 
-/// The names from the root to a folder. Symbolic links are not followed: a browser, which resolves the URL,
-/// does not either.
+/// The names from the root to a folder. Symbolic links are not followed: a browser, which resolves
+/// the URL, does not either.
 fn names(folder: &Path) -> Vec<OsString> {
     // The parent of a plain name is empty.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };

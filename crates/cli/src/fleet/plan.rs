@@ -1,4 +1,4 @@
-//! A plan from the command line, and what it will take.
+//! A plan from the command line, and its forecast.
 
 use super::{PlanArgs, ShapeArgs, questions, rounds};
 use crate::{CliError, Exit, kept, pages, saved, stderr};
@@ -48,7 +48,7 @@ pub(super) fn of(args: &ShapeArgs) -> Result<Plan, CliError> {
     })
 }
 
-/// Tells what the plan will take.
+/// Prints the forecast of the plan.
 pub(super) fn show(args: &PlanArgs) -> Result<Exit, CliError> {
     let plan = of(&args.shape)?;
     let forecast = plan.forecast();

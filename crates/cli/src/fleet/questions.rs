@@ -1,4 +1,5 @@
-//! A test of a plan from the words of a command line: its length, its bytes, and how much it disturbs others.
+//! A test of a plan from the words of a command line: its length, its bytes, and how much it
+//! disturbs others.
 
 use crate::args::{Cli, Command};
 use crate::{CliError, delay, load, ping, plan, train};
@@ -10,7 +11,8 @@ use model::Cost;
 
 /// Start and end of a test: the processes, the conversation, the local baseline of pings.
 const AROUND_NS: u64 = SECOND / 2;
-/// Options that agents take and tests of a plan must not have: the fleet decides on direction and repetition.
+/// Options that agents take and tests of a plan must not have: the fleet decides on direction and
+/// repetition.
 const FORBIDDEN: [&str; 4] = ["-R", "--reverse", "--bidir", "--repeat"];
 
 /// The test that the words mean.
@@ -46,7 +48,7 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
     Ok(Test { verb, arguments, class: chosen, length_ns, wait_ns, bytes })
 }
 
-/// What the words of a test mean: of plans, and of the orders that agents get.
+/// The demand of a test's words: of plans, and of agents' orders.
 pub(crate) fn demand(verb: Verb, arguments: &[String]) -> Result<Demand, String> {
     let line = ["netcaliper", verb.name(), "192.0.2.1"].into_iter();
     let cli = Cli::try_parse_from(line.chain(arguments.iter().map(String::as_str))).map_err(|e| {
@@ -59,7 +61,7 @@ pub(crate) fn demand(verb: Verb, arguments: &[String]) -> Result<Demand, String>
         Command::Delay(args) => delay::phase(args).map_err(said)?,
         Command::Tcp(args) => plan::tcp(args),
         Command::Train(args) => train::checked(args).map_err(said)?,
-        // What fills the path has no bound.
+        // The load of the path has no bound.
         Command::Load(args) => {
             let cost = Cost { length_ns: Some(load::length_ns(args)), ..Cost::default() };
             return Ok(Demand { class: CostClass::Exclusive, cost, connections: 1 });

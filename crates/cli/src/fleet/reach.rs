@@ -1,4 +1,5 @@
-//! How the hosts of a fleet are reached, and which run is meant: the options of `fleet run`, `resume`, `status` and `cancel`.
+//! The way to the hosts of a fleet, and the choice of a run: the options of `fleet run`, `resume`,
+//! `status` and `cancel`.
 
 use super::{ShapeArgs, ShowArgs};
 use clap::Args;
@@ -10,7 +11,8 @@ pub(crate) struct RunArgs {
     pub(super) shape: ShapeArgs,
     #[command(flatten)]
     pub(super) reach: ReachArgs,
-    /// Folder for the run [default: one with the run's name in netcaliper/runs in $XDG_STATE_HOME or ~/.local/state].
+    /// Folder for the run [default: one with the run's name in netcaliper/runs in $XDG_STATE_HOME
+    /// or ~/.local/state].
     #[arg(long, value_name = "FOLDER")]
     pub(super) state: Option<PathBuf>,
     #[command(flatten)]
@@ -32,12 +34,13 @@ pub(crate) struct WhichArgs {
     pub(super) run: Option<PathBuf>,
 }
 
-/// How agents are reached.
+/// The way to the agents.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Reaching the hosts")]
 pub(crate) struct ReachArgs {
-    /// Remote shell that starts an agent at each host, as a command line; {} stands for its name and {address} for its
-    /// address, which otherwise comes last: 'ssh -J gate', 'ip netns exec {}'. It must ask nothing.
+    /// Remote shell that starts an agent at each host, as a command line; {} stands for its name
+    /// and {address} for its address, which is otherwise the last word: 'ssh -J gate', 'ip netns
+    /// exec {}'. It must ask nothing.
     #[arg(long, value_name = "COMMAND", default_value = "ssh")]
     pub(super) rsh: String,
     /// The program at the hosts.
@@ -49,7 +52,8 @@ pub(crate) struct ReachArgs {
     /// Folder at the hosts for the copy.
     #[arg(long, value_name = "FOLDER", default_value = "/tmp")]
     pub(super) copy_to: String,
-    /// Option for the agents (`netcaliper agent --help`), as one word such as --max-rate=100M; repeatable.
+    /// Option for the agents (`netcaliper agent --help`), as one word such as --max-rate=100M;
+    /// repeatable.
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     pub(super) agent_option: Vec<String>,
     /// Connect to agents that listen (`netcaliper agent --listen`) instead; goes with --psk-file.
@@ -66,8 +70,9 @@ pub(crate) struct ReachArgs {
     pub(super) insecure_key_file: bool,
     #[command(flatten)]
     pub(super) nats: crate::nats::NatsArgs,
-    /// Keep plan and results on the NATS server, too (JetStream), so that controllers that stand by (`netcaliper fleet stand-by`) can
-    /// take the run over. Ctrl-C hands the run over; `netcaliper fleet cancel` ends it.
+    /// Keep plan and results on the NATS server, too (JetStream), so that controllers that stand by
+    /// (`netcaliper fleet stand-by`) can take the run over. Ctrl-C hands the run over; `netcaliper
+    /// fleet cancel` ends it.
     #[arg(long, requires = "nats", help_heading = "Through a NATS server")]
     pub(super) shared: bool,
 }
@@ -75,8 +80,8 @@ pub(crate) struct ReachArgs {
 /// Which runs a controller stands by for.
 #[derive(Args, Debug)]
 pub(crate) struct StandByArgs {
-    /// Only for the run whose name begins so, and the rounds of its series; end when they are over [default: all runs of the fleet,
-    /// until interrupted].
+    /// Only for the run whose name begins so, and the rounds of its series; end when they are over
+    /// [default: all runs of the fleet, until interrupted].
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
     #[command(flatten)]

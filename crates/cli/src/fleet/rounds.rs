@@ -13,7 +13,7 @@ use runtime::Interrupt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How often a controller that waits looks at the clock, and whether the user wants something.
+/// Interval at which a waiting controller checks the clock, and the user's signals.
 const LOOK: Duration = Duration::from_millis(50);
 /// Most rounds that a status lists.
 const MOST_TOLD: u32 = 10;
@@ -37,7 +37,7 @@ pub(super) fn of(args: &WhenArgs) -> Result<Option<Rounds>, String> {
             Err("--every goes with an end: --count 100, or --until 2027-01-31T02:00".to_owned())
         }
         (Some(_), Some(until), _) if until < first => {
-            Err("--until comes before the first round: a later time is wanted".to_owned())
+            Err("--until is before the first round: name a later time".to_owned())
         }
         (Some(every), until, count) => {
             Ok(Some(Rounds::until(first, every, until, count.unwrap_or(u32::MAX))))
@@ -45,7 +45,8 @@ pub(super) fn of(args: &WhenArgs) -> Result<Option<Rounds>, String> {
     }
 }
 
-/// A time with a zone (RFC 3339); a date and time of this host; or a time of day, which is the next one.
+/// A time with a zone (RFC 3339); a date and time of this host; or a time of day, which is the next
+/// one.
 fn moment(text: &str, now: Wall) -> Result<Wall, String> {
     let zone = TimeZone::system();
     let wrong = || format!("'{text}' is not a time such as 02:00, 2027-01-31T02:00 or 2027-01-31T02:00:00Z");
@@ -67,7 +68,7 @@ fn moment(text: &str, now: Wall) -> Result<Wall, String> {
     i64::try_from(at.as_nanosecond()).map(Wall).map_err(|_| wrong())
 }
 
-/// What the rounds so far came to.
+/// Results of the rounds so far.
 #[derive(Default)]
 struct SoFar {
     ended: Vec<Exit>,
@@ -93,14 +94,15 @@ enum Waited {
     Deposed,
 }
 
-/// What gives a controller the lead of a run; by default, there is no other controller.
+/// Gives a controller the lead of a run; by default, there is no other controller.
 pub(super) trait Lead {
-    /// Whether it has the lead.
+    /// True if it has the lead.
     fn is_held(&self) -> bool {
         true
     }
 
-    /// Takes the lead of the run of this plan, and ends the one before. Whether another controller has not got it first.
+    /// Takes the lead of the run of this plan, and ends the one before. False if another controller
+    /// was first.
     fn next(&mut self, _: &Plan) -> Result<bool, CliError> {
         Ok(true)
     }
@@ -121,12 +123,14 @@ struct Alone;
 
 impl Lead for Alone {}
 
-/// Works on a run, and on the rounds of its series that follow, until the last one is over or the user wants no more.
+/// Works on a run, and on the rounds of its series that follow, until the last one is over or the
+/// user wants no more.
 pub(super) fn go_on(journal: Journal, show: &ShowArgs) -> Result<Exit, CliError> {
     Ok(lead(journal, show, &signals::interrupt()?, &mut Alone)?.unwrap_or(Exit::Failed))
 }
 
-/// The same, as long as this controller has the lead: `None` when another controller has taken the run over.
+/// The same, as long as this controller has the lead: `None` when another controller has taken the
+/// run over.
 pub(super) fn lead(
     mut journal: Journal,
     show: &ShowArgs,
@@ -204,7 +208,7 @@ pub(super) fn opened(folder: &Path, plan: Plan, reach: serde_json::Value) -> Res
     journal.map_err(CliError::failed)
 }
 
-/// The plan of the round that is next, and what is told of those that were missed.
+/// The plan of the next round; prints the missed ones.
 fn following(plan: Plan, has_begun: bool, folder: &Path, so_far: &mut SoFar) -> Option<Plan> {
     let round = plan.round?;
     if controller::is_cancel_requested(folder) {
@@ -248,7 +252,8 @@ fn wait(journal: &Journal, round: &Round, wish: &dyn Fn() -> Wish) -> std::io::R
     Ok(if round.is_missed(runtime::wall_now()) && !has_begun { Waited::Missed } else { Waited::Due })
 }
 
-/// The folder of the latest earlier round with a measured result. A round that was missed has a folder, too, but no result.
+/// The folder of the latest earlier round with a measured result. A round that was missed has a
+/// folder, too, but no result.
 fn earlier(round: &Round, folder: &Path) -> Option<PathBuf> {
     let folder_of = |number| folder.with_file_name(Round { number, ..*round }.run().to_string());
     let mut before = (1..round.number).rev().take(MOST_TOLD as usize).map(folder_of);
@@ -266,7 +271,8 @@ fn date(at: Wall) -> String {
     )
 }
 
-/// What `fleet status` says of the series of a run: when the round is due, and how the last ones ended.
+/// What `fleet status` says of the series of a run: when the round is due, and how the last ones
+/// ended.
 pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError> {
     let every = match round.rounds.every_ns {
         0 => String::new(),

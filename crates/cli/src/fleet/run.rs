@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
 
 /// Time between two lines that say how far a run is.
 const TOLD: Duration = Duration::from_secs(5);
-/// How long `cancel` waits for the controller.
+/// Time that `cancel` waits for the controller.
 const CANCELLED: Duration = Duration::from_secs(60);
 
-/// How hosts are reached, as a run's record keeps it.
+/// The way to the hosts, as a run's record keeps it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Reach {
     rsh: String,
@@ -41,7 +41,7 @@ pub(super) struct Reach {
     direct: Option<Listening>,
     #[cfg(feature = "nats")]
     nats: Option<fleet::transport::nats::Server>,
-    /// Whether the run is on the NATS server, so that another controller can take it over.
+    /// True if the run is on the NATS server, so that another controller can take it over.
     #[cfg(feature = "nats")]
     #[serde(default)]
     shared: bool,
@@ -192,7 +192,7 @@ pub(super) fn count(folder: &Path) -> Result<(Record, Counts), CliError> {
     Ok((record, counts))
 }
 
-/// Shows what has been found of a run.
+/// Shows the results of a run so far.
 pub(super) fn shown(
     folder: &Path,
     show: &ShowArgs,
@@ -247,12 +247,13 @@ pub(super) fn cancel(args: &WhichArgs) -> Result<Exit, CliError> {
     let began = Instant::now();
     while controller::is_held(&folder) {
         if began.elapsed() >= CANCELLED {
-            return Err(CliError::failed("the controller has been told, and has not ended yet"));
+            return Err(CliError::failed("the controller has the request, and has not ended yet"));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     let mut journal = Journal::resume(&folder).map_err(CliError::failed)?;
-    // Resuming has removed the request, which the controller of a series may not have seen yet between two rounds.
+    // Resuming has removed the request, which the controller of a series may not have seen yet
+    // between two rounds.
     controller::request_cancel(&folder).context(folder.display())?;
     let results = controller::latest(journal.record()).context(folder.display())?;
     let missing = journal.end_all(runtime::wall_now(), "").context(folder.display())?;

@@ -24,13 +24,13 @@ const LOOK: Duration = Duration::from_millis(500);
 struct Standing<'a> {
     shared: Shared,
     server: &'a Server,
-    /// Where the folders of runs are.
+    /// Folder of the runs' folders.
     runs: &'a Path,
     /// The run that the user gave a folder, and that folder.
     own: Option<(RunId, &'a Path)>,
     show: &'a ShowArgs,
     interrupt: Interrupt,
-    /// Tells this controller apart from all others.
+    /// Distinguishes this controller from all others.
     name: String,
     /// Runs that are over.
     over: BTreeSet<RunId>,
@@ -63,13 +63,14 @@ pub(super) fn stand_by(args: &StandByArgs) -> Result<Exit, CliError> {
     standing.stand(only, None)
 }
 
-/// What the rounds of a plan have in common.
+/// The common series of a plan's rounds.
 fn series(plan: &Plan) -> RunId {
     plan.round.map_or(plan.run, |round| round.series)
 }
 
 impl<'a> Standing<'a> {
-    /// Stands by for the run of a plan in this folder; other rounds of its series have folders beside.
+    /// Stands by for the run of a plan in this folder; other rounds of its series have folders
+    /// beside.
     fn of(server: &'a Server, folder: &'a Path, plan: &Plan, show: &'a ShowArgs) -> Result<Self, CliError> {
         let standing = Standing::new(server, folder.parent().unwrap_or(folder), show)?;
         Ok(Standing { own: Some((plan.run, folder)), ..standing })
@@ -132,7 +133,7 @@ impl<'a> Standing<'a> {
                     }
                     self.tell(&mut told, "stands by: another controller leads, or there is no run");
                 }
-                // The server may come back.
+                // The server may return.
                 Err(why) => self.tell(&mut told, &why),
             }
             if self.interrupt.asked() {
@@ -181,7 +182,7 @@ impl<'a> Standing<'a> {
         Ok(None)
     }
 
-    /// Whether a run is of the series.
+    /// True if a run is of the series.
     fn is_meant(&mut self, run: RunId, only: Option<RunId>) -> Result<bool, String> {
         if !self.series.contains_key(&run)
             && let Some(log) = self.shared.log(run)?
@@ -192,7 +193,7 @@ impl<'a> Standing<'a> {
         Ok(known.is_some() && only.is_none_or(|only| known == Some(&only)))
     }
 
-    /// Whether all runs of the series are over.
+    /// True if all runs of the series are over.
     fn is_over(&self, only: Option<RunId>) -> bool {
         self.runs_of(only).next().is_some() && self.runs_of(only).all(|run| self.over.contains(&run))
     }
@@ -260,9 +261,9 @@ struct Leading<'a> {
     standing: &'a Standing<'a>,
     lease: Lease,
     keeper: Arc<Mutex<Keeper>>,
-    /// What the log has, until the run's folder has it, too.
+    /// Results in the log, until the run's folder has them, too.
     results: Vec<PairResult>,
-    /// Whether the log names a controller before this one.
+    /// True if the log names a controller before this one.
     was_led: bool,
     /// The round before this one.
     before: Option<RunId>,
@@ -274,7 +275,8 @@ impl Lead for Leading<'_> {
     }
 
     fn next(&mut self, plan: &Plan) -> Result<bool, CliError> {
-        // The next round is there before this one is over: at no moment is there nothing to take over.
+        // The next round is there before this one is over: at no moment is there nothing to take
+        // over.
         let Standing { shared, name, .. } = self.standing;
         let Some(lease) = shared.lead(plan.run, name).map_err(CliError::failed)? else {
             self.end()?;

@@ -1,4 +1,5 @@
-//! Takes grids of cells to a terminal: what has changed since the last one, as control sequences of ECMA-48 and xterm.
+//! Writes grids of cells to a terminal: the changes since the last one, as control sequences of
+//! ECMA-48 and xterm.
 
 use report::{CellStyle, Color, Grid};
 use std::io::{self, Write};
@@ -11,12 +12,12 @@ pub(super) const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 const PLAIN: &[u8] = b"\x1b[0m";
 const CLEAR: &[u8] = b"\x1b[2J";
 
-/// A terminal, and what it shows.
+/// A terminal, and its contents.
 pub(super) struct Canvas<W> {
     out: W,
     /// The last grid drawn.
     pub(super) shown: Grid,
-    /// Whether the terminal still shows that.
+    /// True if the terminal still shows that.
     known: bool,
 }
 
@@ -30,7 +31,7 @@ impl<W: Write> Canvas<W> {
         self.known = false;
     }
 
-    /// Whether what a terminal of this size shows is known.
+    /// True if the contents of a terminal of this size are known.
     pub(super) fn knows(&self, size: (u16, u16)) -> bool {
         self.known && self.shown.size() == size
     }
@@ -53,7 +54,8 @@ impl<W: Write> Canvas<W> {
         let (mut style, mut cursor) = (CellStyle::default(), None);
         for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
             let (before, now) = (self.shown.cell(x, y), next.cell(x, y));
-            // The right half of a character of two columns is drawn with the left one, which differs where it does.
+            // The right half of a character of two columns is drawn with the left one, which
+            // differs where it does.
             let Some(cell) = now.filter(|cell| now != before && cell.symbol.is_some()) else { continue };
             if cursor != Some((x, y)) {
                 write!(self.out, "\x1b[{};{}H", y + 1, x + 1)?;
@@ -74,7 +76,8 @@ impl<W: Write> Canvas<W> {
     }
 }
 
-/// The colours are numbers of the palette, so that bold does not make them others (`38;5`, not `30`).
+/// The colours are numbers of the palette, so that bold does not make them others (`38;5`, not
+/// `30`).
 fn set_style(style: CellStyle, out: &mut impl Write) -> io::Result<()> {
     write!(out, "\x1b[0")?;
     for (is, attribute) in [(style.bold, 1), (style.dim, 2)] {

@@ -8,15 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, TryLockError};
 use std::time::Duration;
 
-/// Whether the screen is the view's at the moment.
+/// True while the screen is the view's.
 pub(super) static UP: AtomicBool = AtomicBool::new(false);
 /// Held while writing to the terminal.
 static PEN: Mutex<()> = Mutex::new(());
-/// Where it is; written once.
+/// Place of the screen; written once.
 static PLACE: Mutex<Place> = Mutex::new(Place::Stdout);
 
 thread_local! {
-    /// Whether this thread has the pen.
+    /// True while this thread has the pen.
     static DRAWING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -37,7 +37,8 @@ impl Drop for Pen {
     }
 }
 
-/// Gives the screen back, if it is the view's, before the program ends at once. A terminal that takes nothing gets nothing.
+/// Gives the screen back, if it is the view's, before the program ends at once. A terminal that
+/// takes nothing gets nothing.
 pub(crate) fn leave_at_once() {
     if !UP.swap(false, Ordering::AcqRel) {
         return;
@@ -46,7 +47,8 @@ pub(crate) fn leave_at_once() {
     if DRAWING.get() {
         return leave();
     }
-    // Another thread may be drawing, which takes a moment; on a terminal that takes nothing it would take for ever.
+    // Another thread may be drawing, which takes a moment; on a terminal that takes nothing it
+    // would take for ever.
     for _ in 0..DRAWN_WITHIN_MS {
         match PEN.try_lock() {
             Ok(_) | Err(TryLockError::Poisoned(_)) => return leave(),
@@ -55,7 +57,7 @@ pub(crate) fn leave_at_once() {
     }
 }
 
-/// How long a drawing may take before the program ends without giving the screen back, ms.
+/// Longest drawing before the program ends without giving the screen back, ms.
 const DRAWN_WITHIN_MS: u32 = 300;
 
 pub(super) fn leave() {

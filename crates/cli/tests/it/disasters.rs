@@ -83,7 +83,7 @@ fn a_disk_that_fills_in_mid_run_keeps_what_came_before() {
     assert!(done.err.lines().count() <= 4, "each file is told once: {}", done.tell());
     assert!(!journal.exists() && !tiny.0.file("connections.csv").exists(), "neither is whole");
     let kept = tiny.0.partial("run.jsonl").unwrap();
-    assert!(done.err.contains(&format!("what came before is in {}", kept.display())), "{}", done.tell());
+    assert!(done.err.contains(&format!("its beginning is in {}", kept.display())), "{}", done.tell());
     let report = netcaliper("report").arg(kept).run();
     assert_eq!(report.code, Some(4), "what was written can be read: {}", report.tell());
     assert_eq!(tiny.0.partial("connections.csv"), None, "nothing else is left");

@@ -98,7 +98,7 @@ fn a_mistake_in_the_configuration_file_is_one_sentence_and_help_needs_no_file() 
             "[defaults.ping]\ncount = 3\n",
             "there is no command 'defaults': a section is a command such as [tcp]",
         ),
-        ("[ping]\nspeed = 3\n", "ping has no option --speed: `netcaliper ping --help` lists what it takes"),
+        ("[ping]\nspeed = 3\n", "ping has no option --speed: `netcaliper ping --help` lists its options"),
     ] {
         let file = scratch.with("config.toml", text);
         let line = |verb: &str| as_it_is(verb).env("NETCALIPER_CONFIG", &file);
