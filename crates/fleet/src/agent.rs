@@ -1,8 +1,10 @@
-//! The agent of a host: admits tests, runs them as processes of their own, and keeps their results until a controller has them.
+//! The agent of a host: admits tests, runs them as processes of their own, and keeps their results
+//! until a controller has them.
 //!
-//! [`Agent`] is told the time and what happened, and holds neither socket nor process: those are behind [`Programs`] and the
-//! transport. An order is the word of a controller that may be wrong, out of date or gone; the agent's own rules
-//! ([`admission`], [`options`]) hold in spite of it. A run belongs to the key whose controller greeted first.
+//! [`Agent`] gets the time and events as arguments, and holds neither socket nor process: these are
+//! behind [`Programs`] and the transport. An order is from a controller that may be wrong, out of
+//! date or gone; the agent's own rules ([`admission`], [`options`]) hold in spite of it. A run
+//! belongs to the key whose controller greeted first.
 
 mod admission;
 pub mod options;
@@ -33,18 +35,18 @@ const MAX_RUNS: usize = 8;
 const MAX_PATIENCE: u64 = 600 * SECOND;
 /// Before the hexadecimal digits of a drawn key, and how many these are.
 const DRAWN: (&str, usize) = ("netcaliper-psk-1:", 64);
-/// How long before its end a test is asked to end by itself, ns.
+/// Time before its end at which a test is asked to end by itself, ns.
 const NOTICE: u64 = SECOND / 2;
-/// How much later than the longest test a reservation may end, ns.
+/// Time after the longest test at which a reservation may end, ns.
 const SLACK: u64 = 60 * SECOND;
-/// Length of a window, ns: a difference of two clocks counts for one to two of them, which are over before a controller gives up a
-/// test that is refused each second.
+/// Length of a window, ns: a difference of two clocks counts for one to two of them, which are over
+/// before a controller gives up a test that is refused each second.
 const OFFSET_WINDOW: u64 = 8 * SECOND;
 
 /// A controller's run.
 #[derive(Debug)]
 struct Session {
-    /// Who greeted first.
+    /// The first one to greet.
     holder: Arc<Holder>,
     epoch: u64,
     key: String,
@@ -64,15 +66,16 @@ enum Server {
 }
 
 impl Session {
-    /// A time of the controller's clock by this one. A message takes some time, so that this is late by the shortest.
+    /// A time of the controller's clock by this one. A message takes some time, so that this is
+    /// late by the shortest.
     fn local(&self, theirs: Mono) -> Mono {
         Mono(u64::try_from(i128::from(theirs.0) + self.offset.smallest()).unwrap_or(0))
     }
 }
 
-/// How far this clock is ahead of a controller's, ns: the smallest difference in the messages of the last two windows, since each
-/// message takes some time. Older differences are dropped: clocks drift, and that of a suspended host stands still, after which
-/// orders would seem out of date.
+/// Lead of this clock over a controller's, ns: the smallest difference in the messages of the last
+/// two windows, since each message takes some time. Older differences are dropped: clocks drift,
+/// and a suspended host's stands still, after which orders would seem out of date.
 #[derive(Clone, Copy, Debug)]
 struct Offset {
     /// When the window began that goes on.
@@ -127,15 +130,16 @@ pub struct Agent {
     read: Reading,
     sessions: BTreeMap<Uuid, Session>,
     running: BTreeMap<(Uuid, Attempt), Running>,
-    /// Whose order is being carried out.
+    /// The holder whose order is being carried out.
     asking: Option<Arc<Holder>>,
     /// Reports, each with whom it is for.
     out: Vec<(Arc<Holder>, Of<Report>)>,
 }
 
 impl Agent {
-    /// An agent that knows no run: `resource` is what its tests occupy, `program` the version of the program; results wait in `spool`,
-    /// `lock` is what an exclusive test takes, and `read` what the words of a test mean.
+    /// An agent that knows no run: `resource` is the resource of its tests, `program` the version
+    /// of the program; results wait in `spool`, `lock` is an exclusive test's lock, and `read`
+    /// gives the demand of a test's words.
     #[must_use]
     pub fn new(
         resource: String,
@@ -161,12 +165,12 @@ impl Agent {
         }
     }
 
-    /// What is to be sent, and whom to.
+    /// Reports to send, and their receivers.
     pub(crate) fn take_reports(&mut self) -> Vec<(Arc<Holder>, Of<Report>)> {
         std::mem::take(&mut self.out)
     }
 
-    /// Whether no test runs and none is reserved.
+    /// True if no test runs and none is reserved.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty() && self.admission.held.is_empty()
     }
@@ -200,7 +204,7 @@ impl Agent {
         self.asking = None;
     }
 
-    /// Carries an order out, or returns what the controller is told instead.
+    /// Carries an order out, or returns the report that the controller gets instead.
     fn obey(
         &mut self,
         now: Mono,
@@ -325,13 +329,13 @@ impl Agent {
         }
     }
 
-    /// Whether a test may last as long as it wants to; the error says why not.
+    /// Accepts the length of a test, or returns the refusal.
     fn may_last(&self, wanted: &Held, ceilings: &Ceilings) -> Result<(), Report> {
         let Held { attempt, class, from: now, until, .. } = *wanted;
         let refused = |reason, why| Err(Report::Refused { attempt, reason, why });
         let (length, show) = (until.since(now), |ns: u64| metrics::format_duration(metrics::real(ns)));
         if until <= now {
-            // It was too long on its way: the controller does not wait any more.
+            // The order was too long on its way: the controller does not wait any more.
             return Err(Report::Busy { attempt, for_ns: 0 });
         }
         if self.spool.is_full() {
@@ -346,8 +350,8 @@ impl Agent {
             let why = format!("the test may take longer than the {most} that the agent allows");
             return refused(Reason::Refused, why);
         }
-        // A test that is longer than all of the agent's share would be put off again and again. Later attempts have more time than
-        // the test needs.
+        // A test that is longer than all of the agent's share would be put off again and again.
+        // Later attempts have more time than the test needs.
         match self.admission.longest().filter(|most| attempt.number <= 1 && length > *most) {
             Some(most) => {
                 let (asked, most) = (show(length), show(most));
@@ -375,7 +379,7 @@ impl Agent {
         admitted.map_err(|for_ns| Report::Busy { attempt: wanted.attempt, for_ns })
     }
 
-    /// What a reservation stands for: what its test means, as far as the controller says which it is.
+    /// The reservation of a test, by the demand of its words, if the controller sent them.
     fn reservation(
         &self,
         wanted: Held,
@@ -389,7 +393,7 @@ impl Agent {
             let class = if is_bounded { CostClass::Exclusive } else { wanted.class };
             return Ok(Held { class, ..wanted });
         };
-        // The server reduces what is too much, whichever test it serves.
+        // The server reduces excessive demands, whichever test it serves.
         let most = Ceilings { verbs: ceilings.verbs.clone(), ..Ceilings::none() };
         let (_, asked) = options::limited(verb, &arguments, &most, self.read)?;
         let rate = asked.cost.rate_bps.into_iter().chain(ceilings.rate).min();
@@ -428,7 +432,8 @@ impl Agent {
     fn on_run(&mut self, wanted: Held, from: &Holder, test: Words, target: &Target) -> Result<(), Report> {
         let Held { run, attempt, until, .. } = wanted;
         let Words { verb, arguments } = test;
-        // The failure of another attempt does not answer this order. An outcome does: the test need not run again.
+        // The failure of another attempt does not answer this order. An outcome does: the test need
+        // not run again.
         let kept = self.spool.get(run, attempt.task);
         let kept = kept.filter(|kept| kept.attempt == attempt || kept.ending.reason().is_none());
         if let Some(kept) = kept.cloned() {
@@ -484,7 +489,7 @@ impl Agent {
         self.sessions.values_mut().for_each(|session| session.patience_ns = 0);
     }
 
-    /// What became of a process.
+    /// Handles the event of a process.
     pub(crate) fn on_happened(&mut self, now: Mono, happened: Happened) {
         match happened {
             Happened::Serving { run, port } => self.on_serving(now, run, port),
@@ -518,7 +523,7 @@ impl Agent {
         self.tell(run, Report::Ended(kept));
     }
 
-    /// Does what is due.
+    /// Does due work.
     pub(crate) fn tick(&mut self, now: Mono) {
         self.admission.expire(now);
         for ((run, attempt), test) in &mut self.running {
@@ -553,7 +558,7 @@ impl Agent {
     }
 }
 
-/// How a test ended, from what its process left.
+/// Ending of a test, from the remains of its process.
 fn ending(test: &Running, left: Left) -> Ending {
     let said = bounded(left.said.trim());
     let said = said.strip_prefix("netcaliper: ").unwrap_or(&said);

@@ -1,4 +1,4 @@
-//! What controller and agent say to each other: one JSON document a line, the same over every transport.
+//! Messages between controller and agent: one JSON document a line, the same over every transport.
 //!
 //! ```text
 //! agent                                    controller
@@ -15,7 +15,8 @@
 //!   ◀─────────────────────────────────── bye ──
 //! ```
 //!
-//! Unknown fields are ignored; an unknown order is refused. Whatever comes is hostile: a line is bounded, and so is each text.
+//! Unknown fields are ignored; an unknown order is refused. All input is hostile: a line is
+//! bounded, and so is each text.
 
 use crate::plan::{Attempt, CostClass, TaskId, Verb};
 use crate::result::Reason;
@@ -31,15 +32,17 @@ use uuid::Uuid;
 pub(crate) const VERSION: u32 = 1;
 /// Longest line to an agent, bytes.
 pub(crate) const MAX_ORDER: usize = 64 << 10;
-/// Longest line from an agent, bytes: below the largest message (1 MiB) that a NATS server takes by default.
+/// Longest line from an agent, bytes: below the largest message (1 MiB) that a NATS server takes by
+/// default.
 pub(crate) const MAX_REPORT: usize = 1_000_000;
 /// Longest outcome document in a report, bytes.
 pub(crate) const MAX_OUTCOME: usize = MAX_REPORT - (16 << 10);
 /// Longest sentence in a report, bytes.
 pub(crate) const MAX_TEXT: usize = 1_000;
 
-/// What a controller tells an agent. A time is one of the controller's clock: the agent knows how far its own is from that (from
-/// `hello` and `alive`), so that an order that was held up on its way is over when it says, and not later.
+/// Orders of a controller to an agent. A time is one of the controller's clock: the agent knows the
+/// offset of its own (from `hello` and `alive`), so that an order that was held up on its way is
+/// over at its time, and not later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
@@ -47,14 +50,14 @@ pub enum Order {
     Hello {
         /// [`VERSION`] of the controller.
         version: u32,
-        /// Number of the controller among those that the run has had: an agent obeys the highest.
+        /// Number of the controller among all of the run: an agent obeys the highest.
         epoch: u64,
         /// Shared key of the run, with which its clients and servers know each other.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
         /// The controller's clock.
         now: Mono,
-        /// How long the agent goes on without a word from the controller, ns.
+        /// Time that the agent goes on without a message from the controller, ns.
         patience_ns: u64,
     },
     /// Have a server ready for one test until then, and admit no other that would disturb it.
@@ -70,7 +73,7 @@ pub enum Order {
     Run {
         attempt: Attempt,
         class: CostClass,
-        /// The test's end, come what may.
+        /// The test's end in any case.
         until: Mono,
         verb: Verb,
         arguments: Vec<String>,
@@ -81,7 +84,8 @@ pub enum Order {
     /// The controller has the results of these tasks on its disk: the agent need not keep them.
     Stored {
         tasks: Vec<TaskId>,
-        /// The number of the attempt at each task, in the same order. Where it is missing, any attempt counts.
+        /// The number of the attempt at each task, in the same order. A missing number means any
+        /// attempt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         numbers: Vec<u32>,
     },
@@ -98,7 +102,7 @@ pub struct Words {
     pub arguments: Vec<String>,
 }
 
-/// Where a test goes.
+/// Target of a test.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Name or address.
@@ -111,25 +115,26 @@ pub struct Target {
     pub protocol: Option<String>,
 }
 
-/// What an agent tells a controller.
+/// Reports of an agent to a controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// The agent does not know the run: first of all, and again after it was started anew. [`VERSION`] of the agent, and the version of
-    /// its program.
+    /// The agent does not know the run: first of all, and again after it was started anew.
+    /// [`VERSION`] of the agent, and the version of its program.
     Hello { version: u32, program: String },
     /// The answer to the controller's hello.
     Ready {
-        /// What the agent's tests occupy, which is boot id and network namespace, or what was given to the agent.
+        /// Resource of the agent's tests, which is boot id and network namespace, or the value
+        /// given to the agent.
         resource: String,
-        /// How long tests of the run may go on that controllers before this one have started at the host, ns; absent where another
-        /// agent of the host has tests.
+        /// Longest time that tests of the run may go on that earlier controllers started at the
+        /// host, ns; absent where another agent of the host has tests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         held_ns: Option<u64>,
     },
     /// A server is ready at this port.
     Reserved { attempt: Attempt, port: u16 },
-    /// Not for so long.
+    /// Not for this time.
     Busy { attempt: Attempt, for_ns: u64 },
     /// Never, for this reason, and in a sentence.
     Refused { attempt: Attempt, reason: Reason, why: String },
@@ -146,8 +151,8 @@ pub enum Report {
 pub struct Of<M> {
     /// The run; the nil one in an agent's first word, when it knows of none.
     pub run: Uuid,
-    /// In orders, the epoch of the controller ([`Order::Hello`]): an agent obeys none that another has taken the run over from. 0 where
-    /// that is all the same.
+    /// In orders, the epoch of the controller ([`Order::Hello`]): an agent obeys none that another
+    /// has taken the run over from. 0 where that is all the same.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub epoch: u64,
     /// The message.
@@ -184,7 +189,8 @@ pub fn parse<M: for<'de> Deserialize<'de>>(line: &[u8]) -> Result<Of<M>, String>
     })
 }
 
-/// Reads one line of at most `longest` bytes into `line`, without its end; `false` at the end of the input.
+/// Reads one line of at most `longest` bytes into `line`, without its end; `false` at the end of
+/// the input.
 ///
 /// # Errors
 /// `InvalidData` for a longer line.
@@ -199,7 +205,8 @@ fn read_line(from: &mut impl BufRead, longest: usize, line: &mut Vec<u8>) -> io:
     Ok(read > 0)
 }
 
-/// Gives `take` each message of `from`, which are lines of at most `longest` bytes, until there are no more or `take` wants none.
+/// Gives `take` each message of `from`, which are lines of at most `longest` bytes, until there are
+/// no more or `take` wants none.
 ///
 /// # Errors
 /// `InvalidData` for a longer line, and for one that is no message.

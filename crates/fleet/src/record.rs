@@ -1,5 +1,6 @@
-//! The folder of a run: its plan, and each result as a line. Nothing that was appended is lost: a line that a crash or a full disk
-//! cut off is dropped when the folder is opened, and its task is missing again.
+//! The folder of a run: its plan, and each result as a line. Nothing that was appended is lost: a
+//! line that a crash or a full disk cut off is dropped when the folder is opened, and its task is
+//! missing again.
 
 use crate::plan::{Plan, TaskId};
 use crate::result::{Counts, Documents, PairResult, Reason, Standing};
@@ -60,8 +61,8 @@ impl Record {
         &self.plan
     }
 
-    /// Shows every result to `each`, in the order in which they were written, with its outcome where it has one: builds before this
-    /// one did not read what agents reported.
+    /// Shows every result to `each`, in the order in which they were written, with its outcome
+    /// where it has one: builds before this one did not read what agents reported.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -81,7 +82,8 @@ impl Record {
         read.map(drop)
     }
 
-    /// Shows every result as its line has it. What follows a line that was cut off is not read. Returns the bytes of whole lines.
+    /// Passes on every result as its line has it. The rest after a line that was cut off is not
+    /// read. Returns the bytes of whole lines.
     fn lines(&self, mut each: impl FnMut(PairResult)) -> io::Result<u64> {
         let file = match File::open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
@@ -102,7 +104,8 @@ impl Record {
         }
     }
 
-    /// The tasks that have a result that is not to be tried again, an outcome or a reason that does not pass; and the documents.
+    /// The tasks that have a result that is not to be tried again, an outcome or a reason that does
+    /// not pass; and the documents.
     pub(crate) fn over(&self) -> io::Result<(Vec<TaskId>, Documents)> {
         let (mut over, mut documents) = (Vec::new(), Documents::default());
         self.read(&mut documents, |result, _| {
@@ -112,7 +115,7 @@ impl Record {
         Ok((over, documents))
     }
 
-    /// How the tasks of the run stand.
+    /// States of the run's tasks.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -141,7 +144,8 @@ impl Appender {
     /// Appends results, and returns when the disk has them.
     ///
     /// # Errors
-    /// When they cannot be written; what was written of them is taken back, so that it can be tried again.
+    /// When they cannot be written; written parts are taken back, so that the next try can write
+    /// them.
     pub fn push(&mut self, results: &[PairResult]) -> io::Result<()> {
         let mut lines = Vec::new();
         for result in results {

@@ -23,28 +23,29 @@ pub(crate) struct Assignment {
     pub(crate) client: HostId,
     /// The host that runs the server.
     pub(crate) server: HostId,
-    /// When both agents have ended the test by themselves, come what may. Both hosts count as occupied until the test is reported
-    /// over, or until then.
+    /// Time at which both agents have ended the test by themselves in any case. Both hosts count as
+    /// occupied until the test is reported over, or until then.
     pub(crate) until: Mono,
 }
 
 impl Assignment {
-    /// Whether the test's data go from the server to the client, as `--reverse` has it: the client runs at the task's `to`.
+    /// True if the test's data go from the server to the client, as `--reverse` has it: the client
+    /// runs at the task's `to`.
     pub(crate) fn is_reversed(&self, task: &Task) -> bool {
         self.client != task.from
     }
 
-    /// Whether the host runs the client or the server.
+    /// True if the host runs the client or the server.
     pub(crate) fn has(&self, host: HostId) -> bool {
         self.client == host || self.server == host
     }
 }
 
-/// What happened.
+/// Event of a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A host is there. `resource` identifies what its tests occupy: boot id and network namespace; hosts with the same one count as
-    /// one. The label `resource` of the inventory overrides it.
+    /// A host is there. `resource` identifies its tests' resource: boot id and network namespace;
+    /// hosts with the same one count as one. The label `resource` of the inventory overrides it.
     Joined { host: HostId, resource: String },
     /// Tests that a controller before this one has started run at a host until then at most.
     Inherited { host: HostId, until: Mono },
@@ -52,12 +53,13 @@ pub(crate) enum Event {
     Lost { host: HostId },
     /// An assignment of [`next`] was sent.
     Started(Assignment),
-    /// An attempt is over at both hosts. A measured outcome counts whenever it comes, once for a task; a failure only of the attempt
-    /// that runs.
+    /// An attempt is over at both hosts. A measured outcome counts at any time, once for a task; a
+    /// failure only of the attempt that runs.
     Ended { attempt: Attempt, ending: Ending },
-    /// A host refused the attempt until then, so that nothing runs: the host is occupied by tests of others.
+    /// A host refused the attempt until then, so that nothing runs: the host is occupied by tests
+    /// of others.
     Busy { attempt: Attempt, host: HostId, until: Mono },
-    /// No test is started any more: those that have not started end as cancelled.
+    /// No test is started any more: tests that have not started end as cancelled.
     Cancelled,
     /// Only time has passed.
     Tick,
@@ -72,19 +74,20 @@ const MAX_ATTEMPTS: u32 = 3;
 /// Attempts that a busy host may refuse before a task ends for that reason.
 const MAX_REFUSALS: u32 = 20;
 
-/// How long the scheduler waits.
+/// Waits of the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     /// Between two attempts of a task, ns.
     pub(crate) retry_ns: u64,
-    /// How long the first attempt of a test may take beyond its length and the answers that it waits for, ns: agents end it then. Each
-    /// further attempt may take twice as long as the one before, since hosts with many tests at once are slow.
+    /// Longest time of a test's first attempt beyond its length and its waits for answers, ns:
+    /// agents end it then. Each further attempt may take twice as long as the one before, since
+    /// hosts with many tests at once are slow.
     pub(crate) grace_ns: u64,
-    /// How long a host that is not there is waited for, ns.
+    /// Longest wait for an absent host, ns.
     pub(crate) absent_ns: u64,
-    /// How much longer at the beginning of a run, when hosts are dialled, ns.
+    /// Additional wait at the beginning of a run, when hosts are dialled, ns.
     pub(crate) dialling_ns: u64,
-    /// Whether tests may still run that a controller before this one has started.
+    /// True if tests of an earlier controller may still run.
     pub(crate) takes_over: bool,
 }
 
@@ -107,7 +110,7 @@ pub struct GroupLimit {
     pub name: String,
     /// Tests at a time, at least 1.
     pub limit: u32,
-    /// Whether only tests with hosts outside count.
+    /// True if only tests with hosts outside count.
     pub crossing: bool,
     /// Members.
     pub hosts: usize,
@@ -122,7 +125,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// Those of an inventory.
+    /// The resources of an inventory.
     pub(crate) fn of(inventory: &Inventory) -> Resources {
         let mut resources =
             Resources { of_host: vec![Vec::new(); inventory.hosts.len()], groups: Vec::new() };
@@ -150,11 +153,12 @@ impl Resources {
     }
 }
 
-/// Tests that may all start at `now`, beside running tests and beside each other. The caller tells the state of each test it sends
-/// ([`Event::Started`]) before the next call.
+/// Tests that may all start at `now`, beside running tests and beside each other. The caller
+/// reports each test that it sends to the state ([`Event::Started`]) before the next call.
 ///
-/// Hosts with the most tests left come first, and get the partner with the most left; so the last tests of a run are not all at one
-/// host. A group counts like a host: the more tests it has left for each that may run at a time, the sooner its tests start.
+/// Hosts with the most remaining tests are first, and get the partner with the most left; so the
+/// last tests of a run are not all at one host. A group counts like a host: the more tests it has
+/// left for each that may run at a time, the sooner its tests start.
 pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
     let mut chosen = Vec::new();
     if state.cancelled {
@@ -183,7 +187,7 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
                 };
                 let tasks =
                     own.pending[class as usize].iter().map(|id| &state.plan.tasks[id.index()]).filter(fits);
-                // Of several that come first alike, the first of the plan.
+                // Of several equally urgent ones, the first of the plan.
                 let best =
                     tasks.max_by_key(|task| (state.urgency(task, host, left), Reverse(task.id))).copied();
                 let Some(task) = best else { break };
@@ -200,8 +204,8 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
 }
 
 impl State {
-    /// Whether a test uses something that agents cannot keep free, since each knows only its own host: a group with a limit, a resource that the
-    /// inventory names, a host without an agent.
+    /// True if a test uses a resource that agents cannot keep free, since each knows only its own
+    /// host: a group with a limit, a resource that the inventory names, a host without an agent.
     fn is_shared(&self, task: &Task, class: CostClass) -> bool {
         let is_named = |host: HostId| {
             let is_passive = |host: &Host| host.passive_protocol().is_some();
@@ -211,7 +215,7 @@ impl State {
         class != CostClass::Background && (is_limited || [task.from, task.to].into_iter().any(is_named))
     }
 
-    /// How many tests are left to the task's other host, or to each place of its fullest group.
+    /// Number of remaining tests of the task's other host, or of each place of its fullest group.
     fn urgency(&self, task: &Task, host: HostId, left: impl Fn(HostId) -> usize) -> usize {
         let other = if task.from == host { task.to } else { task.from };
         let groups = self.resources.used(task.from, task.to);

@@ -1,8 +1,9 @@
-//! Results that no controller has acknowledged, kept at the agent's host: a file for each, in a folder for each run.
+//! Results that no controller has acknowledged, kept at the agent's host: a file for each, in a
+//! folder for each run.
 //!
-//! A result is on the disk before it is sent, and goes when the controller has it on its own. Nothing is left when all are
-//! collected: neither files nor the folders that were made for them. Where the disk takes none (it is full), results are kept in
-//! memory, which is said.
+//! A result is on the disk before it is sent, and goes when the controller has it on its own.
+//! Nothing is left when all are collected: neither files nor the folders that were made for them.
+//! If the disk is full, results are kept in memory, with a message.
 
 use crate::message::MAX_REPORT;
 use crate::plan::{Attempt, TaskId};
@@ -22,7 +23,7 @@ pub const MAX_KEPT: usize = 10_000;
 pub struct Kept {
     /// Which.
     pub attempt: Attempt,
-    /// How it ended.
+    /// Its ending.
     pub ending: Ending,
     /// Name of the key whose controller ordered it; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -63,7 +64,8 @@ impl Spool {
         }
     }
 
-    /// Keeps a result. Of each task that is the first outcome or, until there is one, the reason of the latest attempt.
+    /// Keeps a result. Of each task that is the first outcome or, until there is one, the reason of
+    /// the latest attempt.
     pub(crate) fn keep(&mut self, run: Uuid, kept: Kept) {
         let key = (run, kept.attempt.task);
         let is_better = |before: &Kept| {
@@ -87,7 +89,7 @@ impl Spool {
         self.kept.range((run, TaskId(0))..=(run, TaskId(u32::MAX))).map(|(_, kept)| kept)
     }
 
-    /// Whether it can take no more.
+    /// True if it can take no more.
     pub(crate) fn is_full(&self) -> bool {
         self.kept.len() >= MAX_KEPT
     }
@@ -106,9 +108,10 @@ impl Spool {
             return;
         }
         let file = self.file(run, task);
-        // It may never have got to the disk.
+        // The file may be missing: the disk was full then.
         let _ = fs::remove_file(&file);
-        // The run's folder, the spool's own and the two above it (`netcaliper/fleet`): one with anything in it stays.
+        // The run's folder, the spool's own and the two above it (`netcaliper/fleet`): one with
+        // anything in it stays.
         let mut folders = file.ancestors().skip(1).take(4);
         while folders.next().is_some_and(|folder| fs::remove_dir(folder).is_ok()) {}
     }

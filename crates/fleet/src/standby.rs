@@ -1,14 +1,16 @@
-//! Runs that several controllers share through NATS JetStream, so that one of them leads and another takes over when it is gone.
+//! Runs that several controllers share through NATS JetStream, so that one of them leads and
+//! another takes over when it is gone.
 //!
 //! | what | where | lives |
 //! |---|---|---|
 //! | log of a run: its plan, then its results, then its end | subject `netcaliper.FLEET.log.RUN` of the stream `netcaliper-FLEET` | 7 days |
 //! | lease: which controller leads a run | key `RUN` of the bucket `netcaliper-FLEET-leases` | [`LEASE`] from its last renewal |
 //!
-//! A controller holds a lease by compare-and-set: it creates the key and renews it under the revision that it knows. Each message of
-//! a log is published under the condition that the last one is the one that the controller knows, so that a controller which was
-//! stopped and wakes up after another has taken over can write nothing. Agents are told of a result that it is stored only after the
-//! log has it: none is lost with a controller, and none counts twice.
+//! A controller holds a lease by compare-and-set: it creates the key and renews it under its known
+//! revision. Each message of a log is published under the condition that the controller knows the
+//! last one, so that a controller which was stopped and wakes up after another has taken over can
+//! write nothing. Agents are told of a result that it is stored only after the log has it: none is
+//! lost with a controller, and none counts twice.
 
 mod log;
 
@@ -29,15 +31,15 @@ use tokio::sync::oneshot;
 use tokio::task;
 use uuid::Uuid;
 
-/// How long a lease lasts without its holder.
+/// Time that a lease lasts without renewal.
 pub const LEASE: Duration = Duration::from_secs(10);
 /// Time from one renewal to the next.
 const RENEWAL: Duration = Duration::from_secs(2);
-/// How much sooner than the server its holder takes a lease for over.
+/// Time before the server's expiry at which its holder takes a lease for over.
 const MARGIN: Duration = Duration::from_secs(2);
-/// How long the log of a run is kept.
+/// Time that the log of a run is kept.
 pub const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long a request to the server may take.
+/// Longest time of a request to the server.
 const REQUEST: Duration = Duration::from_secs(2);
 
 /// The runs of a fleet that controllers share.
@@ -47,7 +49,7 @@ pub struct Shared {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where logs and leases are.
+/// Place of logs and leases.
 struct Place {
     handle: Handle,
     jetstream: jetstream::Context,
@@ -66,14 +68,14 @@ impl Shared {
         let place = Arc::new(Place::open(&runtime, server, tell)?);
         let (closing, closed) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("jetstream".to_owned()).spawn(move || {
-            // It drives what other threads wait for, until the sender is dropped.
+            // The thread drives other threads' requests, until the sender is dropped.
             let _ = runtime.block_on(closed);
         });
         let thread = thread.map_err(no_thread)?;
         Ok(Shared { place, closing: Some(closing), thread: Some(thread) })
     }
 
-    /// Runs that have a log, those that are over included.
+    /// Runs that have a log, finished ones included.
     ///
     /// # Errors
     /// One sentence, when the server does not answer.
@@ -94,7 +96,7 @@ impl Shared {
     }
 }
 
-/// Whether the server says that it does not have the stream.
+/// True if the server reports that it does not have the stream.
 fn is_not_found(error: &stream::InfoError) -> bool {
     let source = std::error::Error::source(error).and_then(|e| e.downcast_ref::<jetstream::Error>());
     source.is_some_and(|e| e.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
@@ -137,7 +139,8 @@ impl Place {
     }
 }
 
-/// Makes what is stored with as many copies as a cluster of three has, or the one that a single server has.
+/// Makes a stored object with as many copies as a cluster of three has, or the one that a single
+/// server has.
 async fn replicated<T, E: Display>(make: impl AsyncFn(usize) -> Result<T, E>) -> Result<T, String> {
     match make(3).await {
         Ok(made) => Ok(made),
@@ -164,7 +167,8 @@ async fn leased(jetstream: &jetstream::Context, fleet: &str) -> Result<kv::Store
     if let Ok(leases) = jetstream.get_key_value(&bucket).await {
         return Ok(leases);
     }
-    // The bucket's age ends a lease, not the key's: a key that was deleted and made again would have none (async-nats 0.51).
+    // The bucket's age ends a lease, not the key's: a key that was deleted and made again would
+    // have none (async-nats 0.51).
     let (bucket, max_age) = (&bucket, LEASE);
     let config =
         |num_replicas| kv::Config { bucket: bucket.clone(), max_age, num_replicas, ..kv::Config::default() };
@@ -183,7 +187,7 @@ pub struct Lease {
     renewing: task::JoinHandle<()>,
 }
 
-/// What a lease shares with its renewal.
+/// State that a lease shares with its renewal.
 struct Held {
     /// Until when its holder may rely on it, ns of this process's clock; 0 when it is lost.
     until: AtomicU64,
@@ -196,15 +200,15 @@ impl Held {
         self.clock.now() < Mono(self.until.load(Ordering::Acquire))
     }
 
-    /// It was taken by a request that was sent at this time.
+    /// The lease was taken by a request that was sent at this time.
     fn begin(&self, sent: Mono, revision: u64) {
         let lasts = u64::try_from((LEASE - MARGIN).as_nanos()).unwrap_or(0);
         self.revision.store(revision, Ordering::Release);
         self.until.store(sent.plus(lasts).0, Ordering::Release);
     }
 
-    /// It was renewed by a request that was sent at this time; whether it is held. One that has lapsed meanwhile stays lost, since
-    /// its holder may have ended its work by that.
+    /// The lease was renewed by a request that was sent at this time; true if it is held. One that
+    /// has lapsed meanwhile stays lost, since its holder may have ended its work by that.
     fn renew(&self, sent: Mono, revision: u64) -> bool {
         let is_valid = self.is_valid();
         if is_valid {
@@ -219,7 +223,8 @@ impl Held {
 }
 
 impl Shared {
-    /// Takes the lease of a run, unless another controller has it. `holder` tells controllers apart.
+    /// Takes the lease of a run, unless another controller has it. `holder` is this controller's
+    /// name.
     ///
     /// # Errors
     /// One sentence, when the server does not answer.
@@ -249,7 +254,7 @@ impl Lease {
         self.run
     }
 
-    /// Whether the lease still is this controller's.
+    /// True if the lease still is this controller's.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.is_valid()
@@ -260,7 +265,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         self.renewing.abort();
         if self.is_held() {
-            // Where this fails, the lease ends by its age.
+            // On failure the lease ends by its age.
             let (run, revision) = (self.run.to_string(), Some(self.held.revision()));
             let release = self.place.leases.delete_expect_revision(run, revision);
             let _ = self.place.wait(async { tokio::time::timeout(RENEWAL, release).await });

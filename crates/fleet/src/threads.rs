@@ -1,4 +1,4 @@
-//! Threads that wait for pipes, sockets and processes, and what they share.
+//! Threads that wait for pipes, sockets and processes, and their shared parts.
 
 use crate::message::bounded;
 use std::io::{self, Read};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Stack of a thread, bytes.
 const STACK: usize = 256 << 10;
-/// How often the end of a process is looked for.
+/// Interval of the checks for a process's end.
 const LOOK: Duration = Duration::from_millis(2);
-/// Most that is kept of what a process says on standard error, bytes.
+/// Most bytes that are kept of a process's standard error.
 const MAX_SAID: u64 = 4096;
 
 /// Starts a thread.
@@ -27,12 +27,12 @@ pub(crate) fn no_thread(error: io::Error) -> String {
     format!("cannot start a thread: {error}")
 }
 
-/// Locks a mutex, also where a thread panicked with it: what is locked here is whole at every moment.
+/// Locks a mutex, also where a thread panicked with it: its data is whole at every moment.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads the beginning of what a process says on standard error; the rest is thrown away.
+/// Reads the beginning of a process's standard error; the rest is thrown away.
 pub(crate) fn said(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinHandle<String>> {
     spawn("said", move || {
         let mut bytes = Vec::new();
@@ -44,8 +44,8 @@ pub(crate) fn said(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinH
     })
 }
 
-/// The exit code of a process that has closed its output. One that lingers for longer than `most` is killed; other threads may end
-/// the process meanwhile.
+/// The exit code of a process that has closed its output. One that lingers for longer than `most`
+/// is killed; other threads may end the process meanwhile.
 pub(crate) fn wait(process: &Mutex<Child>, most: Duration) -> Option<i32> {
     for _ in 0..most.as_millis() / LOOK.as_millis() {
         let ended = lock(process).try_wait().ok()?;
@@ -54,7 +54,7 @@ pub(crate) fn wait(process: &Mutex<Child>, most: Duration) -> Option<i32> {
         }
         thread::sleep(LOOK);
     }
-    // It cannot be kept from ending.
+    // SIGKILL cannot be ignored: the wait is short.
     let _ = lock(process).kill();
     let ended = lock(process).wait();
     ended.ok().and_then(|status| status.code())

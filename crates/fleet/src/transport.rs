@@ -1,4 +1,5 @@
-//! How a controller reaches the agents of its hosts: the same messages over different carriers.
+//! Connections of a controller to the agents of its hosts: the same messages over different
+//! carriers.
 
 pub mod direct;
 pub mod lines;
@@ -13,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// What comes from a host.
+/// Message from a host.
 #[derive(Debug)]
 pub enum Arrival {
     /// Its agent says this.
@@ -24,22 +25,23 @@ pub enum Arrival {
         reason: Reason,
         /// In a sentence.
         why: String,
-        /// Whether it tries again.
+        /// True if it tries again.
         retries: bool,
     },
 }
 
-/// A carrier of messages. Nothing here waits for a host: what cannot be sent at once is lost, and the host with it.
+/// A carrier of messages. Nothing here waits for a host: what cannot be sent at once is lost, and
+/// the host with it.
 pub trait Transport {
     /// Sends an order to a host's agent; a host that is not reached gets nothing.
     fn send(&mut self, host: HostId, order: &Of<Order>);
-    /// Waits at most so long for what comes, and takes all that has come.
+    /// Waits for arrivals, `wait` at most, and takes all pending ones.
     fn receive(&mut self, wait: Duration) -> Vec<(HostId, Arrival)>;
-    /// Ends all connections. What was sent before has some time to arrive.
+    /// Ends all connections. Messages sent before have some time to arrive.
     fn close(&mut self);
 }
 
-/// Waits at most so long for what the threads of a transport send, and takes all that has come.
+/// Waits for messages of a transport's threads, `wait` at most, and takes all pending ones.
 fn arrived<T>(arrivals: &Receiver<T>, wait: Duration) -> Vec<T> {
     let first = arrivals.recv_timeout(wait);
     if matches!(first, Err(RecvTimeoutError::Disconnected)) {

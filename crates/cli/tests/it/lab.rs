@@ -32,7 +32,7 @@ fn the_exit_code_is_the_commands() {
     const NAME: &str = "the_exit_code_is_the_commands";
     let run = |command| lab(NAME, "").map(|lab| sh(lab, command).run());
     let Some(done) = run("exit 7") else { return };
-    done.exits(7).complains(&["lab: seed", "lab: up: 0 packets came"]);
+    done.exits(7).complains(&["lab: seed", "lab: up: 0 packets arrived"]);
     run("kill -TERM $$").unwrap().exits(128 + 15);
     run("true").unwrap().exits(0);
     let Some(quiet) = lab(NAME, "-q") else { return };

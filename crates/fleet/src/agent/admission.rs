@@ -1,7 +1,8 @@
 //! Which tests an agent admits: its own rule, which no order of a controller lifts.
 //!
-//! An exclusive test has the host to itself, background ones excepted; limited tests are few, and run beside no exclusive one.
-//! That a host is client or server of a test makes no difference. Each admission ends by itself when its time is over.
+//! An exclusive test has the host to itself, background ones excepted; limited tests are few, and
+//! run beside no exclusive one. A host's role in a test makes no difference. Each admission ends by
+//! itself when its time is over.
 
 use super::programs::HostLock;
 use crate::plan::{Attempt, CostClass};
@@ -25,7 +26,7 @@ pub(super) struct Held {
     pub(super) class: CostClass,
     pub(super) from: Mono,
     pub(super) until: Mono,
-    /// Whether this end runs the client: then the process that runs it says when the test is over.
+    /// True if this end runs the client: then the process that runs it reports the end of the test.
     pub(super) is_client: bool,
     /// Bits/s of the test and direction, where they are bounded.
     pub(super) rate: Option<u64>,
@@ -48,7 +49,7 @@ impl Admission {
         Admission { held: Vec::new(), share, rate, past: VecDeque::new(), lock }
     }
 
-    /// Holds a test until `until` at least, where it is held. Whether it is.
+    /// Holds a test until `until` at least, if it is held. True if it is.
     pub(super) fn extend(&mut self, run: Uuid, attempt: Attempt, until: Mono) -> bool {
         let held = self.held.iter_mut().find(|held| (held.run, held.attempt) == (run, attempt));
         let Some(held) = held else { return false };
@@ -56,7 +57,8 @@ impl Admission {
         true
     }
 
-    /// Longest test that the share of the time has room for, ns; `None` where the share is all of it.
+    /// Longest test that the share of the time has room for, ns; `None` where the share is all of
+    /// it.
     pub(super) fn longest(&self) -> Option<u64> {
         (self.share < 1.0).then_some((self.share * WINDOW as f64) as u64)
     }
@@ -87,7 +89,8 @@ impl Admission {
     /// When the host may have bits to spare for a test again; `None` where it has them now.
     fn without_rate(&self, wanted: &Held) -> Option<Mono> {
         let most = self.rate?;
-        // The server of a run may send as much as the host, whatever was said of the test that is reserved there.
+        // The server of a run may send as much as the host, whatever was said of the test that is
+        // reserved there.
         let is_other = |held: &&Held| !held.is_client && !wanted.is_client && held.run != wanted.run;
         let others = self.held.iter().filter(is_other).map(|held| held.until).min();
         let rate = |held: &Held| held.rate.unwrap_or(most);
@@ -109,7 +112,7 @@ impl Admission {
         }
     }
 
-    /// Ends the reservations whose time is over. Those of clients end with their process.
+    /// Ends the reservations whose time is over. Clients' reservations end with their process.
     pub(super) fn expire(&mut self, now: Mono) {
         let over = self.held.iter().filter(|held| held.until <= now && !held.is_client);
         for held in over.copied().collect::<Vec<_>>() {
@@ -125,12 +128,13 @@ impl Admission {
         self.held.iter().filter(|held| !held.is_client).map(|held| held.until).min()
     }
 
-    /// Whether tests other than background ones are held.
+    /// True if tests other than background ones are held.
     fn occupies(&self) -> bool {
         self.held.iter().any(|held| held.class != CostClass::Background)
     }
 
-    /// Whether another agent of this host has tests other than background ones, which is known on Linux only.
+    /// True if another agent of this host has tests other than background ones, which is known on
+    /// Linux only.
     pub(super) fn is_elsewhere(&mut self) -> bool {
         if self.occupies() {
             return false;
@@ -140,7 +144,8 @@ impl Admission {
         !is_free
     }
 
-    /// Whether a test until `until` keeps the share of the time; else for how long none does, ns.
+    /// Accepts a test until `until` within the share of the time; else the error is the wait for
+    /// such a time, ns.
     fn within_share(&self, now: Mono, until: Mono) -> Result<(), u64> {
         let Some(budget) = self.longest() else { return Ok(()) };
         let begin = Mono(now.0.saturating_sub(WINDOW));
@@ -160,7 +165,8 @@ impl Admission {
             }
             excess -= length;
         }
-        // A test that runs may end before its time: the share is looked at again when the first one is over.
+        // A test that runs may end before its time: the share is looked at again when the first one
+        // is over.
         let end = held.map(|held| held.until).min();
         Err(end.map_or(WINDOW, |end| end.since(now).max(MILLISECOND)))
     }

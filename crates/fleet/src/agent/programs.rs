@@ -1,7 +1,9 @@
-//! The processes of an agent: this same program, once for each test and once for the server of a run.
+//! The processes of an agent: this same program, once for each test and once for the server of a
+//! run.
 //!
-//! A test that crashes, hangs or prints without end is thus one stated reason. Processes end with the agent, however it ends
-//! (Linux): a test that outlived its agent would disturb what the next one admits.
+//! A test that crashes, hangs or prints without end is thus one stated reason. Processes end with
+//! the agent, however it ends (Linux): a test that outlived its agent would disturb the next one's
+//! tests.
 
 use super::options::Ceilings;
 use crate::message::MAX_OUTCOME;
@@ -16,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// What an exclusive test takes of its host, agents of other controllers included.
+/// An exclusive test's lock on its host, against agents of other controllers too.
 pub trait HostLock {
     /// Takes it; whether that was possible.
     fn take(&mut self) -> bool;
@@ -36,7 +38,7 @@ pub trait Programs {
     fn end(&mut self, run: Uuid, attempt: Attempt, at_once: bool);
 }
 
-/// What became of a process.
+/// Event of a process.
 #[derive(Clone, Debug)]
 pub enum Happened {
     /// The server of a run listens on this port, or has ended for this reason.
@@ -45,14 +47,14 @@ pub enum Happened {
     Over { run: Uuid, attempt: Attempt, left: Left },
 }
 
-/// What a process left.
+/// Remains of a process.
 #[derive(Clone, Debug, Default)]
 pub struct Left {
     /// Its exit code; `None` where a signal ended it, or it could not start.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Its output.
     pub out: Vec<u8>,
-    /// The end of what it said on standard error.
+    /// The end of its standard error.
     pub said: String,
 }
 
@@ -67,12 +69,13 @@ pub struct Child<F> {
 
 struct Serving {
     process: Arc<Mutex<Process>>,
-    /// Whether the agent has ended it.
+    /// True if the agent has ended it.
     is_ended: Arc<AtomicBool>,
 }
 
 impl<F: Fn(Happened) + Clone + Send + 'static> Child<F> {
-    /// No process yet. Servers listen on `port`, or on another where that is taken; 0 leaves it to the system.
+    /// No process yet. Servers listen on `port`, or on another where that is taken; 0 leaves it to
+    /// the system.
     pub fn new(port: u16, happened: F) -> Child<F> {
         Child { happened, port, tests: BTreeMap::new(), servers: BTreeMap::new() }
     }
@@ -80,7 +83,7 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Child<F> {
     fn begin(&self, words: &[String], key: Option<&str>) -> io::Result<Process> {
         let mut command = this_program();
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // What is set for people on this host changes no test, and nothing of it is saved as theirs.
+        // The settings of people on this host change no test, and no result is saved as theirs.
         for name in ["NETCALIPER_PSK", "NETCALIPER_PSK_FILE", "NETCALIPER_KEY_FILE"] {
             command.env_remove(name);
         }
@@ -136,7 +139,7 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
     fn end_server(&mut self, run: Uuid) {
         if let Some(serving) = self.servers.remove(&run) {
             serving.is_ended.store(true, Ordering::Release);
-            // It has no sessions that would have to end in good order.
+            // The process has no sessions that would have to end in good order.
             let _ = lock(&serving.process).kill();
         }
     }
@@ -145,7 +148,7 @@ impl<F: Fn(Happened) + Clone + Send + 'static> Programs for Child<F> {
         self.tests.retain(|_, process| !matches!(lock(process).try_wait(), Ok(Some(_))));
         let happened = self.happened.clone();
         let over = move |left| happened(Happened::Over { run, attempt, left });
-        // What is longer is no outcome: its writer finds the pipe closed.
+        // A longer text is no outcome: its writer finds the pipe closed.
         let read = |out: ChildStdout| {
             let mut bytes = Vec::new();
             let _ = out.take(8 * MAX_OUTCOME as u64 + 1).read_to_end(&mut bytes);
@@ -189,7 +192,7 @@ fn this_program() -> Command {
     Command::new(std::env::current_exe().unwrap_or_else(|_| "netcaliper".into()))
 }
 
-/// Reads what a process prints by `read`, and tells what the process left once it has ended.
+/// Reads a process's output by `read`, and passes on its remains once it has ended.
 fn watch(
     mut process: Process,
     read: impl FnOnce(ChildStdout) -> Vec<u8> + Send + 'static,
@@ -206,7 +209,7 @@ fn watch(
     Ok(process)
 }
 
-/// Tells the port that a server listens on, and reads what else it prints, which is not kept.
+/// Passes on the port that a server listens on, and reads its further output, which is not kept.
 fn read_port(out: ChildStdout, tell: impl Fn(u16)) -> Vec<u8> {
     let (mut lines, mut line, mut is_told) = (BufReader::new(out), String::new(), false);
     while matches!(lines.by_ref().take(4096).read_line(&mut line), Ok(1..)) {
@@ -225,7 +228,7 @@ fn port_of(line: &str) -> Option<u16> {
     address.rsplit_once(':')?.1.parse().ok()
 }
 
-/// What the tests of an agent occupy: the boot and the network namespace that it is in.
+/// Resource of an agent's tests: its boot and network namespace.
 #[must_use]
 pub fn own_resource() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -233,8 +236,8 @@ pub fn own_resource() -> String {
     format!("{}/{}", boot.trim(), space.display())
 }
 
-/// What an exclusive test takes of a network namespace: a name that one socket can have, and that goes with its process. Outside
-/// Linux two agents of a host do not know of each other.
+/// An exclusive test's lock on a network namespace: a name that one socket can have, and that goes
+/// with its process. Outside Linux two agents of a host do not know of each other.
 pub struct OwnLock {
     name: String,
     taken: Option<Name>,

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// Most lines that wait to be written: more than all results of a run's pairs at one host.
 const MAX_WAITING: usize = 4096;
-/// How long the last lines may take.
+/// Longest time for the last lines.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// How long an agent waits for its first controller.
+/// Longest wait of an agent for its first controller.
 const FIRST: Duration = Duration::from_secs(60);
 
-/// What an agent's loop waits for.
+/// Inputs of an agent's loop.
 #[derive(Debug)]
 pub enum Input {
     /// The controller has said something.
@@ -27,7 +27,8 @@ pub enum Input {
     Gone(Option<String>),
 }
 
-/// Runs an agent over standard input and output, until the controller is gone and the last test over.
+/// Runs an agent over standard input and output, until the controller is gone and the last test
+/// over.
 ///
 /// # Errors
 /// One sentence, when the controller's words were none, or no thread could be made.
@@ -50,8 +51,9 @@ pub fn serve(agent: &mut Agent, inputs: &(Sender<Input>, Receiver<Input>)) -> Re
     over
 }
 
-/// An agent's loop: what comes, what is due, what is to be told by `send`, to whom, which says whether it can. With `has_one`, the agent is
-/// there for one connection, and ends with its controller.
+/// An agent's loop: handles inputs, does due work, and sends reports to their holders by `send`,
+/// which returns false on failure. With `has_one`, the agent is there for one connection, and ends
+/// with its controller.
 pub(crate) fn drive(
     agent: &mut Agent,
     inputs: &Receiver<Input>,
@@ -61,7 +63,8 @@ pub(crate) fn drive(
     let clock = ::io::Clock::new();
     let mut gone: Option<Option<String>> = None;
     let mut is_troubled = false;
-    // Without a controller an agent has nothing to do here, even where the connection to it seems to last.
+    // Without a controller an agent has nothing to do here, even where the connection to it seems
+    // to last.
     let (mut was_used, began) = (false, clock.now());
     loop {
         let now = clock.now();
@@ -112,7 +115,7 @@ fn read(orders: &Sender<Input>) {
     let user = Arc::new(Holder::default());
     let take = |order| orders.send(Input::Order(Arc::clone(&user), Box::new(order))).is_ok();
     let read = message::read_all(io::stdin(), MAX_ORDER, take);
-    let why = read.err().map(|e| format!("the controller said what is no order: {e}"));
+    let why = read.err().map(|e| format!("the controller sent an invalid order: {e}"));
     // The loop may be over.
     let _ = orders.send(Input::Gone(why));
 }

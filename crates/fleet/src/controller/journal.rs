@@ -1,4 +1,5 @@
-//! The folder of a run as its controller holds it: the [`Record`] of plan and results, and beside it
+//! The folder of a run as its controller holds it: the [`Record`] of plan and results, and beside
+//! it
 //!
 //! | file | what |
 //! |---|---|
@@ -17,12 +18,12 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How a run goes on.
+/// Continuation of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Held {
     /// Number of controllers that the run has had.
     epoch: u64,
-    /// How the hosts are reached; written and read by the command line.
+    /// Way to the hosts; written and read by the command line.
     reach: serde_json::Value,
 }
 
@@ -36,7 +37,8 @@ impl Held {
     }
 }
 
-/// Adds results to a second place, which has each before the run's folder has it; they are safe there when this returns.
+/// Adds results to a second place, which has each before the run's folder has it; they are safe
+/// there when this returns.
 pub type Mirror = Box<dyn FnMut(&[PairResult]) -> io::Result<()> + Send>;
 
 /// The folder of a run, held by one controller.
@@ -45,7 +47,7 @@ pub struct Journal {
     record: Record,
     appender: Appender,
     held: Held,
-    /// Whether another controller has worked on the run before.
+    /// True if another controller has worked on the run before.
     takes_over: bool,
     mirror: Option<Mirror>,
     /// Unlocked when closed.
@@ -69,7 +71,7 @@ impl Journal {
         if folder.join("plan.json").try_exists().map_err(failed)? {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        // The plan comes last: a folder with one is a run, which can be resumed.
+        // The plan is written last: a folder with one is a run, which can be resumed.
         let held = Held { epoch: 1, reach };
         held.write(folder).map_err(failed)?;
         let record = Record::create(folder, plan).map_err(failed)?;
@@ -84,7 +86,7 @@ impl Journal {
         let failed = |e: io::Error| format!("cannot go on with the run in {}: {e}", folder.display());
         Record::open(folder).map_err(failed)?;
         let lock = hold(folder)?;
-        // What another controller wrote before it ended.
+        // The state that another controller wrote before it ended.
         let record = Record::open(folder).map_err(failed)?;
         let mut held = Held::read(folder).map_err(failed)?;
         held.epoch += 1;
@@ -99,38 +101,38 @@ impl Journal {
         Ok(Journal { folder, record, appender, held, takes_over, mirror: None, _lock: lock })
     }
 
-    /// Where it is.
+    /// Its folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What is measured, and what has been found.
+    /// The plan of the run, and its results.
     #[must_use]
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// How the hosts are reached.
+    /// Way to the hosts.
     #[must_use]
     pub fn reach(&self) -> &serde_json::Value {
         &self.held.reach
     }
 
-    /// How the hosts of the run in a folder are reached.
+    /// Way to the hosts of the run in a folder.
     ///
     /// # Errors
-    /// When the folder does not tell.
+    /// When the folder does not have it.
     pub fn reach_in(folder: &Path) -> io::Result<serde_json::Value> {
         Held::read(folder).map(|held| held.reach)
     }
 
-    /// Number of this controller among those that the run has had, from 1.
+    /// Number of this controller among all of the run, from 1.
     pub(crate) fn epoch(&self) -> u64 {
         self.held.epoch
     }
 
-    /// Whether tests may still run that another controller has started.
+    /// True if tests of another controller may still run.
     pub(crate) fn takes_over(&self) -> bool {
         self.takes_over
     }
@@ -146,8 +148,8 @@ impl Journal {
         self.appender.push(results)
     }
 
-    /// Takes over the results that a mirror has, and keeps it up from here on. `epoch` grows with the controllers of the run;
-    /// `was_led` says whether there was one before this one.
+    /// Takes over the results that a mirror has, and keeps it up from here on. `epoch` grows with
+    /// the controllers of the run; `was_led` says whether there was one before this one.
     ///
     /// # Errors
     /// When the disk does not take them.
@@ -173,7 +175,7 @@ impl Journal {
         self.held.epoch = self.held.epoch.max(epoch);
         self.held.write(&self.folder)?;
         self.mirror = mirror;
-        // Where the mirror has lost what this disk has.
+        // The mirror lacks results that this disk has.
         self.mirror.as_mut().map_or(Ok(()), |mirror| mirror(&only_here))
     }
 
@@ -200,7 +202,7 @@ fn hold(folder: &Path) -> Result<File, String> {
     Ok(lock)
 }
 
-/// What each task has: its first outcome, or else the last reason.
+/// Result of each task: its first outcome, or else the last reason.
 ///
 /// # Errors
 /// When the results cannot be read.
@@ -214,13 +216,13 @@ pub fn latest(record: &Record) -> io::Result<BTreeMap<TaskId, PairResult>> {
     Ok(latest)
 }
 
-/// Whether a controller works on the run in a folder.
+/// True if a controller works on the run in a folder.
 #[must_use]
 pub fn is_held(folder: &Path) -> bool {
     File::open(folder.join("lock")).is_ok_and(|lock| lock.try_lock().is_err())
 }
 
-/// Whether the run in a folder is to be cancelled.
+/// True if the run in a folder is to be cancelled.
 #[must_use]
 pub fn is_cancel_requested(folder: &Path) -> bool {
     folder.join("cancel").exists()

@@ -1,7 +1,7 @@
 //! Ansible's groups: hosts, variables, children.
 //!
-//! Variables may hold passwords, so only those are read that say something here: `ansible_host`, the labels that mean something
-//! (`site`, `rack`, …), and all that begin with `netcaliper_`.
+//! Variables may hold passwords, so only those are read that say something here: `ansible_host`,
+//! the labels that mean something (`site`, `rack`, …), and all that begin with `netcaliper_`.
 
 use super::build::Builder;
 use super::{HostId, Inventory, MAX_GROUPS, lines};
@@ -111,7 +111,8 @@ impl Tree {
 
     /// Finds each group's depth; refuses groups that contain themselves.
     fn depths(&mut self) -> Result<(), String> {
-        // Each round moves every group below its parents; without a cycle the longest way bounds the rounds.
+        // Each round moves every group below its parents; without a cycle the longest way bounds
+        // the rounds.
         for _ in 0..=MAX_DEPTH {
             let edges: Vec<(String, u32)> = self
                 .groups
@@ -207,7 +208,7 @@ fn entries<'a>(of: &str, group: &'a Map<String, Value>, key: &str) -> Result<Vec
     }
 }
 
-/// Tells each variable that is one plain value.
+/// Passes each variable with one plain value to `tell`.
 fn read_vars(
     vars: &Value,
     of: &str,

@@ -1,4 +1,4 @@
-//! Hosts chosen by name, group or label, and limits of what they share.
+//! Hosts chosen by name, group or label, and limits of shared resources.
 
 use super::{Group, Host, HostId, Inventory, MAX_GROUPS, build};
 use std::fmt;
@@ -9,9 +9,9 @@ use std::str::FromStr;
 pub enum Selector {
     /// All.
     All,
-    /// Those of the group, or the host, of this name.
+    /// The hosts of the group, or the host, of this name.
     Named(String),
-    /// Those with this value of the label.
+    /// The hosts with this value of the label.
     Label(String, String),
 }
 
@@ -99,7 +99,7 @@ impl Inventory {
     }
 }
 
-/// How many tests may use at a time what some hosts share.
+/// Limit of concurrent tests on a resource that hosts share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     of: Selector,
@@ -110,7 +110,8 @@ pub struct Limit {
 impl FromStr for Limit {
     type Err = String;
 
-    /// `WHICH:N`, `WHICH:N:crossing` for what only tests with other hosts use; `LABEL=*` is one group for each value.
+    /// `WHICH:N`, `WHICH:N:crossing` for what only tests with other hosts use; `LABEL=*` is one
+    /// group for each value.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?}: expected WHICH:N or WHICH:N:crossing, such as wan:1 or rack=7:2");
         let (rest, crossing) = text.strip_suffix(":crossing").map_or((text, false), |rest| (rest, true));

@@ -4,7 +4,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-/// Most values of a document, those of aliases included.
+/// Most values of a document, values of aliases included.
 const MAX_VALUES: usize = 1_000_000;
 const MAX_DEPTH: usize = 100;
 
@@ -35,7 +35,7 @@ impl<'a> Reader<'a> {
 
     fn spend(&mut self, values: usize) -> Result<(), String> {
         self.left = self.left.checked_sub(values).ok_or_else(|| {
-            format!("the YAML has more than {MAX_VALUES} values, those of aliases included")
+            format!("the YAML has more than {MAX_VALUES} values, values of aliases included")
         })?;
         Ok(())
     }
@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
                     .anchors
                     .get(&anchor)
                     .cloned()
-                    .ok_or_else(|| "the YAML has an alias within what the alias stands for".to_owned())?;
+                    .ok_or_else(|| "the YAML has an alias within its own value".to_owned())?;
                 self.spend(size)?;
                 return Ok(value);
             }

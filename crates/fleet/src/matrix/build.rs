@@ -11,7 +11,8 @@ use std::collections::HashMap;
 /// Most caveats of a cell.
 const MOST_CAVEATS: usize = 8;
 
-/// Collects the results of a plan. Each task counts once: by its first outcome, or else by the last reason.
+/// Collects the results of a plan. Each task counts once: by its first outcome, or else by the last
+/// reason.
 pub struct MatrixBuilder<'a> {
     plan: &'a Plan,
     cells: Vec<Cell>,
@@ -34,8 +35,8 @@ impl<'a> MatrixBuilder<'a> {
         MatrixBuilder { plan, cells, at, standing: Standing::of(plan) }
     }
 
-    /// Adds a result with its outcome, as [`Record::results`](crate::record::Record::results) has them. Whether the outcome counts:
-    /// its task had none before.
+    /// Adds a result with its outcome, as [`Record::results`](crate::record::Record::results) has
+    /// them. True if the outcome counts: its task had none before.
     pub fn add(&mut self, result: &PairResult, outcome: Option<&Outcome>) -> bool {
         let Some(task) = self.plan.task(result.task) else { return false };
         let at = self.at.get(&(task.from, task.to, task.test));
@@ -52,7 +53,7 @@ impl<'a> MatrixBuilder<'a> {
         true
     }
 
-    /// The matrix of what has come until `made`.
+    /// The matrix of the results until `made`.
     #[must_use]
     pub fn build(self, made: Wall) -> Matrix {
         let MatrixBuilder { plan, mut cells, at, standing } = self;
@@ -65,7 +66,7 @@ impl<'a> MatrixBuilder<'a> {
             *n = n.saturating_add(1);
         }
         for (cell, _) in cells.iter_mut().zip(has_reason).filter(|(_, has_reason)| !has_reason) {
-            // It was said about a repeat that has an outcome now.
+            // The reason was of a repeat that has an outcome now.
             cell.detail.clear();
         }
         let mut matrix = Matrix {

@@ -11,12 +11,13 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 const STYLE: &str = include_str!("fleet.css");
-/// Rows up to which each cell tells its value; of more the colour does.
+/// Rows up to which each cell has its value in figures; with more, only its colour.
 const MOST_FIGURES: usize = 16;
-/// Most pairs that are listed below the pictures; of more those with something to say.
+/// Most pairs that are listed below the pictures; of more, only pairs with a caveat or a reason.
 const MOST_LISTED: usize = 10_000;
 
-/// Writes the page about `matrix`. `report` names the page of a cell's own report, by its index, as a link.
+/// Writes the page about `matrix`. `report` names the page of a cell's own report, by its index, as
+/// a link.
 ///
 /// # Errors
 /// When `out` cannot be written.
@@ -208,7 +209,7 @@ impl Page<'_> {
         writeln!(out, "<section id=\"pairs\"><h2>Pairs</h2>")?;
         let (some, all) = (listed.len(), matrix.cells.len());
         if some < all {
-            writeln!(out, "<p class=\"soft\">{some} of {all}: those with caveats or a reason.</p>")?;
+            writeln!(out, "<p class=\"soft\">{some} of {all}: pairs with caveats or a reason.</p>")?;
         }
         let keys: BTreeSet<&str> = self.view.pictures.iter().map(|picture| picture.key).collect();
         write!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">pair</th>")?;

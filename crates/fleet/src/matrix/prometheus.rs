@@ -26,7 +26,7 @@ pub fn write_metrics(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
             sheet.gauge(&format!("netcaliper_fleet_{name}{suffix}"), help, &labels, Some(value / divisor));
         }
         if let Some(measured) = cell.measured {
-            let help = "When the latest outcome of the pair came, since the epoch.";
+            let help = "When the latest outcome of the pair arrived, since the epoch.";
             sheet.gauge("netcaliper_fleet_measured_time_seconds", help, &base, Some(seconds(measured.0)));
         }
         for (reason, n) in &cell.missing {

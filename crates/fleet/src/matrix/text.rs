@@ -7,12 +7,12 @@ use metrics::format_count;
 use report::{Page, Table, Tone};
 use std::io::{self, Write};
 
-/// Most rows whose cells are told in figures; of more each cell is one sign.
+/// Most rows whose cells have figures; with more, each cell is one sign.
 const MOST_FIGURES: usize = 12;
 /// From the best to the worst.
 const SIGNS: [char; 5] = ['·', '░', '▒', '▓', '█'];
 const SIGNS_WORDS: &str = "best · ░ ▒ ▓ █ worst";
-/// Most verdicts that are told.
+/// Most verdicts that are printed.
 const MOST_VERDICTS: usize = 20;
 
 /// Writes verdicts and pictures of `matrix`, with colours if wanted.

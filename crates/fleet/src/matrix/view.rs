@@ -1,4 +1,5 @@
-//! Cells in rows and columns, for people: hosts sorted by their labels, or a row for all hosts of a label where there are many.
+//! Cells in rows and columns, for people: hosts sorted by their labels, or a row for all hosts of a
+//! label where there are many.
 
 use super::{Cell, Matrix};
 use crate::inventory::Host;
@@ -10,20 +11,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Most rows of a matrix.
 const MOST_LINES: usize = 120;
-/// What is said instead of pictures where hosts are more than rows, and no label gathers them.
+/// Text in place of pictures where hosts are more than rows, and no label gathers them.
 pub(super) const TOO_MANY: &str =
-    "There are too many hosts for a picture, and no label gathers them: give them site or rack.";
+    "Too many hosts for a picture, and no label gathers them: give them site or rack.";
 
 /// A row, and a column: a host, or all hosts of a label.
 pub(super) struct Line {
     pub(super) name: String,
     /// Its labels, for people.
     pub(super) labels: String,
-    /// Whether the line before belongs to another site, or to another value of the first label.
+    /// True if the line before belongs to another site, or to another value of the first label.
     pub(super) first: bool,
 }
 
-/// What a cell of a picture shows.
+/// Content of a picture's cell.
 #[derive(Clone, Copy)]
 pub(super) enum Shown {
     Value(f64),
@@ -42,7 +43,7 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// What it shows; a value as `of_value` has it.
+    /// Its text; a value as `of_value` has it.
     pub(super) fn text(&self, of_value: impl Fn(f64) -> String) -> String {
         match self.shown {
             Shown::Value(value) => of_value(value),
@@ -68,7 +69,7 @@ pub(super) struct View {
     pub(super) pictures: Vec<Picture>,
     /// The label by which hosts are gathered.
     pub(super) gathered: Option<&'static str>,
-    /// Whether there are too many hosts for rows, and no label that gathers them.
+    /// True if there are too many hosts for rows, and no label gathers them.
     pub(super) too_many: bool,
 }
 
@@ -161,7 +162,8 @@ fn picture(
 }
 
 impl Picture {
-    /// Where a value is between the best, 0, and the worst, 1. Times and rates count by their ratios.
+    /// Place of a value between the best, 0, and the worst, 1. Times and rates count by their
+    /// ratios.
     pub(super) fn place(&self, value: f64) -> f64 {
         let scale = |value| Bounds::of(self.figure).scale(value);
         let (low, high) = (scale(self.range.0), scale(self.range.1));

@@ -1,4 +1,4 @@
-//! What a plan will take, before anything is sent.
+//! Forecast of a plan, before anything is sent.
 
 use super::{CostClass, Plan, Rounds};
 use crate::inventory::HostId;
@@ -14,29 +14,32 @@ use std::io::{self, Write};
 
 /// Plans of more tasks are not played through: their duration is only bounded from below.
 const MOST_PLAYED: usize = 250_000;
-/// Most groups, and most hosts that count as one, that are told.
+/// Most groups, and most hosts that count as one, in the text.
 const MOST_TOLD: usize = 20;
-/// Between the choice of a test and its start, and between its end and the controller's knowledge of it.
+/// Between the choice of a test and its start, and between its end and the controller's knowledge
+/// of it.
 const DISPATCH_NS: u64 = 5_000_000;
 
-/// What a plan will take.
+/// Forecast of a plan.
 #[derive(Clone, Debug, Serialize)]
 pub struct Forecast {
     /// Hosts of the inventory.
     pub hosts: usize,
-    /// Tests, those of pairs without a connection left out.
+    /// Tests, without those of pairs that have no connection.
     pub tests: usize,
     /// Tests of pairs between which no connection is possible.
     pub unreachable: usize,
     /// Tests of each class.
     pub exclusive: usize,
-    /// Those that a few of which run at a host.
+    /// Tests of which a few run at a host.
     pub limited: usize,
-    /// Those that run beside everything.
+    /// Tests that run beside everything.
     pub background: usize,
-    /// No order takes less time: the tests of the busiest host, or of the busiest group, one after the other.
+    /// No order takes less time: the tests of the busiest host, or of the busiest group, one after
+    /// the other.
     pub at_least_ns: u64,
-    /// The time that the scheduler needs if nothing goes wrong; absent for plans too large to be played through.
+    /// The time that the scheduler needs if nothing goes wrong; absent for plans too large to be
+    /// played through.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_ns: Option<u64>,
     /// Most tests that run at a time then.
@@ -49,7 +52,7 @@ pub struct Forecast {
     /// The host with the most exclusive and limited tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub busiest: Option<Busiest>,
-    /// What groups exclude.
+    /// Exclusions by groups.
     pub groups: Vec<GroupForecast>,
     /// When the rounds are due; absent without a schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,7 +72,7 @@ pub struct Busiest {
     pub ns: u64,
 }
 
-/// What a group excludes.
+/// Exclusions by a group.
 #[derive(Clone, Debug, Serialize)]
 pub struct GroupForecast {
     /// The group.
@@ -82,7 +85,7 @@ pub struct GroupForecast {
 }
 
 impl Plan {
-    /// What the plan will take.
+    /// The forecast of the plan.
     #[must_use]
     pub fn forecast(&self) -> Forecast {
         let resources = Resources::of(&self.inventory);
@@ -155,7 +158,8 @@ impl Plan {
         shared.map(|(resource, hosts)| (resource.to_owned(), hosts.into_iter().map(name).collect())).collect()
     }
 
-    /// Plays the plan through with the scheduler itself: its duration, and the most tests at a time.
+    /// Plays the plan through with the scheduler itself: its duration, and the most tests at a
+    /// time.
     fn play(&self) -> (u64, usize) {
         let (mut state, _) = State::new(self.clone(), Policy::default(), &[], Mono(0));
         for (host, of) in self.inventory.numbered() {

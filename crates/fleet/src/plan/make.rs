@@ -14,30 +14,31 @@ pub enum Shape {
     Bipartite(Selector, Selector),
     /// All pairs of one host, chosen at random, for each value of the label, such as `rack`.
     Representatives(String),
-    /// Each host with so many others, which are chosen at random.
+    /// Each host with this many others, which are chosen at random.
     Regular(u32),
 }
 
-/// What a plan is made of.
+/// Parts of a plan.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Identifier of the run.
     pub run: Uuid,
     /// The pairs.
     pub shape: Shape,
-    /// What is measured of each; at least one.
+    /// Tests of each pair; at least one.
     pub tests: Vec<Test>,
-    /// How often each test of each pair is made, from 1.
+    /// Number of measurements of each test of each pair, from 1.
     pub repeats: u16,
-    /// Decides what is chosen at random: the same seed chooses the same.
+    /// Seed of random choices: the same seed chooses the same.
     pub seed: u64,
-    /// Only pairs are measured of which one host at least is not in this inventory, or differs from it there.
+    /// Only pairs are measured of which one host at least is not in this inventory, or differs from
+    /// it there.
     pub unlike: Option<Inventory>,
 }
 
 impl Plan {
-    /// The plan of all that `request` asks for. Tasks stand in an order in which neighbours have no host in common, as far as the
-    /// shape allows.
+    /// The plan of all that `request` asks for. Tasks stand in an order in which neighbours have no
+    /// host in common, where the shape allows it.
     ///
     /// # Errors
     /// When no pair is left, or more than [`MAX_TASKS`] tasks.
@@ -94,8 +95,8 @@ impl Plan {
 
 type Pairs = Vec<(HostId, HostId)>;
 
-/// All pairs by the circle method: one host stays, the others move on by one place a round; hosts that face each other are a pair,
-/// so that each round has every host once.
+/// All pairs by the circle method: one host stays, the others move on by one place a round; hosts
+/// that face each other are a pair, so that each round has every host once.
 fn mesh(hosts: &[HostId], most: usize) -> Option<Pairs> {
     let n = hosts.len();
     if n.saturating_mul(n.saturating_sub(1)) > most {
@@ -133,9 +134,9 @@ fn both_ways(pairs: impl Iterator<Item = (HostId, HostId)> + Clone, into: &mut P
     into.extend(pairs.map(|(a, b)| (b, a)));
 }
 
-/// Each host with `degree` others: hosts in a random order on a ring, each with those at the same random distances. One of the
-/// distances is 1, so that every host is connected with every other. An odd degree needs an even number of hosts; otherwise there is
-/// one more partner.
+/// Each host with `degree` others: hosts in a random order on a ring, each with those at the same
+/// random distances. One of the distances is 1, so that every host is connected with every other.
+/// An odd degree needs an even number of hosts; otherwise there is one more partner.
 fn regular(mut hosts: Vec<HostId>, degree: u32, random: &mut Random, most: usize) -> Option<Pairs> {
     let n = hosts.len();
     let degree = degree.max(1) as usize;
@@ -155,7 +156,8 @@ fn regular(mut hosts: Vec<HostId>, degree: u32, random: &mut Random, most: usize
     }
     let mut pairs = Vec::with_capacity(n * (degree + 1));
     for distance in distances {
-        // Those at even places of the ring first: neighbours share no host where the distance is odd.
+        // Pairs at even places of the ring first: neighbours share no host where the distance is
+        // odd.
         let order = (0..n).step_by(2).chain((1..n).step_by(2));
         both_ways(order.map(|at| (hosts[at], hosts[(at + distance) % n])), &mut pairs);
     }

@@ -1,4 +1,4 @@
-//! The state of a run: who is there, what runs, what is left.
+//! The state of a run: present hosts, running tests, remaining tasks.
 
 use super::{
     Assignment, Ended, Event, MAX_ATTEMPTS, MAX_BACKGROUND, MAX_LIMITED, MAX_REFUSALS, Policy, Resources,
@@ -20,11 +20,11 @@ pub(super) struct TaskState {
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostState {
     pub(super) present: bool,
-    /// Whether it was there at any time.
+    /// True if it was there at any time.
     seen: bool,
-    /// Index of what its tests occupy.
+    /// Index of its tests' resource.
     pub(super) resource: usize,
-    /// Whether the inventory says what its tests occupy.
+    /// True if the inventory names its tests' resource.
     pub(super) labelled: bool,
     pub(super) busy: Mono,
     /// Until when a test may run that a controller before this one has started.
@@ -34,13 +34,13 @@ pub(super) struct HostState {
 }
 
 impl HostState {
-    /// Whether tasks of the host may start.
+    /// True if tasks of the host may start.
     fn has_tasks(&self) -> bool {
         self.pending.iter().any(|pending| !pending.is_empty())
     }
 }
 
-/// What runs of each class at a resource, and how many tests use each group.
+/// Running tests of each class at a resource, and the number of tests that use each group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     pub(super) resources: Vec<[u32; 3]>,
@@ -81,8 +81,9 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The state at the start of a run, or of its resumption: the tasks `over` have ended before. Also returns the tasks that end
-    /// at once, since no connection is possible between their hosts.
+    /// The state at the start of a run, or of its resumption: the tasks `over` have ended before.
+    /// Also returns the tasks that end at once, since no connection is possible between their
+    /// hosts.
     pub(crate) fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
         let resources = Resources::of(&plan.inventory);
         let begun = now.plus(policy.absent_ns).plus(policy.dialling_ns);
@@ -103,7 +104,7 @@ impl State {
             let label = host.label("resource").map(|label| format!("label {label}"));
             let labelled = label.is_some();
             let resource = state.resource(label.unwrap_or_else(|| format!("host {}", host.name)));
-            // A host without an agent runs no client: the other host's agent tells of the test.
+            // A host without an agent runs no client: the other host's agent reports the test.
             let inherited = if host.passive_protocol().is_some() { Mono(0) } else { inherited };
             state.hosts.push(HostState { resource, labelled, inherited, ..HostState::default() });
             state.absent.insert((begun, id));
@@ -129,7 +130,7 @@ impl State {
         (state, endings)
     }
 
-    /// Whether every task has ended and nothing runs.
+    /// True if every task has ended and nothing runs.
     pub(crate) fn is_over(&self) -> bool {
         self.ended == self.tasks.len() && self.running.is_empty()
     }
@@ -145,7 +146,7 @@ impl State {
         let absent = self.absent.iter().filter(|(_, host)| self.hosts[host.index()].has_tasks());
         let busy = self.hosts.iter().filter(|host| host.has_tasks()).map(|host| host.busy);
         let others = absent.map(|(at, _)| *at).chain(busy).chain([self.inherited_until()]);
-        // What is due already is due now.
+        // Overdue work is due now.
         let due = first.into_iter().flatten().map(|at| at.max(now));
         due.chain(others.filter(|at| *at > now)).min()
     }
@@ -155,7 +156,8 @@ impl State {
         self.hosts.iter().map(|host| host.inherited).max().unwrap_or_default()
     }
 
-    /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one ending: no task is returned twice.
+    /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one
+    /// ending: no task is returned twice.
     pub(crate) fn apply(&mut self, event: Event, now: Mono) -> Vec<Ended> {
         let mut endings = Vec::new();
         match event {
@@ -217,7 +219,7 @@ impl State {
         self.deadlines.insert((until, task.id));
     }
 
-    /// Frees what the attempt of a task that runs occupies; nothing for another attempt.
+    /// Frees the resources of a running task's attempt; nothing for another attempt.
     fn release(&mut self, Attempt { task: id, number }: Attempt) -> Option<()> {
         self.running.get(&id).filter(|running| running.attempt == number)?;
         let running = self.running.remove(&id)?;
@@ -276,7 +278,8 @@ impl State {
         }
     }
 
-    /// What is due by `now`: attempts whose time is up, those that may be repeated, hosts that were waited for long enough.
+    /// Handles work due by `now`: attempts whose time is up, repeatable ones, hosts that stayed
+    /// away too long.
     fn pass(&mut self, now: Mono, endings: &mut Vec<Ended>) {
         while let Some((_, id)) = self.deadlines.first().copied().filter(|(until, _)| *until <= now) {
             let Some(running) = self.running.get(&id) else { break };
@@ -346,14 +349,15 @@ impl State {
     }
 }
 
-/// How long a test of a plan may take at most, ns, in an attempt with this grace: the last one has the most time.
+/// Longest time of a test of a plan, ns, in an attempt with this grace: the last one has the most
+/// time.
 fn longest(plan: &Plan, grace_ns: u64) -> u64 {
     let lengths = plan.tests.iter().map(|test| test.length_ns.saturating_add(test.wait_ns));
     lengths.max().unwrap_or(0).saturating_add(grace_ns)
 }
 
 impl Load {
-    /// Whether a task of this class may run at these two resources beside what runs.
+    /// True if a task of this class may run at these two resources beside the running ones.
     pub(super) fn is_free(&self, at: [usize; 2], class: CostClass) -> bool {
         at.iter().all(|at| {
             let [exclusive, limited, background] = self.resources[*at];
@@ -365,7 +369,7 @@ impl Load {
         })
     }
 
-    /// Whether the groups of a task leave room for it.
+    /// True if the groups of a task leave room for it.
     pub(super) fn has_room(&self, resources: &Resources, task: &Task, class: CostClass) -> bool {
         let is_alone = class == CostClass::Exclusive || !self.pairs.contains(&(task.from, task.to));
         let has_room = |group: usize| self.groups[group] < resources.groups[group].limit;

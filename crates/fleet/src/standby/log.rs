@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Length of a part of a plan, characters: below the largest message that a server takes, with each quote escaped.
+/// Length of a part of a plan, characters: below the largest message that a server takes, with each
+/// quote escaped.
 const PART: usize = 400_000;
 /// Most parts of a plan.
 const MOST_PARTS: u32 = 2_000;
@@ -24,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Entry {
-    /// A part of the plan's JSON, from 0; so many there are.
+    /// A part of the plan's JSON, from 0, of `of` parts.
     Plan { part: u32, of: u32, text: String },
     /// A controller leads from here on.
     Lead { controller: String },
@@ -34,15 +35,15 @@ enum Entry {
     Over,
 }
 
-/// What a log says.
+/// Contents of a log.
 pub struct Log {
-    /// What is measured.
+    /// The plan.
     pub plan: Plan,
-    /// What has been found, in the order in which it came.
+    /// The results so far, in the order of arrival.
     pub results: Vec<PairResult>,
-    /// Whether a controller has led the run.
+    /// True if a controller has led the run.
     pub was_led: bool,
-    /// Whether the run is over.
+    /// True if the run is over.
     pub is_over: bool,
     /// Number of its last message.
     last: u64,
@@ -64,7 +65,7 @@ impl Shared {
         self.place.wait(read(&self.place, run))
     }
 
-    /// Whether a run is over, as the last message of its log says.
+    /// True if the last message of a run's log marks it as over.
     ///
     /// # Errors
     /// One sentence, when the server does not answer.
@@ -78,7 +79,8 @@ impl Shared {
         }
     }
 
-    /// Begins the log of a run with its plan, unless it has one. The lease keeps other controllers from doing the same.
+    /// Begins the log of a run with its plan, unless it has one. The lease keeps other controllers
+    /// from doing the same.
     ///
     /// # Errors
     /// One sentence, when the server does not take it.
@@ -91,7 +93,7 @@ impl Shared {
         let parts = parts(&text);
         let of = u32::try_from(parts.len()).ok().filter(|of| *of <= MOST_PARTS);
         let of = of.ok_or_else(|| failed("the plan is too long to be shared: choose fewer pairs"))?;
-        // What a controller left that ended in the middle of this.
+        // Leftovers of a controller that ended in the middle of this.
         let purge = place.stream.purge().filter(place.subject(lease.run()));
         place.wait(async { purge.await }).map_err(failed)?;
         let mut keeper = self.keeper(lease.run(), 0);
@@ -101,7 +103,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes the log of a run over: from here on no other controller can write into it that has not done the same.
+    /// Takes the log of a run over: from here on no other controller can write into it that has not
+    /// done the same.
     ///
     /// # Errors
     /// One sentence, when the server does not answer, or another controller was faster.
@@ -180,7 +183,8 @@ impl Keeper {
 
 /// Publishes behind message `last` of a subject; returns the number of the new one.
 async fn publish(place: &Place, subject: &str, payload: &[u8], last: u64) -> Result<u64, String> {
-    // As often as a lease may last: where another controller has written meanwhile, the next try finds out.
+    // As often as a lease may last: where another controller has written meanwhile, the next try
+    // finds out.
     let mut tries = super::LEASE.as_millis() / PAUSE.as_millis();
     loop {
         let message =

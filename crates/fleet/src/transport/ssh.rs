@@ -1,8 +1,10 @@
-//! A remote shell for each host, which runs an agent whose standard input and output are the connection.
+//! A remote shell for each host, which runs an agent whose standard input and output are the
+//! connection.
 //!
-//! Nothing has to be installed at the hosts: the program can be copied there first, and its file is gone as soon as the agent has
-//! started. The words of a command are free of characters that a shell gives a meaning, so that it makes no difference whether the
-//! remote shell passes them to a shell (ssh does) or runs them (`ip netns exec` does).
+//! Nothing has to be installed at the hosts: the program can be copied there first, and its file is
+//! gone as soon as the agent has started. The words of a command are free of characters that a
+//! shell gives a meaning, so that it makes no difference whether the remote shell passes them to a
+//! shell (ssh does) or runs them (`ip netns exec` does).
 
 use super::lines::{Connection, Dial, Named, Undialled};
 use crate::message::bounded;
@@ -14,20 +16,20 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-/// How long a remote shell may take to end after its agent.
+/// Longest time for a remote shell to end after its agent.
 const LINGERS: Duration = Duration::from_secs(2);
 
-/// How agents are started.
+/// Start of agents.
 #[derive(Clone, Debug)]
 pub struct RemoteShell {
-    /// The command line of the remote shell: words separated by spaces, in which `{}` is the host's name and `{address}` its address;
-    /// without either its address follows as the last word.
+    /// The command line of the remote shell: words separated by spaces, in which `{}` is the host's
+    /// name and `{address}` its address; without either its address follows as the last word.
     pub template: String,
     /// The program at the hosts: a path, or a name in their search path.
     pub program: String,
     /// The file to copy to the hosts first, which is then run instead.
     pub copied: Option<PathBuf>,
-    /// Where a copy lies until it has started.
+    /// Folder of a copy until it has started.
     pub folder: String,
     /// More arguments of the agent.
     pub arguments: Vec<String>,
@@ -103,7 +105,7 @@ impl RemoteShell {
             let sum = self.finish(host, &["sha256sum", &path], None)?;
             if sum.split_whitespace().next() != Some(checksum) {
                 let name = &host.name;
-                return Err(format!("the copy at {name} is not what was sent: its checksum differs"));
+                return Err(format!("the copy at {name} differs from the sent one by its checksum"));
             }
             self.finish(host, &["chmod", "700", &path], None)
         };

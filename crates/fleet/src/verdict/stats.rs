@@ -18,14 +18,15 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(f64::midpoint(low, above))
 }
 
-/// The median deviation from the median, times what makes it a standard deviation where values are normal.
+/// The median deviation from the median, times what makes it a standard deviation where values are
+/// normal.
 pub(super) fn spread(values: &[f64]) -> f64 {
     let Some(middle) = median(values.to_vec()) else { return 0.0 };
     1.4826 * median(values.iter().map(|value| (value - middle).abs()).collect()).unwrap_or(0.0)
 }
 
-/// A matrix as a common value, one for each row, one for each column, and a rest for each cell: by medians (Tukey, *Exploratory
-/// Data Analysis*, 1977).
+/// A matrix as a common value, one for each row, one for each column, and a rest for each cell: by
+/// medians (Tukey, *Exploratory Data Analysis*, 1977).
 pub(super) struct Fit {
     common: f64,
     pub(super) out: Vec<f64>,
@@ -67,7 +68,7 @@ impl Fit {
         fit
     }
 
-    /// What a cell would be without its rest.
+    /// Value of a cell without its rest.
     pub(super) fn expected(&self, from: HostId, to: HostId) -> f64 {
         let of = |effects: &[f64], host: HostId| effects.get(host.index()).copied().unwrap_or(0.0);
         self.common + of(&self.out, from) + of(&self.into, to)
@@ -106,8 +107,8 @@ pub(super) fn at_least(least: usize, n: usize, p: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// The probabilities of several comparisons, corrected so that of those below a level at most that share are false alarms on
-/// average (Benjamini and Hochberg, 1995).
+/// The probabilities of several comparisons, corrected so that of those below a level at most that
+/// share are false alarms on average (Benjamini and Hochberg, 1995).
 pub(super) fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&i, &j| p[j].total_cmp(&p[i]));
