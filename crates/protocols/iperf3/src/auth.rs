@@ -1,4 +1,4 @@
-//! Who may have a test: a token of name, password and time, encrypted with the server's public key.
+//! Authentication: a token of name, password and time, encrypted with the server's public key.
 //!
 //! ```text
 //! authtoken = base64(RSA(public key, "user: NAME\npwd:  PASSWORD\nts:   SECONDS"))      one line; two blanks, three blanks
@@ -6,8 +6,9 @@
 //! users       a line each: NAME,hex(SHA-256("{NAME}PASSWORD")); '#' begins a comment
 //! ```
 //!
-//! Nothing that a client sees depends on why a token was refused: all go the same way, and the session tells its verdict at fixed
-//! times, which show how long the private key took in steps of a quarter of a second only.
+//! Nothing that a client sees depends on the reason of a refused token: all go the same way, and
+//! the session sends its verdict at fixed times, which show the time of the private key in steps of
+//! a quarter of a second only.
 
 #[cfg(not(feature = "auth"))]
 mod absent;

@@ -17,8 +17,9 @@
 //! └─────────┴──────────┴─────────┴─────────┘          └─────────┴──────────┴─────────────┴─────────┘
 //! ```
 //!
-//! All numbers are in network order; the first datagram of a stream has number 1. The control connection is a stream of bytes:
-//! states and documents may come in any pieces, and several at once.
+//! All numbers are in network order; the first datagram of a stream has number 1. The control
+//! connection is a stream of bytes: states and documents may arrive in any pieces, and several at
+//! once.
 
 use transport::Rng;
 
@@ -30,9 +31,10 @@ pub const COOKIE: usize = 37;
 pub const LONGEST_PARAMETERS: usize = 8 * 1024;
 /// Longest results that are accepted, bytes: a server's printout of a long test is in them.
 pub const LONGEST_RESULTS: usize = 4 << 20;
-/// The same of a client, bytes: there is no printout in them, and an entry of one of the 256 streams has 200 to 400.
+/// The same of a client, bytes: there is no printout in them, and an entry of one of the 256
+/// streams has 200 to 400.
 pub const LONGEST_CLIENT_RESULTS: usize = 256 << 10;
-/// What opens a UDP stream.
+/// The first datagram of a UDP stream.
 pub const HELLO: [u8; 4] = *b"9876";
 pub const REPLY: [u8; 4] = *b"6789";
 /// Answers of servers before 3.12, by the order of their bytes.
@@ -55,7 +57,7 @@ pub fn cookie(rng: &mut Rng) -> Cookie {
     cookie
 }
 
-/// A cookie as text, without its NUL; what is not printable is shown as a dot.
+/// A cookie as text, without its NUL; unprintable bytes are shown as dots.
 pub fn cookie_text(cookie: &Cookie) -> String {
     let end = cookie.iter().position(|&b| b == 0).unwrap_or(COOKIE);
     cookie[..end].iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { '.' }).collect()
@@ -127,15 +129,15 @@ pub mod code {
     pub const CONGESTION: i32 = 134;
     /// Not authorised.
     pub const AUTHORISATION: i32 = 142;
-    /// Nothing came for too long.
+    /// Silence for too long.
     pub const SILENCE: i32 = 144;
     /// The test took longer than it should.
     pub const EXPIRED: i32 = 160;
-    /// The streams did not come about.
+    /// The streams were not opened.
     pub const STREAM: i32 = 204;
 }
 
-/// What a server's error code means, in words.
+/// A server's error code in words.
 pub fn error_text(number: i32) -> &'static str {
     match number {
         code::STREAMS => "number of parallel streams too large",
@@ -192,7 +194,7 @@ pub fn framed(json: &str) -> Vec<u8> {
     bytes
 }
 
-/// What came on a control connection and has not been understood yet.
+/// Received bytes of a control connection that have not been understood yet.
 #[derive(Debug, Default)]
 pub struct Inbox {
     bytes: Vec<u8>,
@@ -203,7 +205,7 @@ impl Inbox {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// How much is waiting, bytes.
+    /// Number of waiting bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -212,7 +214,7 @@ impl Inbox {
         self.bytes.is_empty()
     }
 
-    /// Whether an error begins here whose code has not come yet.
+    /// True if an error begins here whose code has not arrived yet.
     pub fn awaits_code(&self) -> bool {
         self.bytes.first() == Some(&State::SERVER_ERROR.0) && self.bytes.len() < 5
     }
@@ -274,7 +276,7 @@ impl Header {
         Some(Header { sent_us: word(0)? * 1_000_000 + word(4)?, number })
     }
 
-    /// Writes it over the beginning of a datagram, as far as there is room.
+    /// Writes it over the beginning of a datagram, within the room.
     pub fn write(self, out: &mut [u8], wide: bool) {
         let mut bytes = [0; WIDE_HEADER];
         bytes[..4].copy_from_slice(&((self.sent_us / 1_000_000) as u32).to_be_bytes());
@@ -289,8 +291,9 @@ impl Header {
     }
 }
 
-/// Whether a peer of this version compares stamps with its wall clock, from the first datagram on: those before 3.7 do, and
-/// report the difference of the two clocks as jitter when it is another one.
+/// True if a peer of this version compares stamps with its wall clock, from the first datagram on:
+/// peers before 3.7 do, and report the difference of the two clocks as jitter when it is another
+/// one.
 pub fn reads_wall_time(version: &str) -> bool {
     let minor = version.strip_prefix("3.").map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next());
     minor.flatten().and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor < 7)
@@ -301,7 +304,7 @@ pub fn header_len(wide: bool) -> usize {
     if wide { WIDE_HEADER } else { HEADER }
 }
 
-/// How streams are numbered: 1, 3, 4, 5, … (2 was skipped once, and has been ever since).
+/// Numbers of streams: 1, 3, 4, 5, … (2 was skipped once, and has been ever since).
 pub fn stream_id(slot: u32) -> u64 {
     if slot == 0 { 1 } else { u64::from(slot) + 2 }
 }

@@ -1,4 +1,4 @@
-//! A file of this host that payload comes from, or goes to.
+//! A file of this host for sent or received payload.
 
 use super::{Opening, Store};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 struct OnDisk(File);
 
-/// Opens the file for each test anew: to be sent, or emptied and filled with what comes.
+/// Opens the file for each test anew: to be sent, or emptied and filled with received payload.
 pub(super) fn opening(path: &Path) -> Opening {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     Arc::new(move |sends| {

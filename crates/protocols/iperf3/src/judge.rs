@@ -1,14 +1,15 @@
-//! The verdict on a token, made on a thread of its own: a private key takes up to a second of a core, and the users' file has to be
-//! read.
+//! The verdict on a token, made on a thread of its own: a private key takes up to a second of a
+//! core, and the users' file has to be read.
 
 use metrics::Wall;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Whether a token proves a known user; empty until that is known.
+/// Verdict on a token: true for a known user; empty until decided.
 pub type Verdict = Arc<OnceLock<bool>>;
 
-/// Begins to judge a token that came at a time, and returns at once; `None` when there is no room: to be asked again later.
+/// Begins to judge a token that arrived at a time, and returns at once; `None` when there is no
+/// room: the caller asks again later.
 pub type Judge = Arc<dyn Fn(Option<&str>, Wall) -> Option<Verdict> + Send + Sync>;
 
 /// Tokens that wait for their verdict.
@@ -20,8 +21,8 @@ struct Question {
     verdict: Verdict,
 }
 
-/// Judges by `decide`, which tells whether a token that came at a time proves a known user, on a thread of its own that begins with the
-/// first token.
+/// Judges by `decide`, which returns true if a token that arrived at a time proves a known user, on
+/// a thread of its own that begins with the first token.
 pub(crate) fn on_a_thread(decide: impl Fn(Option<&str>, Wall) -> bool + Send + Sync + 'static) -> Judge {
     let decide = Arc::new(decide);
     let questions = Mutex::new(None::<SyncSender<Question>>);

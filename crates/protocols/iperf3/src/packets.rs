@@ -9,15 +9,16 @@
 //! ```
 //!
 //! Rules:
-//! 1. A client says hello again after a second, and then ever more seldom: towards the original a repeated hello is read as
-//!    data, so that loss figures cannot be relied on when it happened.
-//! 2. A server answers a hello that comes again, and counts no datagram that is too short for a header.
-//! 3. What is not the reply is skipped by a client that waits for it: data may overtake it.
-//! 4. Numbers are given to datagrams that have left, so that a send that the kernel refused leaves no gap.
-//! 5. A client that has sent all that it may lets the server read before it says so: the end of test comes on a connection of its
-//!    own, and the original drops what it has not read by then.
-//! 6. On the wire's terms a datagram with a number below the highest seen takes one loss back, even when it is a repeat; our own
-//!    counts tell repeats apart.
+//! 1. A client says hello again after a second, and then ever more seldom: towards the original a
+//!    repeated hello is read as data, so that loss figures cannot be relied on when it happened.
+//! 2. A server answers a repeated hello, and counts no datagram that is too short for a header.
+//! 3. A client that waits for the reply skips other datagrams: data may overtake it.
+//! 4. Numbers are given to datagrams that have left, so that a send that the kernel refused leaves
+//!    no gap.
+//! 5. A client that has sent all that it may lets the server read before it reports that: the end
+//!    of test arrives on a connection of its own, and the original drops unread data then.
+//! 6. On the wire's terms a datagram with a number below the highest seen takes one loss back, even
+//!    when it is a repeat; our own counts recognise repeats.
 
 use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_time};
 use super::stream::UNREAD;
@@ -32,11 +33,11 @@ use transport::{
     When,
 };
 
-/// Numbers that are remembered one by one, to tell repeats.
+/// Numbers that are remembered one by one, to recognise repeats.
 const WINDOW: usize = 1 << 16;
-/// How long a reply is waited for, as the original does, ns.
+/// Longest wait for a reply, as the original's, ns.
 const PATIENCE: u64 = 30 * SECOND;
-/// How long a refused sender waits, ns.
+/// Wait of a refused sender, ns.
 const AFTER_REFUSAL: u64 = 10_000_000;
 const TEMPLATE: Template = Template { key: 1 << 62, payload: 0 };
 /// Longest datagram, bytes.
@@ -58,7 +59,7 @@ pub(super) struct UdpStream {
     step: Step,
     up: Mono,
     hellos: u32,
-    /// It has said that all is sent, and read.
+    /// The session knows that all is sent, and read.
     told: bool,
     /// Datagrams of the last offer.
     offered: u64,
@@ -107,7 +108,7 @@ impl UdpStream {
         self.omit = (omit > 0).then(|| cx.now.plus(omit));
     }
 
-    /// When what has been sent may be taken for read.
+    /// Time at which the sent data count as read.
     fn read(&self) -> Option<Mono> {
         self.part.ended.filter(|_| !self.told).map(|ended| ended.plus(UNREAD))
     }
@@ -136,7 +137,7 @@ impl UdpStream {
         burst > 1 && !self.part.counts.packets.is_multiple_of(burst)
     }
 
-    /// How many datagrams may leave at `now`.
+    /// Number of datagrams that may leave at `now`.
     fn many(&self, now: Mono) -> u64 {
         let Some(pace) = &self.part.pace else { return u64::MAX };
         let burst = u64::from(self.part.test_state.terms.burst);
@@ -246,8 +247,8 @@ impl UdpStream {
         self.part.counts.duplicates += u64::from(seen == Seen::Duplicate);
     }
 
-    /// The server's answer to a client has come, or something else: its datagrams begin when it knows all streams, so that only the
-    /// answer was lost.
+    /// The server's answer to a client has arrived, or other bytes: its datagrams begin when it
+    /// knows all streams, so that only the answer was lost.
     fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
         let begun = !self.part.sender && is_data(&self.part.test_state, got);
@@ -262,7 +263,7 @@ impl UdpStream {
     }
 }
 
-/// Whether datagrams are those of a test, not an answer to a hello.
+/// True if datagrams are a test's, not an answer to a hello.
 fn is_data(test_state: &TestState, got: &Received<'_>) -> bool {
     got.bytes.len() >= header_len(test_state.terms.wide).max(16)
 }
@@ -315,7 +316,7 @@ impl Flow for UdpStream {
         match self.step {
             Step::Hello(_) => self.answered(cx, got),
             Step::Hold if is_data(&self.part.test_state, got) => {
-                // Its session has been told before ours could tell us.
+                // The peer's session started before our session's order to start arrived.
                 self.start(cx);
                 self.receive(cx, got);
             }
@@ -329,7 +330,8 @@ impl Flow for UdpStream {
         match event {
             FlowEvent::Up(path) => self.begin(cx, path),
             FlowEvent::Start => {
-                // The server begins when it knows all streams: then only its answer to this one was lost.
+                // The server begins when it knows all streams: then only its answer to this one was
+                // lost.
                 if matches!(self.step, Step::Hello(_)) {
                     self.joined(cx);
                 }

@@ -5,8 +5,8 @@
 //!  "pacing_timer":1000,"client_version":"3.21+"}
 //! ```
 //!
-//! Keys that are not known are ignored, missing ones have the values that old clients mean by leaving them out. Numbers may be
-//! written as whole ones or not, flags as `true` or as a number.
+//! Keys that are not known are ignored, missing ones have the values that old clients mean by
+//! leaving them out. Numbers may be written as whole ones or not, flags as `true` or as a number.
 
 use super::codec::code;
 use crate::BulkTerms;
@@ -46,7 +46,7 @@ pub(super) fn whole(value: &Value) -> Option<u64> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
     pub terms: BulkTerms,
-    /// The token, as it came.
+    /// The token, as received.
     pub token: Option<String>,
 }
 
@@ -61,7 +61,7 @@ fn refused<T>(code: i32, why: impl Into<String>) -> Result<T, Refused> {
     Err(Refused { code, why: why.into() })
 }
 
-/// How a parameter is written, and the field that holds it.
+/// Name of a parameter in JSON, and its field.
 #[derive(Clone, Copy)]
 enum Field {
     /// `true`, or left out.
@@ -138,7 +138,7 @@ pub fn read(text: &str) -> Result<Parameters, Refused> {
             Field::Text(of) => *of(&mut terms) = fields.text(key)?,
         }
     }
-    // Old clients leave out what is 0.
+    // Old clients leave out zeros.
     if fields.number("time")?.is_none() && (terms.bytes > 0 || terms.blocks > 0) {
         terms.time_s = 0;
     }
@@ -146,7 +146,7 @@ pub fn read(text: &str) -> Result<Parameters, Refused> {
     Ok(Parameters { terms, token: fields.text("authtoken")? })
 }
 
-/// Checks what is asked for.
+/// Checks a client's demands.
 ///
 /// # Errors
 /// The first value that cannot be.

@@ -6,9 +6,9 @@
 //!              "omitted_packets":0,"start_time":0,"end_time":1.000735}]}
 //! ```
 //!
-//! Seconds and bytes. `packets` of a receiver is the highest number seen, `errors` what is missing below it; both count from the
-//! start, and what fell into the omitted start is told beside them (by 3.14 and later). Numbers of old peers may be negative or
-//! absurdly large.
+//! Seconds and bytes. `packets` of a receiver is the highest number seen, `errors` what is missing
+//! below it; both count from the start, and the part in the omitted start stands beside them (in
+//! 3.14 and later). Numbers of old peers may be negative or absurdly large.
 
 use super::codec::{slot_of, stream_id};
 use super::params::whole;
@@ -21,16 +21,17 @@ use serde_json::{Value, json};
 /// More bytes of one stream are no count but a wrapped one.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// What one end says of a stream.
+/// One end's report of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Line {
-    /// As reporters are told it, without the omitted start.
+    /// The row for reporters, without the omitted start.
     pub row: RemoteRow,
     /// Datagrams lost in the omitted start.
     pub omitted_errors: i64,
     /// Datagrams in the omitted start.
     pub omitted_packets: i64,
-    /// Datagrams that came twice and that came after a later one: ours only, in a key that others ignore.
+    /// Datagrams that arrived twice and that arrived after a later one: ours only, in a key that
+    /// others ignore.
     pub repeated: u64,
     pub reordered: u64,
     /// Counts that the peer does not report, or whose number no test can have.
@@ -41,7 +42,7 @@ pub struct Line {
 pub struct Results {
     /// CPU of this end.
     pub cpu: BulkCpu,
-    /// Whether this end sends nothing (`-1`), or knows what it sent again (`1`), or does not (`0`).
+    /// This end sends nothing (`-1`), or knows its retransmissions (`1`), or does not (`0`).
     pub has_retransmits: i64,
     pub congestion: Option<String>,
     pub lines: Vec<Line>,
@@ -81,7 +82,7 @@ pub fn write(results: &Results) -> String {
     document.to_string()
 }
 
-/// Reads a document of a test of so many streams.
+/// Reads a document of a test of `streams` streams.
 ///
 /// # Errors
 /// In words, when it is none.
@@ -157,7 +158,7 @@ fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
     Ok(Line { row, omitted_errors, omitted_packets, repeated, reordered, unknown })
 }
 
-/// A number of either sign, however it is written; what is out of range is 0.
+/// A number of either sign, in any notation; 0 if out of range.
 fn signed(value: &Value) -> i64 {
     let rounded = || value.as_f64().filter(|n| n.is_finite() && n.abs() < 9.2e18).map(|n| n as i64);
     value.as_i64().or_else(rounded).unwrap_or(0)

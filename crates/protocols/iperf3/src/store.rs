@@ -3,9 +3,10 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// A file that payload comes from or goes to. It is called on the workers, which wait for the disk: that is what is asked for.
+/// A file of sent or received payload. Workers call it and wait for the disk: the user asked for
+/// that.
 pub trait Store: Debug + Send + Sync {
-    /// How long the file is, bytes.
+    /// Length of the file, bytes.
     fn size(&self) -> u64;
 
     /// Fills `into` with what stands at `at`.

@@ -9,13 +9,15 @@
 //!   close ◀────────────────────────────────▶ close, when the session says stop
 //! ```
 //!
-//! Payload is not compared: iperf3's is random. It is sent as blocks of the agreed length. Versions up to 3.15 read a block at a
-//! time and wait for all of it, on the one thread that they have. So blocks leave whole, also at a rate; a client finishes the one
-//! that it has begun before it says that the test is over, and a server closes its streams at once, which ends such waiting, too.
+//! Payload is not compared: iperf3's is random. Senders send blocks of the agreed length. Versions
+//! up to 3.15 read a block at a time and wait for all of it, on the one thread that they have. So
+//! blocks leave whole, also at a rate; a client finishes the one that it has begun before it says
+//! that the test is over, and a server closes its streams at once, which ends such waiting, too.
 //!
-//! Versions from 3.16 on drop what they have not read when the end of test comes. A client that has sent all that it may (`-n`,
-//! `-k`, `-F`) therefore waits until the server's kernel has acknowledged it and its threads have had time to read it. The last
-//! block of a file is seldom whole: the client half-closes the stream behind it, because those versions wait for the rest.
+//! Versions from 3.16 on drop unread data when the end of test arrives. A client that has sent all
+//! that it may (`-n`, `-k`, `-F`) therefore waits until the server's kernel has acknowledged it and
+//! its threads have had time to read it. The last block of a file is seldom whole: the client
+//! half-closes the stream behind it, because those versions wait for the rest.
 
 use super::codec::COOKIE;
 use super::test_state::{Part, Posted};
@@ -31,20 +33,21 @@ use transport::{
 
 /// Bytes of one receive.
 const READ: u64 = 1 << 20;
-/// How long nothing may come before a server believes that it has all that the client sent before its end of test, ns.
+/// Silence after which a server believes that it has all that the client sent before its end of
+/// test, ns.
 const QUIET: u64 = 20_000_000;
-/// How long that may take, ns: a client that goes on sending is cut off.
+/// Longest time for that, ns: a client that goes on sending is cut off.
 const DRAIN: u64 = 200_000_000;
-/// How often a client that has sent all looks whether that was acknowledged: first and at most, ns.
+/// Interval at which a client that has sent all checks the acknowledgements: first and at most, ns.
 const LOOKS: (u64, u64) = (100_000, 5_000_000);
-/// How long a server's threads may take to read what its kernel has acknowledged, ns.
+/// Time for a server's threads to read the acknowledged data, ns.
 pub(super) const UNREAD: u64 = 100_000_000;
-/// A server that acknowledges nothing for so long is not waited for, ns.
+/// A server that acknowledges nothing for this long is not waited for, ns.
 const STUCK: u64 = 10 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// The client's cookie is being sent: so many bytes of it have been.
+    /// The client's cookie is being sent: this many bytes of it have been.
     Cookie(u8),
     /// Waits for the start.
     Hold,
@@ -53,23 +56,24 @@ enum Step {
     Finish {
         tag: u32,
     },
-    /// That rest is sent; what the kernel knows now is asked for before it is said.
+    /// That rest is sent; the kernel's figures are read before the report.
     Look {
         tag: u32,
     },
     /// A client has sent all that it may, and waits for its server.
     Settle {
-        /// Bytes that are not acknowledged; `None` until the kernel tells.
+        /// Unacknowledged bytes; `None` until the kernel reports them.
         queued: Option<u64>,
         since: Mono,
         look: Mono,
     },
     /// The server has all of it.
     Settled,
-    /// The end of test has come on its own connection, perhaps before data that were sent earlier; those still count.
+    /// The end of test has arrived on its own connection, perhaps before data that were sent
+    /// earlier; those still count.
     Drain {
         tag: u32,
-        /// When the last of them came, or the end of test.
+        /// The last of them, or the end of test.
         last: Mono,
         /// Time of the last received byte.
         quiet: Mono,
@@ -85,18 +89,18 @@ pub(super) struct TcpStream {
     part: Part,
     step: Step,
     sent: u64,
-    /// Where the next received byte belongs in the file.
+    /// Offset of the next received byte in the file.
     kept: u64,
     /// Left of the block that is being sent.
     block: u64,
     /// The client has half-closed the stream behind them.
     fed: bool,
-    /// What the kernel knew when measuring ended.
+    /// The kernel's figures at the end of the measurement.
     info: Option<Box<TcpInfo>>,
 }
 
 impl TcpStream {
-    /// A client's sends the cookie first; the cookie of a server's has come.
+    /// A client's sends the cookie first; a server's has received it.
     pub(super) fn new(part: Part) -> Self {
         let step = if part.test_state.serving { Step::Hold } else { Step::Cookie(0) };
         TcpStream { part, step, sent: 0, kept: 0, block: 0, fed: false, info: None }
@@ -140,14 +144,14 @@ impl TcpStream {
         self.part.sender && self.block > 0 && !self.whole()
     }
 
-    /// All that may be sent has been, or enough has come.
+    /// All permitted data are sent, or enough was received.
     fn finish(&mut self, cx: &mut Context<'_>) {
         if self.part.finish(cx) {
             self.step = Step::Settle { queued: None, since: cx.now, look: cx.now };
         }
     }
 
-    /// What the kernel says of bytes that are on their way.
+    /// Takes in the kernel's state of the bytes on their way.
     fn state(&mut self, now: Mono, state: &SocketState) {
         match &mut self.step {
             Step::Settle { queued, since, .. } if queued.is_none_or(|before| state.queued < before) => {
@@ -192,7 +196,7 @@ impl TcpStream {
         (self.step, self.part.ended) = (Step::Look { tag }, Some(now));
     }
 
-    /// Nothing more counts; the last that did came at `last`.
+    /// Nothing more counts; the last counted byte arrived at `last`.
     fn freeze(&mut self, cx: &mut Context<'_>, tag: u32, last: Mono) {
         self.step = Step::Frozen;
         self.part.stand(cx, last, Some(tag), None);
@@ -236,7 +240,7 @@ impl TcpStream {
         }
     }
 
-    /// Puts what has come into the file.
+    /// Writes received bytes into the file.
     fn keep(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
         let Some(store) = self.part.test_state.store.clone() else { return };
         match store.write(self.kept, bytes) {
@@ -265,7 +269,7 @@ impl Flow for TcpStream {
         }
         let send = match self.step {
             Step::Cookie(_) | Step::Finish { .. } => When::Now,
-            // What is left of a block is due as the block was.
+            // The rest of a block is due as the block was.
             Step::Run if self.block > 0 => self
                 .part
                 .pace
@@ -274,7 +278,7 @@ impl Flow for TcpStream {
                 .map_or(When::Now, |pace| When::At(pace.due())),
             _ => When::Never,
         };
-        // What comes after the end is dropped: unread bytes would turn the close into an abort.
+        // Bytes after the end are dropped: unread bytes would turn the close into an abort.
         let read = match self.step {
             Step::Cookie(_) | Step::Hold | Step::Over => Read::Pause,
             _ if self.fed => Read::Pause,
@@ -395,7 +399,7 @@ impl Flow for TcpStream {
             FlowEvent::State(state) => self.state(cx.now, &state),
             FlowEvent::Wake => self.wake(cx),
             FlowEvent::Stop => self.step = Step::Over,
-            // All has come.
+            // All bytes have arrived.
             FlowEvent::Fin | FlowEvent::Broken(_) if matches!(self.step, Step::Drain { .. }) => {
                 if let Step::Drain { tag, last, .. } = self.step {
                     self.freeze(cx, tag, last);

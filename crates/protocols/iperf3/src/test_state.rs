@@ -1,4 +1,4 @@
-//! What the streams of one test have in common, and what they tell their session.
+//! Common state of a test's streams, and their messages to the session.
 
 use super::codec::Cookie;
 use super::store::Store;
@@ -14,17 +14,17 @@ use transport::{Context, GroupPlan, Path, WHEN_TOLD};
 
 /// From this rate on datagrams are received in runs, and stamped by us, bits/s.
 const FAST: u64 = 1_000_000_000;
-/// Receive buffer of datagrams when none is asked for, bytes: what it drops would look like loss.
+/// Receive buffer of datagrams without a user's choice, bytes: its drops would look like loss.
 const UDP_BUFFER: u64 = 4 << 20;
 
-/// What the streams of one test have in common, on all workers. The lists are looked at when a stream comes, never while it
-/// runs.
+/// Common state of a test's streams, on all workers. The lists are read when a stream is opened,
+/// never while it runs.
 #[derive(Debug)]
 pub(super) struct TestState {
     pub(super) group: Group,
     /// Parameters that both ends agreed on.
     pub(super) terms: BulkTerms,
-    /// This end is the server, which accepts the streams.
+    /// True if this end is the server, which accepts the streams.
     pub(super) serving: bool,
     /// Bytes are dropped unseen.
     pub(super) discard: bool,
@@ -33,19 +33,20 @@ pub(super) struct TestState {
     pub(super) worker: Option<u16>,
     /// The worker of the first stream otherwise.
     pub(super) first: u32,
-    /// Where payload comes from or goes to, when that is a file.
+    /// The file of sent or received payload, if any.
     pub(super) store: Option<Arc<dyn Store>>,
-    /// By when they came: the peer of each. In this order they are numbered.
+    /// The peer of each stream by its arrival. The numbers follow this order.
     joined: Mutex<BTreeMap<u64, SocketAddr>>,
     /// Calls need not hold a block: only the whole is made of blocks.
     pub(super) free: bool,
     /// Blocks (datagrams) or bytes that may still be sent.
     budget: AtomicU64,
-    /// Bytes or datagrams that have come, where that ends the test.
+    /// Received bytes or datagrams, where these end the test.
     come: AtomicU64,
     /// The stream that is to be opened next.
     turn: AtomicU32,
-    /// The test has begun: a stream that is still on its way to its worker misses the order to start.
+    /// The test has begun: a stream that is still on its way to its worker misses the order to
+    /// start.
     begun: AtomicBool,
 }
 
@@ -71,15 +72,15 @@ impl TestState {
         }
     }
 
-    /// With calls that end where segments end, if that is wished and no call has to be a block: payload comes from no file, and
-    /// neither a rate nor an amount is asked for.
+    /// With calls that end where segments end, if that is wished and no call has to be a block: no
+    /// file, no rate and no amount is requested.
     pub(super) fn in_whole_segments(mut self, wished: bool) -> Self {
         let terms = &self.terms;
         self.free = wished && !terms.udp && terms.rate == 0 && self.store.is_none() && !self.is_limited();
         self
     }
 
-    /// The group of the streams, with this congestion control, told each `interval`.
+    /// The group of the streams, with this congestion control, reported each `interval`.
     pub(super) fn group_plan(
         &self,
         interval: u64,
@@ -97,17 +98,17 @@ impl TestState {
         }
     }
 
-    /// The worker of the stream that came as the `nth`, of so many.
+    /// The worker of the `nth` stream, of `workers`.
     pub(super) fn worker(&self, nth: u32, workers: u16) -> u16 {
         self.worker.unwrap_or((nth.wrapping_add(self.first) % u32::from(workers.max(1))) as u16)
     }
 
-    /// Whether we send on the stream at this place.
+    /// True if this end sends on the stream at this place.
     pub(super) fn sends(&self, slot: u32) -> bool {
         self.terms.client_sends(slot) != self.serving
     }
 
-    /// What reporters are told of a test whose streams have come.
+    /// The report of a test whose streams are open.
     pub(super) fn begun(&self, joined: &BTreeMap<u64, Path>, at: Wall) -> BulkBegun {
         let stream = |(slot, path): (u32, &Path)| BulkStream {
             slot,
@@ -138,7 +139,7 @@ impl TestState {
         self.turn.fetch_add(1, Ordering::Release);
     }
 
-    /// A stream has come; `None` when all are there, or this one is.
+    /// A stream was opened; `None` when all are there, or this one is.
     pub(super) fn join(&self, when: u64, peer: SocketAddr) -> Option<u32> {
         let mut joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         let room = u32::clamped(joined.len()) < self.terms.all_streams();
@@ -149,20 +150,20 @@ impl TestState {
         Some(u32::clamped(joined.len()) - 1)
     }
 
-    /// Whether a peer's stream has come.
+    /// True if a peer's stream was opened.
     pub(super) fn knows(&self, peer: SocketAddr) -> bool {
         let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         joined.values().any(|known| *known == peer)
     }
 
-    /// The place of the stream that came then.
+    /// The place of the stream of this arrival.
     pub(super) fn slot(&self, when: u64) -> u32 {
         let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         u32::clamped(joined.range(..when).count())
     }
 
-    /// Takes a block of `n` bytes of what may still be sent; 0 when nothing is left. Blocks are whole: a peer that reads one
-    /// waits for all of it.
+    /// Takes a block of `n` bytes of what may still be sent; 0 when nothing is left. Blocks are
+    /// whole: a peer that reads one waits for all of it.
     pub(super) fn block(&self, n: u64) -> u64 {
         match (self.spend(n), &self.store) {
             // A file is not sent beyond its end.
@@ -188,14 +189,14 @@ impl TestState {
         before.min(n)
     }
 
-    /// Gives back what was not sent after all.
+    /// Gives back the unsent part.
     pub(super) fn give_back(&self, n: u64) {
         if self.budget.load(Ordering::Relaxed) != u64::MAX {
             self.budget.fetch_add(n, Ordering::Relaxed);
         }
     }
 
-    /// So much has come; true when it is enough.
+    /// Adds received amounts; true when they are enough.
     pub(super) fn came(&self, bytes: u64, datagrams: u64) -> bool {
         let Some(most) = limit(&self.terms).filter(|_| !self.serving) else { return false };
         let n = if self.terms.udp { datagrams } else { bytes };
@@ -226,7 +227,7 @@ fn socket_settings(terms: &BulkTerms, congestion: Option<String>) -> SocketSetti
     }
 }
 
-/// What ends a test by its amount: datagrams of UDP, bytes of TCP.
+/// The amount that ends a test: datagrams of UDP, bytes of TCP.
 fn limit(terms: &BulkTerms) -> Option<u64> {
     let block = u64::from(terms.block.max(1));
     match (terms.bytes, terms.blocks, terms.udp) {
@@ -238,22 +239,22 @@ fn limit(terms: &BulkTerms) -> Option<u64> {
     }
 }
 
-/// What streams, connectors and listeners tell their session.
+/// Messages of streams, connectors and listeners to their session.
 #[derive(Clone, Debug)]
 pub(super) enum Posted {
-    /// A stream of this group has come, as the one after those that came before `when`.
+    /// A stream of this group was opened, after the ones that were opened before `when`.
     Joined { group: Group, when: u64, path: Path },
-    /// All that a sender, or what a receiver, may move has been moved, and the server has it.
+    /// A sender has moved all that it may, or a receiver enough, and the server has it.
     Spent { slot: u32, sender: bool },
     /// A client's stream has failed, for this reason.
     Gone(String),
-    /// How a stream stands.
+    /// State of a stream.
     Standing(Standing),
-    /// A control connection has come, with this cookie; it goes to the session.
+    /// A control connection was opened, with this cookie; it goes to the session.
     Visit(Path, Cookie),
 }
 
-/// How a stream stands.
+/// State of a stream.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub(super) group: Group,
@@ -261,11 +262,11 @@ pub(super) struct Standing {
     /// The question; `None` when the stream has ended before it was to.
     pub(super) tag: Option<u32>,
     pub(super) counts: Counts,
-    /// What the kernel says.
+    /// The kernel's figures.
     pub(super) info: Option<Box<TcpInfo>>,
 }
 
-/// What a stream has counted since its start.
+/// Counts of a stream since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Counts {
     pub(super) at: Mono,
@@ -280,19 +281,20 @@ pub(super) struct Counts {
     pub(super) retransmits: Option<u32>,
 }
 
-/// What streams of both kinds keep account of: their part in the test.
+/// Common account of both kinds of streams: their part in the test.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) core: Core,
     pub(super) test_state: Arc<TestState>,
-    /// By when the stream came, until it knows its place.
+    /// Arrival of the stream, until it knows its place.
     when: u64,
     pub(super) sender: bool,
     pub(super) counts: Counts,
     pub(super) pace: Option<Pace>,
-    /// All that may be sent has been, or enough has come.
+    /// All permitted data are sent, or enough was received.
     pub(super) done: bool,
-    /// When the last bytes that count were handed to the kernel or, where that was waited for, acknowledged.
+    /// When the last bytes that count were handed to the kernel or, where that was waited for,
+    /// acknowledged.
     pub(super) ended: Option<Mono>,
 }
 
@@ -305,7 +307,7 @@ impl Part {
         part
     }
 
-    /// A server's, of the stream that came as the `nth` to worker `here` of so many.
+    /// A server's part, of the `nth` stream, at worker `here` of `workers`.
     pub(super) fn server(
         test_state: Arc<TestState>,
         when: u64,
@@ -330,7 +332,7 @@ impl Part {
         }
     }
 
-    /// It is up; whether it is on the worker where it belongs.
+    /// The stream is up; true if it is on the worker where it belongs.
     pub(super) fn up(&mut self, cx: &mut Context<'_>, path: Path) -> bool {
         if self.core.row.is_none() {
             self.core.id = cx.rng.uuid();
@@ -357,7 +359,7 @@ impl Part {
         self.pace = (rate > 0 && self.sender).then(|| Pace::new(rate, block, now));
     }
 
-    /// All that may be sent has been, or enough has come; whether the server is waited for now.
+    /// All permitted data are sent, or enough was received; true if the server is waited for now.
     pub(super) fn finish(&mut self, cx: &mut Context<'_>) -> bool {
         let waits = self.sender && !self.test_state.serving;
         if !std::mem::replace(&mut self.done, true) {
@@ -375,7 +377,8 @@ impl Part {
         cx.post(Posted::Spent { slot: self.core.slot, sender: self.sender });
     }
 
-    /// Tells how the stream stands at `at`, in answer to a question or, where it is lost, without one.
+    /// Reports the stream's counts at `at`, in answer to a question or, where it is lost, without
+    /// one.
     pub(super) fn stand(
         &mut self,
         cx: &mut Context<'_>,

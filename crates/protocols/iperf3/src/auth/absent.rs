@@ -6,7 +6,7 @@ use metrics::Wall;
 
 const ABSENT: &str = "this netcaliper was built without iperf3's authentication (cargo build --release --features iperf3-auth)";
 
-/// Whether this build knows authentication.
+/// Refuses authentication, which this build does not have.
 ///
 /// # Errors
 /// Always: one sentence that says which build does.
@@ -14,7 +14,7 @@ pub fn available() -> Result<(), String> {
     Err(ABSENT.to_owned())
 }
 
-/// Knows who may have a test. This build has none.
+/// Authenticator of users. This build has none.
 pub enum Authenticator {}
 
 impl Authenticator {
@@ -23,7 +23,7 @@ impl Authenticator {
         Err(ABSENT.to_owned())
     }
 
-    /// Whether a token proves a known user, at this time.
+    /// True if a token proves a known user, at this time.
     pub fn admits(&self, _: Option<&str>, _: Wall) -> bool {
         match *self {}
     }

@@ -52,7 +52,7 @@ pub struct Authenticator {
     entropy: Random,
 }
 
-/// Whether this build knows authentication: it does.
+/// Accepts authentication, which this build has.
 pub fn available() -> Result<(), String> {
     Ok(())
 }
@@ -65,8 +65,9 @@ fn fits(bits: usize) -> Result<(), String> {
 }
 
 impl Authenticator {
-    /// Admits clients whose user name and password are in `users` and whose clock is off by `skew_s` at most. `pem` is the private key, without a
-    /// password. `pkcs1` also takes the older padding, which clients before 3.17 use.
+    /// Admits clients whose user name and password are in `users` and whose clock is off by
+    /// `skew_s` at most. `pem` is the private key, without a password. `pkcs1` also takes the older
+    /// padding, which clients before 3.17 use.
     ///
     /// # Errors
     /// When `pem` is no such key.
@@ -78,18 +79,19 @@ impl Authenticator {
         Ok(Authenticator { key, users, skew_s: skew_s.into(), pkcs1, entropy })
     }
 
-    /// Whether a token proves a known user, at this time.
+    /// True if a token proves a known user, at this time.
     pub fn admits(&self, token: Option<&str>, now: Wall) -> bool {
         let Some(token) = token.map(str::trim).filter(|token| token.len() <= LONGEST) else { return false };
         let Ok(sealed) = Base64::decode_vec(token) else { return false };
         let mut draw = Draw(self.entropy);
         let oaep = Oaep::<Sha1>::new().decrypt(Some(&mut draw), &self.key, &sealed).ok();
-        // Decrypting with the wrong padding gives other text, never an error: the user in the text decides.
+        // Decrypting with the wrong padding gives other text, never an error: the user in the text
+        // decides.
         let older = self.pkcs1.then(|| Pkcs1v15Encrypt.decrypt(Some(&mut draw), &self.key, &sealed).ok());
         [oaep, older.flatten()].iter().flatten().any(|plain| self.knows(plain, now))
     }
 
-    /// Whether what was in a token is right.
+    /// True if the content of a token is right.
     fn knows(&self, plain: &[u8], now: Wall) -> bool {
         let Some(Claim { user, password, at_s }) = Claim::read(plain) else { return false };
         let Some(list) = (self.users)() else { return false };
@@ -115,7 +117,7 @@ fn same(stored: &str, hash: &str) -> bool {
         && stored.bytes().zip(hash.bytes()).fold(0, |all, (a, b)| all | (a.to_ascii_lowercase() ^ b)) == 0
 }
 
-/// What the users' file has of a password.
+/// The users' file's form of a password.
 fn hashed(user: &str, password: &str) -> String {
     let digest = Sha256::digest(format!("{{{user}}}{password}"));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -137,7 +139,8 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// The token of a user at this time. `pem` is the server's public key; `pkcs1` pads as servers up to 3.16 want it.
+/// The token of a user at this time. `pem` is the server's public key; `pkcs1` pads as servers up
+/// to 3.16 want it.
 ///
 /// # Errors
 /// When `pem` is no such key, name or password cannot be in a token, or there is no randomness.

@@ -1,4 +1,4 @@
-//! A client's test while it runs: its beginning, what its streams tell, its end.
+//! A client's test while it runs: its beginning, the reports of its streams, its end.
 
 use super::{Client, GROUP, Step, TOO_OLD};
 use crate::codec::State;
@@ -10,7 +10,7 @@ use model::Status;
 use transport::{Context, Message, Order};
 
 impl Client {
-    /// Begins once all streams have been told, or will not be.
+    /// Begins once all streams are known, or their time is over.
     pub(super) fn gathered(&mut self, cx: &Context<'_>) {
         let terms = &self.plan.parameters.terms;
         let joined = u32::clamped(self.joined.len());
@@ -79,7 +79,7 @@ impl Client {
             Posted::Spent { slot, sender } => self.enough(cx, slot, sender),
             Posted::Gone(why) => match self.step {
                 Step::Creating | Step::Gathering => {
-                    self.fail(cx, format!("a stream did not come about: {why}"));
+                    self.fail(cx, format!("a stream could not be opened: {why}"));
                 }
                 Step::Running => {
                     self.driver.status = Status::Partial;
@@ -93,8 +93,8 @@ impl Client {
         }
     }
 
-    /// The streams that should carry data received only the byte of a refusal: the server supports one
-    /// direction only, and took these streams for another client's.
+    /// The streams that should carry data received only the byte of a refusal: the server supports
+    /// one direction only, and took these streams for another client's.
     fn turned_away(&self) -> bool {
         let rows = self.stats.as_ref().map(StreamStats::rows).unwrap_or_default();
         let came: Vec<u64> = rows.iter().filter(|row| !row.sender).map(|row| row.bytes).collect();
@@ -108,7 +108,7 @@ impl Client {
         self.check_frozen(cx);
     }
 
-    /// A stream has sent all that it may, or enough has come.
+    /// A stream has sent all that it may, or enough was received.
     pub(super) fn enough(&mut self, cx: &Context<'_>, slot: u32, sender: bool) {
         self.spent.insert(slot);
         let Some(test_state) = &self.test_state else { return };

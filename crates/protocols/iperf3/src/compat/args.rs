@@ -10,7 +10,7 @@ use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, pa
 use metrics::{Clamped, SECOND, parse_dscp};
 use values::{amount, any_base, keepalive};
 
-/// Options of both ends, and those of servers only; all others are those of clients only.
+/// Options of both ends, and of servers only; all others are of clients only.
 const BOTH: &str = "help version server client port format interval pidfile affinity file forceflush snd-timeout cntl-ka bind bind-dev \
     verbose json json-stream json-stream-full-output logfile timestamps rcv-timeout use-pkcs1-padding version4 version6 debug mptcp";
 const SERVERS: &str = "daemon one-off server-bitrate-limit server-max-duration idle-timeout rsa-private-key-path \
@@ -162,7 +162,7 @@ struct RawOptions {
 /// Reads a command line, without the program's name.
 ///
 /// # Errors
-/// One sentence: what was wrong, and what is expected.
+/// One sentence: the wrong part, and the expected form.
 pub(crate) fn read(arguments: &[String]) -> Result<Request<Box<Spec>>, String> {
     request(read_options(arguments.iter()))
 }

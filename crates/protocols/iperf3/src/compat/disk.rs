@@ -1,20 +1,20 @@
-//! What iperf3 says of a file that payload comes from or goes to (`-F`).
+//! iperf3's lines about a file of sent or received payload (`-F`).
 
 use super::units::amount;
 use metrics::{Clamped, real};
 use serde_json::{Value, json};
 
-/// A file that payload comes from or goes to.
+/// A file of sent or received payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiskFile {
     /// Its name, as it was given.
     pub(crate) name: String,
-    /// How long it was in the beginning, bytes.
+    /// Its length in the beginning, bytes.
     pub(crate) size: Option<u64>,
 }
 
 impl DiskFile {
-    /// How long it is: a receiver's is what has come.
+    /// Its length: a receiver's is the received one.
     fn size(&self, received: u64, sender: bool) -> u64 {
         self.size.filter(|_| sender).unwrap_or(received)
     }
@@ -31,7 +31,7 @@ impl DiskFile {
         })
     }
 
-    /// The line of a stream that has moved so many bytes.
+    /// The line of a stream after `bytes` bytes.
     pub(super) fn line(&self, bytes: u64, sender: bool) -> String {
         let size = self.size(bytes, sender);
         let (moved, all) = (amount(real(bytes), 'A'), amount(real(size), 'A'));

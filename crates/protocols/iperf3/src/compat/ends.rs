@@ -69,13 +69,15 @@ pub(super) fn told(ended: &BulkEnded, row: &StreamRow) -> [Side; 2] {
     [sent, got].map(|side| side.unwrap_or(Side::silent(row)))
 }
 
-/// The rows of each direction, with whether we send in it: first those of the direction in which the client sends.
+/// The rows of each direction, with whether we send in it: first the direction in which the client
+/// sends.
 pub(super) fn directions(serving: bool, rows: &[StreamRow]) -> impl Iterator<Item = (bool, Vec<&StreamRow>)> {
     let of = move |sender| (sender, rows.iter().filter(|row| row.sender == sender).collect::<Vec<_>>());
     [!serving, serving].into_iter().map(of).filter(|(_, rows)| !rows.is_empty())
 }
 
-/// The congestion control of the sender, and that of the receiver; `sends` is whether we are the sender.
+/// The congestion control of the sender, and that of the receiver; `sends` is whether we are the
+/// sender.
 pub(super) fn congestions(ended: &BulkEnded, sends: bool) -> [&Option<String>; 2] {
     let (own, peer) = (&ended.congestion, &ended.remote_congestion);
     if sends { [own, peer] } else { [peer, own] }

@@ -1,6 +1,6 @@
 //! The help.
 
-/// What `--help` prints.
+/// Text of `--help`.
 pub(crate) const HELP: &str = "\
 Usage: iperf3 [-s|-c host] [options]
        iperf3 [-h|--help] [-v|--version]
@@ -12,7 +12,7 @@ Server or Client:
   -f, --format   [kmgtKMGT] format to report: Kbits, Mbits, Gbits, Tbits
   -i, --interval  #         seconds between periodic throughput reports
   -I, --pidfile file        write the process identifier to a file
-  -F, --file name           send a file, or put what comes into one (TCP)
+  -F, --file name           send a file, or write received payload into one (TCP)
   -A, --affinity n[,m]      core that the process will use, and that the server's streams are to use
   -B, --bind <host>[%<dev>] address (and interface) to bind to
   --bind-dev <dev>          interface to bind to
@@ -23,8 +23,8 @@ Server or Client:
   --logfile f               send output to a log file
   --timestamps[=format]     a time stamp at the start of each line (strftime)
   --rcv-timeout #           idle timeout for receiving data (default 120000 ms)
-  --snd-timeout #           how long sent data may go unacknowledged (ms)
-  --cntl-ka[=idle/intv/cnt] how long the control connection may be idle before it is probed (default 10 s; cnt is the system's)
+  --snd-timeout #           longest time without acknowledgement of sent data (ms)
+  --cntl-ka[=idle/intv/cnt] idle time of the control connection before it is probed (default 10 s; cnt is the system's)
   --forceflush              accepted: every line is printed at once
   -m, --mptcp               multipath TCP, where the kernel has it (servers always take it)
   -v, --version             show version information and quit
@@ -35,10 +35,10 @@ Server specific:
   -1, --one-off             end after one test
   --server-bitrate-limit #[KMG][/#]  most bits/s of a test, and seconds over which it is averaged (default 5)
   --server-max-duration #   longest test, seconds
-  --idle-timeout #          with -1: end after so many seconds without a client
+  --idle-timeout #          with -1: end after this many seconds without a client
   --rsa-private-key-path f  RSA private key that decrypts credentials
   --authorized-users-path f file with the users' names and hashed passwords
-  --time-skew-threshold #   how far a client's clock may be off, seconds (default 10)
+  --time-skew-threshold #   largest error of a client's clock, seconds (default 10)
   --use-pkcs1-padding       take credentials of clients before 3.17, too (as a client: for servers before 3.17)
 Client specific:
   -c, --client <host>       run in client mode, connecting to <host>
@@ -49,7 +49,7 @@ Client specific:
   -t, --time      #         seconds to transmit for (default 10)
   -n, --bytes     #[KMG]    number of bytes to transmit (instead of -t)
   -k, --blockcount #[KMG]   number of blocks to transmit (instead of -t or -n)
-  -l, --length    #[KMG]    bytes of a block (default 128 KB for TCP, what a packet holds for UDP)
+  -l, --length    #[KMG]    bytes of a block (default 128 KB for TCP, the payload of a packet for UDP)
   --cport <port>            local port of the first stream
   -P, --parallel  #         number of parallel streams
   -R, --reverse             the server sends

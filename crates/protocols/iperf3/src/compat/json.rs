@@ -1,4 +1,5 @@
-//! iperf3's JSON: one document in the end (`-J`), or one per event (`--json-stream`), with the keys of 3.21.
+//! iperf3's JSON: one document in the end (`-J`), or one per event (`--json-stream`), with the keys
+//! of 3.21.
 
 use super::disk::DiskFile;
 use super::ends::{Side, congestions, directions, told};
@@ -8,7 +9,7 @@ use crate::{BulkBegun, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput,
 use metrics::{Clamped, TcpInfo, real};
 use serde_json::{Value, json};
 
-/// What the documents say besides what happened.
+/// Contents of the documents besides the events.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Facts {
     pub(crate) version: String,
@@ -16,7 +17,7 @@ pub(crate) struct Facts {
     pub(crate) system_info: String,
     /// The client's target and its port; `None` for a server.
     pub(crate) connecting_to: Option<(String, u16)>,
-    /// What the client asks for.
+    /// The client's demands.
     pub(crate) asked: BulkTerms,
     /// Socket buffers, bytes: sending and receiving.
     pub(crate) buffers: (u64, u64),
@@ -26,11 +27,11 @@ pub(crate) struct Facts {
     pub(crate) mtu: u32,
     /// Length of an interval, s.
     pub(crate) interval_s: f64,
-    /// File that payload comes from or goes to.
+    /// File of sent or received payload.
     pub(crate) file: Option<DiskFile>,
 }
 
-/// The documents of one test, as it comes.
+/// The documents of one test, while it runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JsonReport {
     facts: Facts,
@@ -41,7 +42,7 @@ pub(crate) struct JsonReport {
     output: Option<(&'static str, Value)>,
     error: Option<String>,
     begun: BulkBegun,
-    /// What the kernel said of each stream over the test.
+    /// The kernel's figures of each stream over the test.
     seen: Vec<Seen>,
 }
 
@@ -117,7 +118,7 @@ impl JsonReport {
         JsonReport { facts, start, keeps, end: json!({}), ..JsonReport::default() }
     }
 
-    /// Takes in what has become known; the events that `--json-stream` prints for it.
+    /// Takes in news of the test; returns the events that `--json-stream` prints.
     pub(crate) fn on_event(&mut self, news: &BulkNews) -> Vec<Value> {
         match news {
             BulkNews::Met { peer, cookie, at, .. } => {
@@ -170,7 +171,7 @@ impl JsonReport {
         document
     }
 
-    /// Whether neither an end nor an error was reported.
+    /// True if neither an end nor an error was reported.
     pub(crate) fn is_open(&self) -> bool {
         self.error.is_none() && self.end == json!({})
     }
@@ -230,7 +231,7 @@ impl JsonReport {
         })
     }
 
-    /// What is behind the keys of a direction: the second one, where both ends send, goes back.
+    /// Suffix of a direction's keys: the second one, where both ends send, goes back.
     fn suffix(&self, sender: bool) -> &'static str {
         if self.begun.terms.bidir && sender == self.begun.serving { "_bidir_reverse" } else { "" }
     }

@@ -1,4 +1,4 @@
-//! What is printed before a test.
+//! The lines before a test.
 
 use super::json::Facts;
 use compat::Text;

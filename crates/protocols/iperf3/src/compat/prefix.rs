@@ -1,11 +1,11 @@
-//! What stands before every line: the time (`--timestamps`), and a client's title (`-T`).
+//! Prefix of every line: the time (`--timestamps`), and a client's title (`-T`).
 
 use jiff::Timestamp;
 use jiff::fmt::strtime::{BrokenDownTime, Config, PosixCustom};
 use jiff::tz::TimeZone;
 use metrics::Wall;
 
-/// What stands before every line of the printed report.
+/// Prefix of every line of the printed report.
 #[derive(Clone, Debug)]
 pub(crate) struct Prefix {
     format: Option<String>,
@@ -41,7 +41,7 @@ impl Prefix {
         let mut before = String::new();
         if let (Some(format), Ok(at)) = (&self.format, Timestamp::from_nanosecond(now.0.into())) {
             let at = at.to_zoned(self.zone.clone());
-            // What a format asks for that cannot be told is left as it was written.
+            // An unknown part of a format is left as it was written.
             let posix = Config::new().custom(PosixCustom::new());
             let told = BrokenDownTime::from(&at).to_string_with_config(&posix, format);
             before = told.unwrap_or_else(|_| format.clone());

@@ -1,6 +1,7 @@
 //! A saved run of any protocol, as iperf3 would have printed it.
 //!
-//! A saved run keeps the sums of its connections, not each stream: it is printed as one stream in each direction.
+//! A saved run keeps the sums of its connections, not each stream: it is printed as one stream in
+//! each direction.
 
 use super::json::Facts;
 use super::text::{Report, Style};

@@ -1,4 +1,4 @@
-//! A server's printout: the tests of many clients at once, told one after the other.
+//! A server's printout: the tests of many clients at once, printed one after the other.
 
 use super::json::Facts;
 use super::text::{Report, Style};
@@ -8,11 +8,12 @@ use std::fmt::Write;
 
 /// Bytes that are kept of a test that has to wait; what goes beyond is left out.
 const LONGEST: usize = 1 << 20;
-/// Tests that are over and wait for an older one that is not; of further ones it is told how many there were.
+/// Finished tests that wait for an older one that is not; of further ones only the number is
+/// printed.
 const MOST_OVER: usize = 1_000;
 
-/// The printout of a server. The test that came first is told as it happens; those beside it are told when it is over, each as
-/// a whole, so that the lines of two tests are never mixed.
+/// The printout of a server. The first test is printed as it happens; concurrent ones when they are
+/// over, each as a whole, so that the lines of two tests are never mixed.
 #[derive(Debug)]
 pub(crate) struct ServerReport {
     style: Style,
@@ -20,7 +21,7 @@ pub(crate) struct ServerReport {
     port: u16,
     ended: u64,
     tests: BTreeMap<u64, TestReport>,
-    /// How many of them are over, and how many more were than are kept.
+    /// Number of finished ones, and of further ones that were not kept.
     over: usize,
     left_out: u64,
     /// The server ends after one test: the next banner is printed only when there is another.
@@ -36,7 +37,8 @@ struct TestReport {
 }
 
 impl ServerReport {
-    /// A printout in this style of a server at this port, which ends after one test where it serves `once`.
+    /// A printout in this style of a server at this port, which ends after one test where it serves
+    /// `once`.
     pub(crate) fn new(style: Style, facts: Facts, port: u16, once: bool) -> Self {
         let (ended, over, left_out, held) = (0, 0, 0, false);
         ServerReport { style, facts, port, ended, tests: BTreeMap::new(), over, left_out, once, held }
@@ -48,7 +50,7 @@ impl ServerReport {
         format!("{rule}\nServer listening on {} (test #{})\n{rule}\n", self.port, self.ended + 1)
     }
 
-    /// Takes in something about a test; what is to be printed now.
+    /// Takes in news of a test; returns the lines to print now.
     pub(crate) fn on_event(&mut self, bulk: &Bulk) -> String {
         let test = self.tests.entry(bulk.test).or_insert_with(|| TestReport {
             report: Report::new(self.style.clone(), self.facts.clone()),

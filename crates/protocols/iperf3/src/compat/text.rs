@@ -17,13 +17,13 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// That of the original without options.
+    /// The style of the original without options.
     pub(crate) const USUAL: Style = Style { format: 'a', verbose: false, intervals: true };
 }
 
 const RULE: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
 
-/// The report of one test, as it comes.
+/// The report of one test, while it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     style: Style,
@@ -44,7 +44,7 @@ impl Report {
         Report { style, facts, begun: BulkBegun::default(), intervals: 0 }
     }
 
-    /// The lines for what has become known.
+    /// The lines for news of the test.
     pub(crate) fn on_event(&mut self, news: &BulkNews) -> String {
         let mut out = Text::default();
         let verbose = self.style.verbose;
@@ -84,7 +84,8 @@ impl Report {
         self.begun = begun.clone();
     }
 
-    /// What a line of this stream, or of all together, is called; with `[TX-C]` and the like, where both ends send.
+    /// Name of this stream's line, or of all together; with `[TX-C]` and the like, where both ends
+    /// send.
     fn name(&self, slot: Option<u32>, sender: bool) -> String {
         let id = slot.map_or("SUM".to_owned(), |slot| format!("{:3}", socket(slot)));
         let end = if self.begun.serving { 'S' } else { 'C' };
@@ -145,7 +146,7 @@ impl Report {
         format!("{} {from:6.2}-{to:<6.2} sec  {moved}  {rate}/sec", self.name(slot, sender))
     }
 
-    /// The columns of what was sent or received, in an interval with the window of its end.
+    /// The columns of sent or received data, in an interval with the window of its end.
     fn columns(&self, side: &Side, sent: bool, window: Option<u64>) -> String {
         let packets = side.packets;
         match (self.begun.terms.udp, sent, side.retransmits, window) {
@@ -223,7 +224,7 @@ impl Report {
         }
     }
 
-    /// What the sender or the receiver says of a stream, or of all together, in the end.
+    /// Final line of a stream's sender or receiver, or of all together.
     fn result(&self, out: &mut Text, slot: Option<u32>, sender: bool, side: &Side, sent: bool) {
         let head = self.head(slot, sender, (0, side.ns), side);
         if !sent {
@@ -236,7 +237,7 @@ impl Report {
     }
 }
 
-/// What a server prints of one test, for a client that wants it.
+/// A server's printout of one test, for a client that wants it.
 pub(crate) fn server_output(news: &[crate::Bulk]) -> ServerOutput {
     let mut report = Report::new(Style::USUAL, Facts::default());
     ServerOutput::Text(news.iter().map(|bulk| report.on_event(&bulk.news)).collect())

@@ -1,6 +1,7 @@
 //! Numbers as iperf3 prints them.
 
-/// `n` bytes in a unit: `kmgt` are bits and thousands, `KMGT` bytes and 1024s; `a` and `A` take what fits.
+/// `n` bytes in a unit: `kmgt` are bits and thousands, `KMGT` bytes and 1024s; `a` and `A` take
+/// what fits.
 pub(super) fn amount(bytes: f64, format: char) -> String {
     let bits = !format.is_ascii_uppercase();
     let (number, step) = if bits { (bytes * 8.0, 1000.0) } else { (bytes, 1024.0) };

@@ -1,8 +1,9 @@
-//! What is kept of a test for the printout that its client asked for.
+//! The kept part of a test for the printout that its client asked for.
 
 use crate::{Bulk, BulkNews};
 
-/// Rows of intervals that are kept of a test: the printout goes to the client in one document, which may not be too long.
+/// Rows of intervals that are kept of a test: the printout goes to the client in one document,
+/// which may not be too long.
 const MOST_ROWS: usize = 20_000;
 
 #[derive(Debug, Default)]
@@ -13,12 +14,12 @@ pub(super) struct Printout {
 }
 
 impl Printout {
-    /// Keeps what was told of a test whose client has `asked` for the printout: how it began and ended, and as many intervals as
-    /// there is room for.
+    /// Keeps news of a test whose client has `asked` for the printout: its begin and end, and as
+    /// many intervals as there is room for.
     pub(super) fn keep(&mut self, bulk: &Bulk, asked: bool) {
         let (rows, early) = match &bulk.news {
             BulkNews::Interval { rows, .. } => (rows.len(), false),
-            // It comes before the parameters say whether a printout is wanted.
+            // The event precedes the parameters, which have the client's wish for a printout.
             BulkNews::Met { .. } => (0, true),
             BulkNews::Begun(_) | BulkNews::Ended(_) | BulkNews::Failed { .. } => (0, false),
         };

@@ -18,7 +18,7 @@ impl Server {
         }
         let (group, questions) = (stats.group(), stats.questions(cx.now));
         let Some(tags) = questions else {
-            return self.fail(cx, link, code::SILENCE, "nothing came for too long");
+            return self.fail(cx, link, code::SILENCE, "nothing arrived for too long");
         };
         tags.into_iter().for_each(|tag| self.driver.order(group, Order::Ask(tag)));
     }
@@ -71,7 +71,8 @@ impl Server {
         }
     }
 
-    /// Goes on without the final counts of streams that have not reported: their last counts are used.
+    /// Goes on without the final counts of streams that have not reported: their last counts are
+    /// used.
     pub(super) fn settle(&mut self, cx: &Context<'_>, link: Link) {
         let Some(stats) = self.tests.get_mut(&link).and_then(|test| test.stats.as_mut()) else { return };
         let told = stats.settle();
@@ -87,7 +88,7 @@ impl Server {
         }
     }
 
-    /// The client's results, when they have come; ours are told then.
+    /// Reads the client's results, when they have arrived; ours are sent then.
     pub(super) fn results(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Exchanging) else {
             return false;
@@ -118,7 +119,7 @@ impl Server {
         true
     }
 
-    /// Tells how a test has ended.
+    /// Reports the ending of a test.
     pub(super) fn end_of(&mut self, link: Link, error: Option<String>) {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(stats) = &mut test.stats else { return };

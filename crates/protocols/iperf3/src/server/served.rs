@@ -1,4 +1,4 @@
-//! How tests stand, for people who watch the server.
+//! State of tests, for people who watch the server.
 
 use super::Test;
 use crate::{BulkNews, BulkTerms, StreamRow};
@@ -6,7 +6,7 @@ use metrics::{Clamped, SECOND};
 use model::{Event, Kind, Pattern, Phase, Probe, Range, Served, Standing, Traffic, Verify};
 use uuid::Uuid;
 
-/// How a test stands after `news` of it; `None` before it has a name.
+/// State of a test after `news` of it; `None` before it has a name.
 pub(super) fn stand(test: &mut Test, news: &BulkNews) -> Option<Event> {
     if let BulkNews::Met { peer, at, .. } = news {
         test.served = Some(Served {
@@ -47,7 +47,7 @@ fn over(served: &mut Served, failed: bool) {
     (served.latest, served.open) = (Traffic::default(), 0);
 }
 
-/// What the streams of a test moved in an interval.
+/// Traffic of a test's streams in an interval.
 fn moved(rows: &[StreamRow]) -> Traffic {
     let mut all = Traffic::default();
     for row in rows {
@@ -62,7 +62,7 @@ fn moved(rows: &[StreamRow]) -> Traffic {
     all
 }
 
-/// What was agreed on, in the words of a phase.
+/// The agreed test as a phase.
 fn phase_of(terms: &BulkTerms) -> Phase {
     let (omit_ns, time_ns) = (u64::from(terms.omit_s) * SECOND, u64::from(terms.time_s) * SECOND);
     Phase {
@@ -73,7 +73,7 @@ fn phase_of(terms: &BulkTerms) -> Phase {
             (false, false) => Pattern::Push,
         },
         connections: terms.streams,
-        // It is not agreed on what each stream moves.
+        // The amount of each stream is not agreed on.
         transfer: 0,
         total_bytes: Some(terms.bytes).filter(|n| *n > 0),
         duration_ns: Some(omit_ns + time_ns).filter(|_| time_ns > 0),

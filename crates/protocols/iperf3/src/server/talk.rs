@@ -1,4 +1,4 @@
-//! What clients say, up to the start of their test.
+//! Clients' messages, up to the start of their test.
 
 use super::{Server, Step, Test};
 use crate::balance::{Placed, first_worker};
@@ -15,7 +15,7 @@ use transport::{Context, Link, Order, Path};
 
 /// Tokens of one address that are judged at once; others of it wait.
 const TOKENS_AT_ONCE: usize = 4;
-/// How long a token may wait for its verdict, ns.
+/// Longest wait for the verdict on a token, ns.
 const TOKEN_PATIENCE: u64 = 30 * SECOND;
 impl Server {
     /// Bytes on a control connection, in any pieces.
@@ -49,7 +49,7 @@ impl Server {
         match (State(byte), test.step) {
             (State::TEST_END, Step::Running) => self.freeze(cx, link),
             (State::DONE, Step::Parting) => self.leave(cx, link),
-            // Older clients say so, too, when they have been told of an error.
+            // Older clients send this state, too, after a server's error.
             (State::DONE, _) => self.lose(cx, link, "the client gave up"),
             (State::CLIENT_TERMINATE, _) => self.lose(cx, link, "the client has terminated"),
             _ => self.fail(cx, link, code::MESSAGE, "the client sent an unknown state"),
@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// It is time to tell what a token came to, or to look again after as long.
+    /// Sends the verdict on a token at its time, or waits for the same time again.
     pub(super) fn verdicts(&mut self, cx: &Context<'_>, link: Link) {
         self.ask(cx, link);
         let Some(test) = self.tests.get_mut(&link) else { return };
@@ -154,7 +154,8 @@ impl Server {
         };
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(cookie) = test.cookie else { return };
-        // Not before: a group that counts as used is free again only when the driver has dropped it.
+        // Not before: a group that counts as used is free again only when the driver has dropped
+        // it.
         let index = self.groups.iter().position(|used| !used).unwrap_or(self.groups.len());
         if index == self.groups.len() {
             self.groups.push(false);
@@ -195,7 +196,7 @@ impl Server {
         None
     }
 
-    /// A stream has come.
+    /// A stream was opened.
     pub(super) fn joined(&mut self, cx: &Context<'_>, group: Group, when: u64, path: Path) {
         let found = self.of(group).filter(|(_, test)| test.step == Step::Creating);
         let Some((link, test)) = found else { return };
@@ -224,7 +225,7 @@ impl Server {
     }
 }
 
-/// Where the streams of a test with these terms are, from the `first` worker on.
+/// Placement of a test's streams with these terms, from the `first` worker on.
 fn placed(terms: &BulkTerms, first: u32) -> Placed {
     let ways = (terms.bidir || !terms.reverse, terms.bidir || terms.reverse);
     Placed { connections: terms.all_streams(), first, ways }

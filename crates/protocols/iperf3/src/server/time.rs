@@ -1,4 +1,4 @@
-//! What a server waits for, and for how long.
+//! Waits of a server, and their limits.
 
 use super::run::expires;
 use super::{MOST_SILENT, Server, Step, Test};
@@ -8,16 +8,16 @@ use model::Level;
 use transport::Context;
 
 const PATIENCE: u64 = 30 * SECOND;
-/// When the verdict on a token is told, ns after the token came, or a multiple of it where the verdict took longer: a client sees the
-/// time of the decryption in steps of this length only.
+/// Time of the verdict on a token, ns after the token's arrival, or a multiple of it where the
+/// verdict took longer: a client sees the time of the decryption in steps of this length only.
 const HELD: u64 = SECOND / 4;
-/// How long streams may take to come.
+/// Longest time for streams to be opened.
 const CREATING: u64 = 35 * SECOND;
-/// How long streams may take to say how they stand.
+/// Longest time for streams to report their counts.
 const STANDING: u64 = 3 * SECOND;
-/// How long the client's results may take.
+/// Longest time for the client's results.
 const EXCHANGING: u64 = 60 * SECOND;
-/// How long its goodbye may take.
+/// Longest time for its goodbye.
 const PARTING: u64 = 10 * SECOND;
 
 impl Server {
@@ -38,17 +38,18 @@ impl Server {
         test.since.plus(patience)
     }
 
-    /// Acts on tests whose timer has expired, and stops a server that has been idle for `--idle-timeout`.
+    /// Acts on tests whose timer has expired, and stops a server that has been idle for
+    /// `--idle-timeout`.
     pub(super) fn wake(&mut self, cx: &Context<'_>) {
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
             let Some(test) = self.tests.get(&link).filter(|test| Self::due(test) <= cx.now) else { continue };
             match test.step {
-                Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters came"),
+                Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters arrived"),
                 Step::Held => self.verdicts(cx, link),
-                Step::Creating => self.fail(cx, link, code::STREAM, "its streams did not come"),
+                Step::Creating => self.fail(cx, link, code::STREAM, "its streams were not opened"),
                 Step::Running => self.run_on(cx, link),
                 Step::Freezing => self.settle(cx, link),
-                Step::Exchanging => self.fail(cx, link, code::RESULTS, "no results came"),
+                Step::Exchanging => self.fail(cx, link, code::RESULTS, "no results arrived"),
                 Step::Parting => self.leave(cx, link),
                 Step::Waiting => {}
             }

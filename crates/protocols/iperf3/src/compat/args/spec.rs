@@ -29,7 +29,7 @@ pub(crate) enum Output {
 pub(crate) struct Spec {
     pub(crate) role: Role,
     pub(crate) port: u16,
-    /// Length of an interval, ns; 0 tells none.
+    /// Length of an interval, ns; 0 reports none.
     pub(crate) interval_ns: u64,
     /// Unit of rates: one of `kmgtKMGT`, or `a` for the unit that fits.
     pub(crate) format: char,
@@ -39,24 +39,24 @@ pub(crate) struct Spec {
     /// `strftime` format before each line.
     pub(crate) timestamps: Option<String>,
     pub(crate) pidfile: Option<String>,
-    /// What is asked of the server.
+    /// Demands on the server.
     pub(crate) terms: BulkTerms,
-    /// Whether `-l` was given.
+    /// True if `-l` was given.
     pub(crate) length_given: bool,
     pub(crate) bind: Option<IpAddr>,
     pub(crate) device: Option<String>,
     /// IPv4 only, IPv6 only.
     pub(crate) family: (bool, bool),
-    /// File that payload comes from or goes to.
+    /// File of sent or received payload.
     pub(crate) file: Option<String>,
-    /// How long sent data may go unacknowledged, ns.
+    /// Longest time without acknowledgement of sent data, ns.
     pub(crate) user_timeout_ns: Option<u64>,
-    /// How long the control connection may be idle before the kernel asks whether its peer is there, ns.
+    /// Longest idle time of the control connection before the kernel probes its peer, ns.
     pub(crate) keepalive_ns: Option<u64>,
     pub(crate) affinity: Option<usize>,
     /// First local port of the streams.
     pub(crate) local_port: Option<u16>,
-    /// How long the control connection may take, ns.
+    /// Longest time to open the control connection, ns.
     pub(crate) connect_timeout_ns: Option<u64>,
     /// Name for authentication, and the file with the server's key.
     pub(crate) user: (Option<String>, Option<String>),
@@ -68,7 +68,7 @@ pub(crate) struct Spec {
     pub(crate) daemon: bool,
     /// Limits of a server's tests; a client keeps the one of silence.
     pub(crate) limits: Limits,
-    /// Server: end or start again after so long without a test, s.
+    /// Server: end or start again after this time without a test, s.
     pub(crate) idle_s: Option<u32>,
     /// Server: files with the private key and with the users.
     pub(crate) keys: (Option<String>, Option<String>),

@@ -20,7 +20,8 @@ pub(super) fn amount(text: &str, thousand: f64) -> Result<u64, String> {
     Ok(u64::clamped(number))
 }
 
-/// What `--cntl-ka[=idle/interval/count]` asks for. The kernel probes at this interval, too, and its count is the system's.
+/// Idle time of `--cntl-ka[=idle/interval/count]`. The kernel probes at this interval, too, and its
+/// count is the system's.
 pub(super) fn keepalive(text: Option<&str>) -> Result<Option<u64>, String> {
     let Some(text) = text else { return Ok(None) };
     let wrong =
