@@ -12,17 +12,21 @@
 //! ```
 //!
 //! Rules:
-//! 1. Both ends know from the preamble how much each direction carries; `END` says how much it did. An end that is short
-//!    without the flag, or a count that differs from what arrived, is a data error.
-//! 2. The receiver compares every byte in place. On the first bad one it sends a flagged `VERDICT` and aborts: both ends
-//!    then count a data error. In the middle of a span of its own it can only abort, which the peer sees as a reset.
-//! 3. When the run ends, the sender finishes its span and sends a flagged `END`; a client that only receives sends `STOP`.
-//! 4. The server speaks last. The client has everything confirmed before it closes, so that its abort loses nothing, and
-//!    the server takes FIN and RST alike from then on.
+//! 1. Both ends know from the preamble how much each direction carries; `END` says how much it did.
+//!    An end that is short without the flag, or a count that differs from what arrived, is a data
+//!    error.
+//! 2. The receiver compares every byte in place. On the first bad one it sends a flagged `VERDICT`
+//!    and aborts: both ends then count a data error. In the middle of a span of its own it can only
+//!    abort, which the peer sees as a reset.
+//! 3. When the run ends, the sender finishes its span and sends a flagged `END`; a client that only
+//!    receives sends `STOP`.
+//! 4. The server speaks last. The client has everything confirmed before it closes, so that its
+//!    abort loses nothing, and the server takes FIN and RST alike from then on.
 //! 5. Nothing moving for the stall time, while something should, is a network error.
-//! 6. Of a phase that holds its connections, the client closes none before it is told to stop; nothing has to move meanwhile.
-//! 7. A span is as long as about 50 ms take; with bursts, it is one send; with probes between them (`inside.rs`), 10 ms and 64 KiB
-//!    at most.
+//! 6. Of a phase that holds its connections, the client closes none before its order to stop;
+//!    nothing has to move meanwhile.
+//! 7. A span is as long as about 50 ms take; with bursts, it is one send; with probes between them
+//!    (`inside.rs`), 10 ms and 64 KiB at most.
 
 mod marks;
 mod outbox;
@@ -53,7 +57,7 @@ pub enum Role {
     Server,
 }
 
-/// A time that has come.
+/// A time in the past.
 const NOW: Mono = Mono(0);
 const FIRST_SPAN: u64 = 16 * 1024;
 const LONGEST_SPAN: u64 = 64 << 20;
@@ -61,8 +65,8 @@ const LONGEST_SPAN: u64 = 64 << 20;
 const SHORT_SPAN: u64 = SECOND / 40;
 /// A span that took more is followed by one half as long.
 const LONG_SPAN: u64 = SECOND / 10;
-/// With probes between them, spans are doubled up to so many bytes while they take less than this, ns, and are as short as can be
-/// once they take longer: a probe waits for the end of one.
+/// With probes between them, spans are doubled up to this many bytes while they take less than
+/// this, ns, and are as short as can be once they take longer: a probe waits for the end of one.
 const LONGEST_BETWEEN: u64 = 64 * 1024;
 const LONG_BETWEEN: u64 = SECOND / 100;
 
@@ -218,7 +222,7 @@ impl Data {
         self.tx.pace.as_ref().map_or(NOW, |pace| pace.due())
     }
 
-    /// When the next probe is due, if there may be one: before its answer could come too late.
+    /// Due time of the next probe, if there may be one: before its answer could be too late.
     fn probe_due(&self) -> Option<Mono> {
         let (tx, rx) = (&self.tx, &self.rx);
         let over =

@@ -18,25 +18,26 @@ use transport::{Open, Target};
 #[derive(Clone)]
 pub(super) struct Site {
     pub(super) address: SocketAddr,
-    /// What opens connections of the session there.
+    /// Opener of the session's connections there.
     pub(super) opener: Opener,
     pub(super) params: Arc<Params>,
-    /// What its flows of datagrams are like, when numbered datagrams are sent.
+    /// Terms of its flows of datagrams, when numbered datagrams are sent.
     pub(super) terms: Option<Arc<Terms>>,
-    /// What its messages are like, when round trips are measured.
+    /// Settings of its messages, when round trips are measured.
     pub(super) pings: Option<Arc<ping::Params>>,
     pub(super) connections: u32,
 }
 
-/// Opens connections to one or several sites, as the broker says: slot by slot, sites and sources round robin. A site that
-/// has granted fewer connections than others is left out once it has them.
+/// Opens connections to one or several sites, as the broker says: slot by slot, sites and sources
+/// round robin. A site that has granted fewer connections than others is left out once it has them.
 ///
-/// It opens the part of the run that worker `worker` of `workers` has. The worker decides which of the local ports are ours, so that
-/// two workers never try the same.
+/// The opener of the part of the run that worker `worker` of `workers` has. The worker decides
+/// which of the local ports are ours, so that two workers never try the same.
 pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: u16) -> call::Caller {
     let Dialing { phase, sources, ports, .. } = dialing;
     let datagrams = phase.probe.is_some();
-    // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not replaced.
+    // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not
+    // replaced.
     let once = || Phase { iterations: Some(1), total_bytes: None, connect_rate: None, ..phase.clone() };
     let phase = if datagrams { &once() } else { phase };
     let (sources, ports) = (sources.clone(), *ports);
@@ -67,8 +68,8 @@ pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: 
     })
 }
 
-/// The index of the server to which the connections of a slot go. Slots are dealt to the servers in turn; a server that has got as many
-/// slots as it granted is passed over.
+/// The index of the server to which the connections of a slot go. Slots are dealt to the servers in
+/// turn; a server that has got as many slots as it granted is passed over.
 fn site_of(slot: u32, granted: impl Iterator<Item = u32> + Clone) -> usize {
     let all: u64 = granted.clone().map(u64::from).sum();
     let mut left = u64::from(slot) % all.max(1);

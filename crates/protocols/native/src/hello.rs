@@ -1,11 +1,12 @@
 //! One datagram there and one back: is there a server on the UDP port, and how far is it?
 //!
-//! Both are a [`Preamble`] (80 bytes): the answer is never larger than the question, and carries its identifier.
+//! Both are a [`Preamble`] (80 bytes): the answer is never larger than the question, and carries
+//! its identifier.
 
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use uuid::Uuid;
 
-/// The question; `id` comes back.
+/// The question; the answer returns `id`.
 pub fn hello(id: Uuid) -> [u8; PREAMBLE] {
     Preamble { id, ..Preamble::new(Purpose::Hello) }.encode()
 }
@@ -16,7 +17,7 @@ pub fn answer_hello(datagram: &[u8]) -> Option<[u8; PREAMBLE]> {
     Some(Preamble { id: question.id, ..Preamble::new(Purpose::Answer) }.encode())
 }
 
-/// Whether `datagram` answers the question with this identifier.
+/// True if `datagram` answers the question with this identifier.
 pub fn is_answer(datagram: &[u8], id: Uuid) -> bool {
     Preamble::decode(datagram).is_some_and(|p| p.purpose == Purpose::Answer && p.id == id)
 }

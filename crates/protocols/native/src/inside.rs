@@ -1,6 +1,7 @@
-//! Round trips inside a loaded connection: a mark that the client puts between two spans of payload, and the server's answer,
-//! which it puts between two of its own. Either waits for all that was sent before it, in both ends' sockets and on the path, as
-//! any exchange over that connection would have to.
+//! Round trips inside a loaded connection: a mark that the client puts between two spans of
+//! payload, and the server's answer, which it puts between two of its own. Either waits for all
+//! that was sent before it, in both ends' sockets and on the path, as any exchange over that
+//! connection would have to.
 //!
 //! ```text
 //! client                                         server
@@ -15,7 +16,7 @@ use transport::{Checked, Violation};
 /// Probes under way at once.
 const MOST: usize = 64;
 
-/// What one end knows of a connection's probes.
+/// One end's state of a connection's probes.
 #[derive(Debug, Default)]
 pub(super) struct Inside {
     /// Between two probes, ns; none are wanted without.
@@ -45,7 +46,8 @@ impl Inside {
         self.gap_ns.map(|_| self.due)
     }
 
-    /// The next probe leaves now: its number, or `None` when too many are under way and its place is given up.
+    /// The next probe leaves now: its number, or `None` when too many are under way and its place
+    /// is given up.
     pub(super) fn ask(&mut self, now: Mono) -> Option<u64> {
         let intended = self.due;
         // After a long span there is one probe, the most patient one, for all that were due.
@@ -59,7 +61,7 @@ impl Inside {
         Some(self.first + u64::clamped(self.asked.len()) - 1)
     }
 
-    /// The answer to probe `number` has come: how long ago that was to be sent, ns.
+    /// The answer to probe `number` has arrived: returns the time since that was to be sent, ns.
     pub(super) fn answered(&mut self, number: u64, now: Mono) -> Result<u64, Violation> {
         match self.asked.pop_front() {
             Some(intended) if number == self.first => {
@@ -70,7 +72,7 @@ impl Inside {
         }
     }
 
-    /// A probe has come.
+    /// A probe has arrived.
     pub(super) fn owe(&mut self, number: u64) -> Checked {
         if self.gap_ns.is_none() || self.owed.len() >= MOST {
             return Err(Violation::Malformed("more probes between its payload than were agreed on"));

@@ -1,4 +1,4 @@
-//! What stands between the payload of a native data connection.
+//! Marks between the payload of a native data connection.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -13,11 +13,12 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! Numbers are big-endian. Each direction is `SPAN payload SPAN payload … END`, with the other marks between spans:
+//! Numbers are big-endian. Each direction is `SPAN payload SPAN payload … END`, with the other
+//! marks between spans:
 //!
 //! | kind | value | from | meaning |
 //! |---|---|---|---|
-//! | `a1` SPAN | payload bytes that follow | sender | so many bytes of payload come next |
+//! | `a1` SPAN | payload bytes that follow | sender | the next span of payload |
 //! | `a2` END | payload bytes of this direction | sender | no more payload; flag 1: cut short because the run ended |
 //! | `a3` VERDICT | payload bytes received | receiver | flag 0: intact; flag 2: damaged, the value is the first bad offset |
 //! | `a4` STOP | 0 | client | the run ends: send END after the current span |
@@ -26,9 +27,9 @@
 //! | `a8` ANSWER | its number | server | it has been read |
 //! | `a6` REFUSED | reason | server | this connection is not wanted: 1 unknown session, 2 too many connections, 3 the server's last connection was another, 4 an opening that has been seen before |
 //!
-//! A span is as long as the sender expects to need about 50 ms for, so that a run can end in band at any rate and the
-//! frames cost nothing at high ones (64 MiB). The connection's identifier is part of the check: frames of one connection
-//! that turn up in another are noticed.
+//! A span is as long as the sender expects to need about 50 ms for, so that a run can end in band
+//! at any rate and the frames cost nothing at high ones (64 MiB). The connection's identifier is
+//! part of the check: frames of one connection that turn up in another are noticed.
 
 use super::preamble::fnv1a;
 use transport::Violation;
@@ -42,7 +43,7 @@ pub enum Kind {
     Span,
     /// No more payload in this direction.
     End,
-    /// What the receiver got.
+    /// Bytes that the receiver got.
     Verdict,
     /// The run ends.
     Stop,
@@ -110,7 +111,7 @@ impl Mark {
     }
 }
 
-/// What a client's connection ends with that was refused for this reason.
+/// Violation of a client's connection that was refused for this reason.
 pub(crate) fn refusal(reason: u64) -> Violation {
     Violation::Malformed(match reason {
         2 => "the server refused it: too many connections",

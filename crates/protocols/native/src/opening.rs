@@ -1,4 +1,4 @@
-//! How the connections and flows of a session prove that they belong to it, without a round trip.
+//! Proof, without a round trip, that connections and flows belong to a session.
 //!
 //! ```text
 //! key  = HMAC-SHA-256(secret, "netcaliper openings 1" ‖ hash of the handshake)    the hash only where there is a key
@@ -6,12 +6,15 @@
 //! ```
 //!
 //! A server whose connections are spread over processes has a port, and a key, for each of these:
-//! `HMAC-SHA-256(key, "netcaliper port " ‖ port)`, two bytes, big-endian. So no process has to know which numbers came to another.
+//! `HMAC-SHA-256(key, "netcaliper port " ‖ port)`, two bytes, big-endian. So no process has to know
+//! the numbers of another.
 //!
-//! The secret is in `accepted`, which travels encrypted where there is a key. Sealed are the first bytes of a preamble
-//! ([`crate::preamble`]) and the fields of an INIT and an OPEN that stay the same ([`crate::udp::Word`]), with a number that the
-//! client draws for each opening. The server takes each number once. It remembers the highest one and which of those below it
-//! have not come, because a SYN that is sent again overtakes nothing for seconds: a window of fixed length would refuse it.
+//! The secret is in `accepted`, which travels encrypted where there is a key. The seal covers the
+//! first bytes of a preamble ([`crate::preamble`]) and the fields of an INIT and an OPEN that stay
+//! the same ([`crate::udp::Word`]), with a number that the client draws for each opening. The
+//! server takes each number once. It remembers the highest one and which of those below it have not
+//! come, because a SYN that is sent again overtakes nothing for seconds: a window of fixed length
+//! would refuse it.
 
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::Word;
@@ -33,7 +36,8 @@ pub struct OpeningKey {
 }
 
 impl OpeningKey {
-    /// The key of the session with this secret, on a control connection whose handshake has this hash; without one, empty.
+    /// The key of the session with this secret, on a control connection whose handshake has this
+    /// hash; without one, empty.
     pub fn new(secret: &[u8; 16], handshake: &[u8]) -> Self {
         OpeningKey::of(common::auth::keyed_long(secret, &[b"netcaliper openings 1", handshake]))
     }
@@ -64,7 +68,7 @@ impl OpeningKey {
         out
     }
 
-    /// Whether `seal` is that of `bytes`; compared in constant time.
+    /// True if `seal` is that of `bytes`; compared in constant time.
     pub fn holds(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
         self.mac.clone().chain_update(bytes).verify_truncated_left(seal).is_ok()
     }
@@ -114,20 +118,20 @@ impl Opener {
     }
 }
 
-/// Most ranges of numbers that are remembered as not having come.
+/// Most ranges of missing numbers that are remembered.
 const MOST_MISSING: usize = 16_384;
 
-/// Which numbers of a session's openings have come.
+/// Received numbers of a session's openings.
 #[derive(Debug, Default)]
 pub struct Numbers {
-    /// The lowest number above all that have come.
+    /// The lowest number above all received ones.
     next: u64,
-    /// Ranges below it that have not come: the first number of each, and the first behind it.
+    /// Missing ranges below it: the first number of each, and the first behind it.
     missing: BTreeMap<u64, u64>,
 }
 
 impl Numbers {
-    /// Whether `number` has not come before. From now on it has.
+    /// Takes `number`; true if it is new.
     pub fn take(&mut self, number: u64) -> bool {
         let Some(behind) = number.checked_add(1) else { return false };
         if number >= self.next {
@@ -147,13 +151,13 @@ impl Numbers {
             }
         }
         while self.missing.len() > MOST_MISSING {
-            // The oldest are given up: they may not come any more.
+            // The oldest are given up: they may never arrive.
             self.missing.pop_first();
         }
         true
     }
 
-    /// What opened under `number` never had a socket: it may come again.
+    /// The opening under `number` never had a socket: the number may be used again.
     pub fn give_back(&mut self, number: u64) {
         if number < self.next && self.missing.len() < MOST_MISSING {
             self.missing.insert(number, number + 1);

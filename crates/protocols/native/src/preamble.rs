@@ -36,10 +36,11 @@
 //! +---------------------------------------------------------------+
 //! ```
 //!
-//! Numbers are big-endian. The magic starts with a byte that no text protocol sends and ends with a newline, so that a
-//! line-oriented peer answers at once. Magic and version stand where they are in every version. A control connection has zeros
-//! from the slot to the seal, so that the first 80 bytes say what any connection is for and are the same for all. The seal proves that
-//! the client has the session's key ([`crate::opening`]); the check tells damage.
+//! Numbers are big-endian. The magic starts with a byte that no text protocol sends and ends with a
+//! newline, so that a line-oriented peer answers at once. Magic and version have the same place in
+//! every version. A control connection has zeros from the slot to the seal, so that the first 80
+//! bytes say what any connection is for and are the same for all. The seal proves that the client
+//! has the session's key ([`crate::opening`]); the check tells damage.
 
 use super::opening::SEAL;
 use common::protocol::Foreign;
@@ -81,7 +82,7 @@ pub struct Preamble {
     pub seal: [u8; SEAL],
 }
 
-/// FNV-1a, 32 bit (draft-eastlake-fnv): enough to tell damage from intent, not meant against forgery.
+/// FNV-1a, 32 bit (draft-eastlake-fnv): enough to detect damage, not meant against forgery.
 pub(super) fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -126,7 +127,7 @@ impl Preamble {
         Some(u16::from_be_bytes(*bytes.strip_prefix(&MAGIC)?.first_chunk()?))
     }
 
-    /// Decodes 80 bytes; `None` when they are not a preamble, or not so many.
+    /// Decodes 80 bytes; `None` when they are not a preamble, or of another number.
     pub fn decode(bytes: &[u8]) -> Option<Preamble> {
         let bytes: &[u8; PREAMBLE] = bytes.try_into().ok()?;
         let (head, check) = bytes.split_last_chunk::<4>()?;
@@ -153,10 +154,10 @@ impl Preamble {
     }
 }
 
-/// Who the other end seems to be, judged by its first bytes.
+/// Guess of the other end, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Guess {
-    /// One of us, as far as can be seen.
+    /// One of us, by the bytes so far.
     Netcaliper,
     /// A web client or server.
     Http,
@@ -218,7 +219,7 @@ pub fn guess(bytes: &[u8], foreign: &[&Foreign]) -> Guess {
     }
 }
 
-/// Whether `bytes`, the first of a connection, are ours as far as can be seen.
+/// True if `bytes`, the first of a connection, can be ours.
 pub fn is_ours(bytes: &[u8]) -> bool {
     guess(bytes, &[]) == Guess::Netcaliper
 }

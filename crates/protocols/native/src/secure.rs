@@ -1,4 +1,5 @@
-//! The control connection with a key: the Noise protocol framework (revision 34), by the crate `snow`.
+//! The control connection with a key: the Noise protocol framework (revision 34), by the crate
+//! `snow`.
 //!
 //! ```text
 //! shared key: NNpsk2                       a pair of keys at each end: XX
@@ -10,12 +11,15 @@
 //!   ◀──────────────── records                ◀──────────────── records
 //! ```
 //!
-//! The three are messages in clear ([`crate::message`]); behind them everything, the hello first, is in records: two bytes of length,
-//! big-endian, then so many of ciphertext, of which the last 16 are the tag. Records are numbered by both ends and by nothing on the
-//! wire, so that none can be left out, repeated or moved. The plaintexts, one behind the other, are the stream of messages.
+//! The three are messages in clear ([`crate::message`]); behind them everything, the hello first,
+//! is in records: two bytes of length, big-endian, then that many bytes of ciphertext, of which the
+//! last 16 are the tag. Records are numbered by both ends and by nothing on the wire, so that none
+//! can be left out, repeated or moved. The plaintexts, one behind the other, are the stream of
+//! messages.
 //!
-//! The server proves that it knows the key with its first message, the client with what follows. The prologue, which both ends mix into
-//! all keys, holds the wire version and the name of the key, so that neither can be changed on the way.
+//! The server proves that it knows the key with its first message, the client with what follows.
+//! The prologue, which both ends mix into all keys, holds the wire version and the name of the key,
+//! so that neither can be changed on the way.
 
 use common::auth::unhex;
 use snow::params::{CipherChoice, DHChoice, HashChoice};
@@ -34,7 +38,7 @@ const TAG: usize = 16;
 /// Most plaintext of a record, bytes; the framework's most is 65,535 of ciphertext.
 const RECORD: usize = 16 * 1024;
 
-/// What this end proves, and asks the other to prove.
+/// This end's proof, and its demand for the other's.
 #[derive(Clone, Copy)]
 pub enum Proof<'a> {
     /// Knowledge of this shared key.
@@ -82,13 +86,13 @@ pub fn public_key(private: &[u8; 32]) -> Option<[u8; 32]> {
     dh.pubkey().try_into().ok()
 }
 
-/// What both ends mix into their keys before anything else.
+/// Text that both ends mix into their keys first.
 pub fn prologue(name: &str) -> Vec<u8> {
     [b"netcaliper control ", &crate::WIRE_VERSION.to_be_bytes()[..], name.as_bytes()].concat()
 }
 
-/// One end of a handshake. Where a method gives `None`, the other end has not proved what it was to prove, or sent something else, and
-/// the connection is of no more use.
+/// One end of a handshake. Where a method gives `None`, the other end's proof is missing or wrong,
+/// or it sent other bytes, and the connection is of no more use.
 pub struct Shake(HandshakeState);
 
 impl Shake {
@@ -133,12 +137,12 @@ impl Shake {
         n.ok().filter(|&n| n == 0).map(|_| ())
     }
 
-    /// Whether all messages were said and heard.
+    /// True if all messages were sent and received.
     pub fn is_over(&self) -> bool {
         self.0.is_handshake_finished()
     }
 
-    /// The other end's public key, once it has told it and, where the handshake is over, proved to have the private one.
+    /// The other end's public key, once received and, where the handshake is over, proved.
     pub fn peer(&self) -> Option<[u8; 32]> {
         self.0.get_remote_static()?.try_into().ok()
     }
@@ -148,7 +152,7 @@ impl Shake {
         self.0.get_handshake_hash()
     }
 
-    /// What is said from here on.
+    /// The records that follow.
     pub fn records(self) -> Option<Records> {
         Some(Records { noise: self.0.into_transport_mode().ok()?, come: Vec::new() })
     }
@@ -157,7 +161,7 @@ impl Shake {
 /// The records of a connection, both ways.
 pub struct Records {
     noise: TransportState,
-    /// Of a record that has not come whole.
+    /// The beginning of a record.
     come: Vec<u8>,
 }
 
@@ -174,8 +178,8 @@ impl Records {
         Some(out)
     }
 
-    /// The plaintext of what has come whole with `bytes`; `None` for a record that the other end has not sent, or not now, and for all
-    /// after one.
+    /// The plaintext of the records that `bytes` complete; `None` for a record that the other end
+    /// has not sent, or not now, and for all after one.
     pub fn open(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
         self.come.extend_from_slice(bytes);
         let (mut out, mut used) = (Vec::new(), 0);

@@ -62,13 +62,13 @@ impl Data {
         }
     }
 
-    /// Remembers where the payload went wrong, so that the peer is told.
+    /// Remembers the offset of the first damage, for the report to the peer.
     pub(super) fn damaged(&mut self, offset: u64, violation: Violation) -> Violation {
         self.rx.bad = Some(offset);
         violation
     }
 
-    /// What 16 bytes are that should have been a mark: one that was damaged, or payload beyond the end.
+    /// The violation of 16 bytes in a mark's place: a damaged mark, or payload beyond the end.
     fn no_mark(&self, bytes: &[u8; MARK]) -> Violation {
         let (got, want) = (self.rx.got, self.rx.want);
         let like =

@@ -1,4 +1,4 @@
-//! What is said between payload, until the kernel has taken it.
+//! Marks between payload, until the kernel has taken them.
 
 use crate::mark::MARK;
 use crate::preamble::PREAMBLE;
@@ -16,7 +16,7 @@ impl Outbox {
         Outbox { bytes: [0; PREAMBLE + 2 * MARK], from: 0, to: 0 }
     }
 
-    /// So many of the waiting bytes have left.
+    /// `n` of the waiting bytes have left.
     pub(super) fn left(&mut self, n: usize) {
         self.from += n as u8;
     }

@@ -5,7 +5,7 @@ use metrics::Tally;
 use model::{Event, Served, Standing, Totals, Traffic};
 use transport::{Context, Link};
 
-/// What a session has moved, as its tallies add up.
+/// Traffic of a session, as the sum of its tallies.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moved {
     latest: Traffic,
@@ -16,7 +16,7 @@ pub(super) struct Moved {
 }
 
 impl Moved {
-    /// What a session has moved that is over.
+    /// Traffic of a finished session.
     pub(super) fn of(totals: &Totals) -> Self {
         Moved { total: totals.traffic, opened: totals.opened, errors: totals.errors(), ..Moved::default() }
     }
@@ -31,7 +31,7 @@ impl Server {
         self.stand(link, standing);
     }
 
-    /// Tells how a session stands, if there is one: a client that has asked for nothing has none.
+    /// Reports the state of a session, if there is one: a client without a request has none.
     pub(super) fn stand(&mut self, link: Link, standing: Standing) {
         if !self.plan.config.sessions {
             return;

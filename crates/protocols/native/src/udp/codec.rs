@@ -25,19 +25,23 @@
 //!                                             +---------------+---------------+
 //! ```
 //!
-//! Numbers are big-endian. `k` is the kind, `v` the version, 2; `size` that of the whole datagram. Times are ns of the
-//! sender's host's monotonic clock: `intended` and `actual` of this datagram's sending; `t1` when a TIME left (or a
-//! INIT, an OPEN, an END), and in the answer that again, with `t2` when it came and `t3` when the answer left. `offset`
-//! is the server's clock minus the client's, as the client knows it, and `bound` how far off that may be (in a TIMED, when wall
-//! clocks are trusted: the server's wall clock minus its monotonic one, and how far off the wall clock may be); `start` when
-//! data begins, by the server's clock, 0 while that is not known; `total` how many DATA were sent, all ones while that
-//! is not known; `missing` how many of the other end's have not come. `session`, `number` and `seal` are those of an opening
-//! ([`crate::opening`]), in an INIT and an OPEN; the seal covers bytes 32 to 87, so that it is bound to the cookie, and by that to an address.
+//! Numbers are big-endian. `k` is the kind, `v` the version, 2; `size` the size of the whole
+//! datagram. Times are ns of the sender's host's monotonic clock: `intended` and `actual` of this
+//! datagram's sending; `t1` when a TIME left (or a INIT, an OPEN, an END), and in the answer that
+//! again, with `t2` when it came and `t3` when the answer left. `offset` is the server's clock
+//! minus the client's, as the client knows it, and `bound` how far off that may be (in a TIMED,
+//! when wall clocks are trusted: the server's wall clock minus its monotonic one, and how far off
+//! the wall clock may be); `start` when data begins, by the server's clock, 0 while that is not
+//! known; `total` how many DATA were sent, all ones while that is not known; `missing` how many of
+//! the other end's have not come. `session`, `number` and `seal` are those of an opening
+//! ([`crate::opening`]), in an INIT and an OPEN; the seal covers bytes 32 to 87, so that it is
+//! bound to the cookie, and by that to an address.
 //!
-//! The check covers the header of DATA, and all of the others, with two words of key: the flow's id in DATA, zero in the
-//! others. With `mix(a, b)` the low half of the 128-bit product xor its high half, it is
-//! `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each 64-bit word after it, in DATA from the last
-//! to the first: what datagrams of one send share comes before what tells them apart. It tells damage and strays, not forgers.
+//! The check covers the header of DATA, and all of the others, with two words of key: the flow's id
+//! in DATA, zero in the others. With `mix(a, b)` the low half of the 128-bit product xor its high
+//! half, it is `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each
+//! 64-bit word after it, in DATA from the last to the first: what datagrams of one send share comes
+//! before what tells them apart. It tells damage and strays, not forgers.
 
 use crate::opening::SEAL;
 use uuid::Uuid;
@@ -52,7 +56,7 @@ const VERSION: u8 = 2;
 /// "Not known yet", in `total`.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// What a datagram is.
+/// Kind of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Asks for a cookie (as SCTP's INIT does).
@@ -64,7 +68,7 @@ pub enum Kind {
     Open,
     /// The flow is open.
     Opened,
-    /// What time is it? And what we know of that.
+    /// A question for the other's time, and the own.
     Time,
     /// The answer.
     Timed,
@@ -113,7 +117,7 @@ impl Check {
         Check(mix(high ^ C1, low ^ C2))
     }
 
-    /// The check of a header's four words after it, as far as its number.
+    /// The check of a header's four words after it, without its number.
     #[inline]
     fn shared(self, [intended, actual, last]: [u64; 3]) -> u64 {
         [(3, last), (2, actual), (1, intended)]
@@ -132,7 +136,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Which kind a datagram claims to be; `None` for what is none of ours.
+/// The claimed kind of a datagram; `None` for foreign ones.
 #[inline]
 pub(super) fn kind(datagram: &[u8]) -> Option<Kind> {
     let (&kind, &version) = (datagram.get(32)?, datagram.get(33)?);
@@ -187,13 +191,13 @@ impl Header {
     }
 }
 
-/// The check of a header, given that of what it shares.
+/// The check of a header, from that of its shared words.
 #[inline]
 fn numbered(shared: u64, sequence: u64) -> u64 {
     mix(shared ^ sequence, C3)
 }
 
-/// Headers that differ in nothing but their number, as those of most datagrams of one send do.
+/// Headers that differ in nothing but their number, as in most sends of several datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeaderTemplate {
     shared: u64,
@@ -202,7 +206,7 @@ pub(super) struct HeaderTemplate {
 }
 
 impl HeaderTemplate {
-    /// Those like `header`.
+    /// Headers like `header`.
     #[inline]
     pub(super) fn of(header: Header, check: Check) -> Self {
         let words = [header.intended, header.actual, header.last()];
@@ -216,14 +220,15 @@ impl HeaderTemplate {
     /// Writes number `sequence` of them before the payload; `out` has at least 40 bytes.
     #[inline]
     pub(super) fn write(&self, sequence: u64, out: &mut [u8]) {
-        // No copy of what has just been stored in parts.
+        // The parts are stored directly, without another copy.
         let Some(out) = out.first_chunk_mut::<HEADER>() else { return };
         out[..8].copy_from_slice(&numbered(self.shared, sequence).to_be_bytes());
         out[8..16].copy_from_slice(&sequence.to_be_bytes());
         out[16..].copy_from_slice(&self.rest);
     }
 
-    /// Whether a datagram, of the size that they say, has number `sequence` of them before its payload.
+    /// True if a datagram, of the size in the headers, has number `sequence` of them before its
+    /// payload.
     #[inline]
     pub(super) fn heads(&self, sequence: u64, datagram: &[u8]) -> bool {
         let Some(bytes) = datagram.first_chunk::<HEADER>() else { return false };
@@ -239,7 +244,7 @@ pub struct Word {
     pub kind: Kind,
     /// When a question left, ns of its sender's host clock.
     pub t1: u64,
-    /// When it came, by the other's.
+    /// Its arrival, by the other's clock.
     pub t2: u64,
     pub t3: u64,
     /// The flow's slot.
@@ -254,13 +259,13 @@ pub struct Word {
     pub seal: [u8; SEAL],
     /// The server's clock minus the client's, ns.
     pub offset: i64,
-    /// How far off that may be, ns.
+    /// Error bound of that, ns.
     pub bound: u64,
     /// When data begins, by the server's clock; 0 while not known.
     pub start: u64,
-    /// How many DATA were sent; all ones while not known.
+    /// Number of sent DATA; all ones while unknown.
     pub total: u64,
-    /// How many of the other end's have not come.
+    /// Number of missing ones of the other end.
     pub missing: u64,
 }
 

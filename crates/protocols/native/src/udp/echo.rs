@@ -1,8 +1,10 @@
-//! The remote end of trains whose packets are returned: what comes goes back at once, one by one, under its own number.
+//! The remote end of trains whose packets are returned: each returns at once, one by one, under its
+//! own number.
 //!
-//! A returned packet is DATA like any other. It says when it came to the remote end (`intended`) and when it left there (`actual`),
-//! by that host's clock, so the client knows how long it was held, and both ends measure one way each as they always do.
-//! What is damaged is not returned; what comes twice is, twice.
+//! A returned packet is DATA like any other. It has its arrival at the remote end (`intended`) and
+//! its departure there (`actual`), by that host's clock, so the client knows the time between, and
+//! both ends measure one way each as they always do. A damaged packet is not returned; what comes
+//! twice is, twice.
 
 use super::codec::{Check, Header};
 use super::receiver::Receiver;
@@ -14,7 +16,7 @@ pub(super) struct Returner {
     check: Check,
     /// Different datagrams that were returned.
     pub(super) returned: u64,
-    /// Different ones that had come before the one that is offered.
+    /// Different ones that had arrived before the offered one.
     before: u64,
     fresh: bool,
 }
@@ -24,8 +26,8 @@ impl Returner {
         Returner { check, returned: 0, before: 0, fresh: false }
     }
 
-    /// Offers the datagrams that `receiver` has just received; false if none. Merged datagrams (GRO) cannot all be
-    /// returned and are never requested with `echo`.
+    /// Offers the datagrams that `receiver` has just received; false if none. Merged datagrams
+    /// (GRO) cannot all be returned and are never requested with `echo`.
     pub(super) fn offer(
         &mut self,
         cx: &Context<'_>,

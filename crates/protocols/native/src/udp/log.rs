@@ -1,4 +1,5 @@
-//! What both ends of packet trains remember of every packet, and how the server's part comes to the client.
+//! Records of every packet at both ends of packet trains, and the transfer of the server's part to
+//! the client.
 
 use super::track::{number, stamp};
 use crate::message::Message;
@@ -9,25 +10,27 @@ use model::{MOST_TRAIN_PACKETS, Train, Trains};
 const PIECE: usize = 4_000;
 const MOST: usize = MOST_TRAIN_PACKETS as usize;
 
-/// One end's memory, told with the rest of what its flow remembers.
+/// One end's record, sent with the rest of its flow's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Log {
     /// When the schedule began, ns of the sender's host clock; only the sender knows.
     pub(crate) start_ns: Option<i64>,
-    /// How far the receiver may be wrong about the sender's clock, and about its card's where that stamped packets, ns.
+    /// Error bound of the receiver's estimate of the sender's clock, and of its card's where that
+    /// stamped packets, ns.
     pub(crate) bound_ns: u64,
     /// Packets sent, in order.
     pub(crate) sent: Vec<Departure>,
-    /// Packets that came intact, in order.
+    /// Packets that arrived intact, in order.
     pub(crate) got: Vec<ReceivedPacket>,
-    /// Packets of ours that were returned, in order; this is not told.
+    /// Packets of ours that were returned, in order; not sent.
     pub(crate) back: Vec<Echo>,
     /// Arrivals that there was no room for.
     pub(crate) left_out: u64,
 }
 
 impl Log {
-    /// Remembers an arrival, if there is room: twice as much as trains may have packets would be nothing but repetitions.
+    /// Remembers an arrival, if there is room: twice as much as trains may have packets would be
+    /// nothing but repetitions.
     pub(super) fn arrived(&mut self, arrival: ReceivedPacket) {
         if self.got.len() < MOST {
             self.got.push(arrival);
@@ -45,7 +48,7 @@ impl Log {
         }
     }
 
-    /// The messages that tell it: numbers are relative to the first ones, which keeps them short.
+    /// The messages of the record: numbers are relative to the first ones, which keeps them short.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
         let first = self.got.first();
         let zero_ns = self.start_ns.or_else(|| first.map(|arrival| arrival.received_ns)).unwrap_or_default();
@@ -71,7 +74,7 @@ impl Log {
         sent.chain(got).chain(std::iter::once_with(move || message(&[], &[], self.left_out)))
     }
 
-    /// Adds what a message tells; never more than trains can have.
+    /// Adds a message's part; never more than trains can have.
     pub(crate) fn add(&mut self, message: Message) {
         let Message::Trains { start_ns, zero_ns, offset_ns, bound_ns, left_out, sent, got } = message else {
             return;
@@ -93,8 +96,8 @@ impl Log {
     }
 }
 
-/// What the logs of both ends make of `train`; `None` when the sender's tells no start. `headers` is what IP and UDP add to a
-/// packet of `size` bytes.
+/// Result of `train` from the logs of both ends; `None` when the sender's has no start. `headers`
+/// are the bytes that IP and UDP add to a packet of `size` bytes.
 pub(crate) fn found(
     train: &Train,
     size: u32,

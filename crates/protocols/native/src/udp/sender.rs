@@ -14,23 +14,25 @@ use transport::{Context, Rng, Sent, Transmit};
 const TEMPLATE: Template = Template { key: 1 << 63, payload: HEADER };
 /// Most datagrams in one send call.
 const MOST: usize = 128;
-/// Datagrams that are due closer together than this, ps, cannot leave one by one: a call takes about as long.
+/// Datagrams that are due closer together than this, ps, cannot leave one by one: a call takes
+/// about as long.
 const CLOSE: u64 = 4_000_000;
-/// What is due within this time then goes out together, ns: with calls of a few datagrams the receiver would be the first to be
-/// too slow, because each call costs it more than the sender.
+/// Datagrams due within this time leave together, ns: with calls of a few datagrams the receiver
+/// would be the first to be too slow, because each call costs it more than the sender.
 const GATHER: u64 = 10_000;
 /// A place in the schedule that is older than this is given up, ns: catching up would delay
 /// the datagrams that are due now.
 const TOO_LATE: u64 = 1_000_000_000;
-/// The same for a sender that keeps its schedule: the time between two datagrams, but no less than a wake-up may take.
+/// The same for a sender that keeps its schedule: the time between two datagrams, but no less than
+/// a wake-up may take.
 const SOON_LATE: u64 = 1_000_000;
 /// A turn of a flow that goes both ways as fast as it can takes no longer than this, ns.
 const LONGEST_TURN: u64 = 200_000;
 /// Transmit stamps that are waited for at once.
 const MOST_ASKED: usize = 64;
 
-/// How a stream's frames are cut into datagrams: all as long as they may be, but the last is never shorter than a header; the
-/// one before it gives. And which datagram is to be planned next.
+/// Datagrams of a stream's frames: all as long as possible, but the last is never shorter than a
+/// header; the one before it gives. And the datagram to plan next.
 #[derive(Debug)]
 struct Frames {
     media: Media,
@@ -84,18 +86,18 @@ impl Frames {
         }
     }
 
-    /// Whether there is no next one.
+    /// True after the last one.
     fn over(&self) -> bool {
         self.frame >= self.media.frames
     }
 }
 
-/// How many datagrams a frame of `media` is cut into.
+/// Number of datagrams of a frame of `media`.
 pub(super) fn datagrams_of(media: &Media) -> u64 {
     Frames::new(*media).each
 }
 
-/// Whether any datagram of data has `size` bytes.
+/// True if any datagram of data has `size` bytes.
 pub(super) fn sends_size(terms: &Terms, size: usize) -> bool {
     match terms.media {
         None => usize::clamped(terms.probe.size) == size,
@@ -107,43 +109,44 @@ pub(super) fn sends_size(terms: &Terms, size: usize) -> bool {
     }
 }
 
-/// How far a sender is.
+/// Progress of a sender.
 #[derive(Debug, Default)]
 struct Progress {
     /// When it begins and ends.
     span: Option<(Mono, Mono)>,
-    /// The next intended time after those pending, ns after the start, and what it has in ps besides.
+    /// The next intended time after the pending ones, ns after the start, and its fraction in ps.
     next_ns: u64,
     next_ps: u64,
     /// Intended times of datagrams that have not left, in order.
     pending: Vec<Mono>,
-    /// How many of them the last fill offered, and when.
+    /// Number of them in the last offer, and its time.
     offered: usize,
     actual: Mono,
     sent: u64,
     over: bool,
     /// The number of the next place in the schedule of trains.
     planned: u64,
-    /// How much later than planned the rest of the train in work is due, ns.
+    /// Delay of the rest of the present train after its plan, ns.
     shift_ns: u64,
-    /// Whether datagrams wait for the next ones, to leave in one call.
+    /// True if datagrams wait for the next ones, to leave in one call.
     gathers: bool,
-    /// Datagrams of which the kernel is to tell when they left: tag, number, the program's stamp.
+    /// Datagrams with a pending kernel stamp: tag, number, the program's stamp.
     asked: VecDeque<(u32, u64, Mono)>,
     /// The socket took no more at this time.
     full: Option<Mono>,
 }
 
-/// The turns of a flow that sends and receives as fast as it can. An end that receives fewer datagrams has more time to send; the peer
-/// then has more to read and sends less, until one end only sends and the other loses most of it. So a turn that received fewer
-/// bytes than it sent takes as long as a turn that received as many.
+/// The turns of a flow that sends and receives as fast as it can. An end that receives fewer
+/// datagrams has more time to send; the peer then has more to read and sends less, until one end
+/// only sends and the other loses most of it. So a turn that received fewer bytes than it sent
+/// takes as long as a turn that received as many.
 #[derive(Debug, Default)]
 struct Turns {
     last: Mono,
-    /// Bytes that left at `last`, and that came since.
+    /// Bytes that left at `last`, and bytes that arrived since.
     left: usize,
     came: usize,
-    /// How long a turn takes in which as much came as left, ns.
+    /// Time of a turn in which the arrived bytes equal the sent ones, ns.
     takes: u64,
 }
 
@@ -161,7 +164,7 @@ impl Turns {
         let took = now.since(std::mem::replace(&mut self.last, now));
         if self.left > 0 && self.is_full() {
             let before = if self.takes == 0 { took } else { self.takes };
-            // One that was held up tells nothing of the others.
+            // A held-up turn is no measure of the others.
             let took = took.min(2 * before);
             self.takes = (before - before / 8 + took / 8).min(LONGEST_TURN);
         }
@@ -169,7 +172,7 @@ impl Turns {
     }
 }
 
-/// A sender. It begins when it is told when, and ends with its schedule or when it is stopped.
+/// A sender. Begins at the given start, and ends with its schedule or when it is stopped.
 pub(super) struct Sender {
     terms: Arc<Terms>,
     probe: Probe,
@@ -182,10 +185,10 @@ pub(super) struct Sender {
     /// Of one without a schedule whose flow receives as well.
     turns: Option<Turns>,
     log: Vec<Departure>,
-    /// How late a place may be used.
+    /// Latest use of a place.
     too_late: u64,
     progress: Progress,
-    /// Every datagram that left, when they are to be told.
+    /// Every datagram that left, when they are to be reported.
     pub(super) memory: Option<Box<Memory<SentPacket>>>,
 }
 
@@ -212,7 +215,7 @@ impl Sender {
         }
     }
 
-    /// Whether a train has begun to leave and has not left.
+    /// True while a train is partly sent.
     pub(super) fn mid_train(&self) -> bool {
         let Some(train) = &self.terms.train else { return false };
         let packets = u64::from(train.packets.max(1));
@@ -220,7 +223,7 @@ impl Sender {
             && (!self.progress.pending.is_empty() || !self.progress.planned.is_multiple_of(packets))
     }
 
-    /// When it began, and what has left.
+    /// Its begin, and its departures.
     pub(super) fn take_log(&mut self) -> (Option<Mono>, Vec<Departure>) {
         (self.progress.span.map(|(start, _)| start), std::mem::take(&mut self.log))
     }
@@ -237,7 +240,7 @@ impl Sender {
         self.progress.pending.clear();
     }
 
-    /// Whether its schedule is over, or it was stopped.
+    /// True if its schedule is over, or it was stopped.
     pub(super) fn over(&self) -> bool {
         self.progress.over
     }
@@ -273,7 +276,8 @@ impl Sender {
         start.plus(self.progress.next_ns)
     }
 
-    /// Offers the datagrams that are due, as many as one send call takes; how many places in the schedule were given up before.
+    /// Offers the datagrams that are due, as many as one send call takes; how many places in the
+    /// schedule were given up before.
     pub(super) fn prepare_send(&mut self, cx: &mut Context<'_>, group: Group, out: &mut Transmit<'_>) -> u64 {
         let mut given_up = 0;
         let size = usize::clamped(self.probe.size);
@@ -331,7 +335,7 @@ impl Sender {
         self.frames.as_ref().map_or(whole, |frames| frames.size(number % frames.each))
     }
 
-    /// How many of the `n` datagrams that are due may leave in one call, and their bytes.
+    /// Number of the `n` due datagrams that may leave in one call, and their bytes.
     fn batch(&self, n: usize) -> (usize, usize) {
         let Some(frames) = &self.frames else { return (n, n * usize::clamped(self.probe.size)) };
         let place = self.progress.sent % frames.each;
@@ -376,9 +380,10 @@ impl Sender {
         }
     }
 
-    /// A packet of a train that is more than a wait late shifts those behind it in its train: what a train is for is the time
-    /// between its packets, and a sender that makes up for lost time sends them back to back. As far as there is room before
-    /// the next train: none is delayed by the one before it.
+    /// A packet of a train that is more than a wait late shifts those behind it in its train: the
+    /// purpose of a train is the time between its packets, and a sender that makes up for lost time
+    /// sends them back to back. The shift uses the room before the next train: none is delayed by
+    /// the one before it.
     fn shift(&mut self, late_ns: u64) {
         let Some(train) = &self.terms.train else { return };
         let (place, next) = (train.place(self.progress.planned), train.place(self.progress.planned + 1));
@@ -393,7 +398,7 @@ impl Sender {
         }
     }
 
-    /// Whether all frames have left, or are about to.
+    /// True if all frames have left, or are about to.
     fn no_more(&self) -> bool {
         self.frames.as_ref().is_some_and(Frames::over)
     }
@@ -423,14 +428,14 @@ impl Sender {
         }
     }
 
-    /// So many bytes of data came to the flow.
+    /// This many bytes of data arrived at the flow.
     pub(super) fn came(&mut self, bytes: usize) {
         if let Some(turns) = &mut self.turns {
             turns.came = turns.came.saturating_add(bytes);
         }
     }
 
-    /// What became of the offer: what has left, and what was given up.
+    /// Result of the offer: departures, and given-up datagrams.
     pub(super) fn on_sent(&mut self, cx: &Context<'_>, n: Sent) -> Packets {
         let gone = n.bytes.div_ceil(self.size(self.progress.sent).max(1)).min(self.progress.offered);
         let progress = &mut self.progress;
@@ -468,9 +473,9 @@ impl Sender {
         // A datagram's number determines its frame, so refused datagrams use up numbers.
         progress.sent += if self.frames.is_some() { drop } else { gone } as u64;
         if self.frames.is_some() {
-            // A stream makes up for what is late: its frames are wanted all the same.
+            // A stream makes up for late datagrams: its frames are wanted all the same.
         } else if self.gap_ps == 0 {
-            // What did not fit has missed no place in a schedule.
+            // A datagram without room has missed no place in a schedule.
             progress.pending.clear();
         } else {
             count.unsent += self.give_up(cx.now);
@@ -501,7 +506,8 @@ impl Sender {
         late as u64 + self.skip(now)
     }
 
-    /// Skips places of the schedule that are overdue beyond `too_late` and not pending yet; returns their number.
+    /// Skips places of the schedule that are overdue beyond `too_late` and not pending yet; returns
+    /// their number.
     fn skip(&mut self, now: Mono) -> u64 {
         let Some((start, end)) = self.progress.span else { return 0 };
         let mut skipped = 0;

@@ -1,7 +1,9 @@
-//! A stream's frames at their receiver: which came in time to be shown, and which depth each would have needed.
+//! A stream's frames at their receiver: their timeliness, and the depth that each would have
+//! needed.
 //!
-//! A frame is so many datagrams, the same number in every frame, so a datagram's number tells its frame. Frame *f*, from
-//! 0, is due to be sent at the start + f frame times, and judged when the receiver's depth has passed since.
+//! Every frame has the same number of datagrams, so a datagram's number gives its frame. Frame *f*,
+//! from 0, is due to be sent at the start + f frame times, and judged when the receiver's depth has
+//! passed since.
 
 use super::codec::Header;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
@@ -15,13 +17,13 @@ use transport::Context;
 /// Most frames that are held, for any depth.
 const MOST: u64 = 100_000;
 
-/// A frame that something may still come of.
+/// A frame that may still receive datagrams.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
     /// Bytes of its datagrams, each counted once, and with repeats.
     unique: u64,
     all: u64,
-    /// Of the last datagram that came: when it left, when it came, ns of the two hosts' clocks.
+    /// Departure and arrival of the latest datagram, ns of the two hosts' clocks.
     sent: i64,
     came: i64,
 }
@@ -38,9 +40,9 @@ enum Told {
 pub(super) struct Show {
     media: Media,
     each: u64,
-    /// Late frames are waited for so long, to know what they would have needed.
+    /// Late frames are waited for this long, to know their need.
     patience: u64,
-    /// Frames that may be held: the buffer's depth, and frames that come up to a second early.
+    /// Frames that may be held: the buffer's depth, and frames that arrive up to a second early.
     span: u64,
     start: Option<Mono>,
     /// The next frame to be judged, and when.
@@ -56,7 +58,7 @@ pub(super) struct Show {
     run: u64,
     frames: Frames,
     told: Vec<Told>,
-    /// Judged frames that were not told, if they are to be.
+    /// Judged frames that were not reported, if they are to be.
     rows: Option<Vec<FrameRow>>,
 }
 
@@ -106,7 +108,8 @@ impl Show {
         Some(self.next_at?.plus(SETTLE + LAZY))
     }
 
-    /// A good datagram came at `at`, for the first time or once more; `sent` and `came` are stamps of the hosts' clocks.
+    /// A good datagram arrived at `at`, for the first time or again; `sent` and `came` are stamps
+    /// of the hosts' clocks.
     pub(super) fn came(&mut self, at: Mono, header: &Header, fresh: bool, came: u64) {
         self.begin(at);
         self.judge_until(at);
@@ -150,7 +153,7 @@ impl Show {
         frame
     }
 
-    /// Judges the frames whose time had come at `at`, and frees finished ones.
+    /// Judges the frames that were due at `at`, and frees finished ones.
     #[inline]
     fn judge_until(&mut self, at: Mono) {
         while self.next < self.media.frames && self.next_at.is_some_and(|due| due < at) {
@@ -214,7 +217,7 @@ impl Show {
         self.base_at = self.shown_at(self.base);
     }
 
-    /// Counts what there is to be counted, and tells frames once there are enough of them, or `all`.
+    /// Counts the judged frames, and reports them once there are enough, or `all`.
     pub(super) fn tell(&mut self, cx: &mut Context<'_>, core: &Core, all: bool) {
         if let Some(at) = cx.now.0.checked_sub(SETTLE) {
             self.judge_until(Mono(at));
@@ -238,7 +241,8 @@ impl Show {
         }
     }
 
-    /// Nothing more will come: `sent` datagrams were sent, and no frames beyond them are to be judged.
+    /// No further datagram will arrive: `sent` datagrams were sent, and no frames beyond them are
+    /// to be judged.
     pub(super) fn finish(&mut self, sent: u64) {
         let frames = sent.div_ceil(self.each).min(self.media.frames);
         while self.next < frames {

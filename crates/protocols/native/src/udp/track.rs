@@ -1,4 +1,4 @@
-//! What each end tells of a flow when it is over: its sums, and every datagram where that is asked for.
+//! Each end's report of a flow that is over: its sums, and every datagram on request.
 
 use super::log::Log;
 use super::terms::Terms;
@@ -23,7 +23,7 @@ pub(crate) struct Track {
     /// Datagrams sent and received, where every one of them is remembered.
     pub(crate) sent: Vec<SentPacket>,
     pub(crate) got: Vec<ReceivedPacket>,
-    /// What is remembered of packet trains.
+    /// Record of packet trains.
     pub(crate) log: Option<Box<Log>>,
 }
 
@@ -36,13 +36,13 @@ pub(super) struct Memory<T> {
 }
 
 impl<T> Memory<T> {
-    /// Room for one flow of those of `terms`, when datagrams are to be remembered.
+    /// Room for one flow of `terms`, when datagrams are to be remembered.
     pub(super) fn of(terms: &Terms) -> Option<Box<Self>> {
         let most = MOST_SAMPLES / terms.connections.max(1) as usize;
         terms.probe.samples.then(|| Box::new(Memory { all: Vec::new(), left_out: 0, most }))
     }
 
-    /// What is remembered, and how many more there were.
+    /// The remembered ones, and the number of further ones.
     pub(super) fn told(memory: Option<Box<Self>>) -> (Vec<T>, u64) {
         memory.map_or_else(|| (Vec::new(), 0), |memory| (memory.all, memory.left_out))
     }
@@ -62,7 +62,8 @@ impl<T> Memory<T> {
 }
 
 impl Track {
-    /// The messages that tell it, those of packet trains first. Times are relative to the start, offsets to the last one.
+    /// The messages of the track, packet trains first. Times are relative to the start, offsets to
+    /// the last one.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
         let FlowReport { slot, start_ns, offset_ns, .. } = self.report;
         let message = move |sent: &[SentPacket], got: &[ReceivedPacket]| Message::Samples {
@@ -90,7 +91,7 @@ impl Track {
     }
 }
 
-/// Who stamped a datagram, as messages tell it.
+/// Author of a datagram's stamp in messages.
 pub(super) fn number(stamp: StampKind) -> u8 {
     match stamp {
         StampKind::User => 0,
@@ -99,7 +100,7 @@ pub(super) fn number(stamp: StampKind) -> u8 {
     }
 }
 
-/// The same as told; `kernel` is what the kernel stamps in that direction.
+/// The stamp kind of a message; `kernel` is the kernel's stamp in that direction.
 pub(super) fn stamp(number: u8, kernel: StampKind) -> StampKind {
     match number {
         0 => StampKind::User,
@@ -108,12 +109,12 @@ pub(super) fn stamp(number: u8, kernel: StampKind) -> StampKind {
     }
 }
 
-/// What both ends told of the flows of a run.
+/// Both ends' reports of the flows of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
     local: BTreeMap<u32, Track>,
     remote: BTreeMap<u32, Track>,
-    /// Rows that the remote ends told, never more than there can be.
+    /// Rows from the remote ends, within their possible number.
     rows: usize,
 }
 
@@ -123,7 +124,7 @@ impl Tracks {
         self.local.insert(track.report.slot, track);
     }
 
-    /// Server number `server` tells of one of `flows`.
+    /// Takes in a report of one of `flows` from server number `server`.
     pub(crate) fn remote(&mut self, message: Message, flows: u32, server: usize) {
         match message {
             Message::Flow(report) if report.slot < flows => {
@@ -157,8 +158,9 @@ impl Tracks {
         }
     }
 
-    /// Counts the last datagrams of each flow as lost that its receiver never saw nor was told of, because the words about them were
-    /// lost, too. `tell` is told which end they were sent to, a server or this one, and how many they are.
+    /// Counts the last datagrams of each flow as lost that its receiver never saw nor heard of,
+    /// because the messages about them were lost, too. `tell` gets the end that they were sent to,
+    /// a server or this one, and their number.
     pub(crate) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
         for (slot, local) in &mut self.local {
             let Some(remote) = self.remote.get_mut(slot) else { continue };
@@ -174,7 +176,7 @@ impl Tracks {
         }
     }
 
-    /// A row per flow, with what both ends told of it.
+    /// A row per flow, with both ends' reports of it.
     pub(crate) fn flows(&self, up: bool, down: bool) -> Vec<FlowRow> {
         let row = |local: &Track| {
             let remote = self.remote.get(&local.report.slot).map(|remote| remote.report);
@@ -192,7 +194,8 @@ impl Tracks {
         rows
     }
 
-    /// The datagrams of one flow after the other, upwards before downwards; each list is one flow's.
+    /// The datagrams of one flow after the other, upwards before downwards; each list is one
+    /// flow's.
     pub(crate) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
         self.local.values().flat_map(move |local| {
             let none = Track::default();
@@ -202,15 +205,15 @@ impl Tracks {
             // Upwards, the sender's clock is ours.
             let whole = told.is_some() && remote.report.got_left_out == 0;
             let up = packet_outcomes(&local.sent, &remote.got, whole, late_ns);
-            // Downwards, it is the server's: ours is what the server's says, minus how far it is ahead.
+            // Downwards, the sender is the server: our time is the server's, minus its lead.
             let down = packet_outcomes(&remote.sent, &local.got, got_left_out == 0, late_ns);
             [rows(slot, true, &up, 0, start_ns), rows(slot, false, &down, offset_ns, start_ns)]
         })
     }
 }
 
-/// The rows of `outcomes`; `offset_ns` is the sender's clock minus the client's where no arrival tells it, `start_ns` the start by
-/// the client's.
+/// The rows of `outcomes`; `offset_ns` is the sender's clock minus the client's where no arrival
+/// has it, `start_ns` the start by the client's.
 fn rows(flow: u32, up: bool, outcomes: &[PacketOutcome], offset_ns: i64, start_ns: i64) -> Vec<PacketRow> {
     let row = |(sequence, outcome): (usize, &PacketOutcome)| {
         let left = outcome.left?;
