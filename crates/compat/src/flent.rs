@@ -1,7 +1,8 @@
 //! flent's data files (`.flent`, `.flent.gz`).
 //!
-//! flent puts its tools' readings on one grid of times (`STEP_SIZE`, 0.2 s or 0.05 s). A place without a reading is no reading of 0: a
-//! rate holds since the reading before it, or for the time that the raw reading names.
+//! flent puts its tools' readings on one grid of times (`STEP_SIZE`, 0.2 s or 0.05 s). A place
+//! without a reading is no reading of 0: a rate holds since the reading before it, or for the time
+//! that the raw reading names.
 
 use crate::file::Source;
 use crate::import::{ImportedPhase, ImportedRun, ns, number, wall};
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 const MOST: usize = 1_000_000;
 /// Share by which the mean of the readings and the file's own mean may differ.
 const NEAR: f64 = 0.03;
-/// A raw reading in bits/s is so many times the one in Mbit/s.
+/// Factor from a raw reading in bits/s to one in Mbit/s.
 const MEGA: f64 = 1e6;
 /// Streams that lasted at least this share of the longest are taken to have lasted as long.
 const AS_LONG: f64 = 0.9;
@@ -84,14 +85,15 @@ fn found(document: &Value) -> Result<ImportedRun, String> {
     })
 }
 
-/// What a series has at each time; none where there is no reading.
+/// A series' value at each time; none where no reading exists.
 type Values = Vec<Option<f64>>;
 
 fn list(values: &Value) -> Values {
     values.as_array().into_iter().flatten().take(MOST).map(number).collect()
 }
 
-/// Whether a series is a stream that a tool measured: its name is one of flent's streams, and its unit, where the file has it, a rate.
+/// True if a series is a stream that a tool measured: its name is one of flent's streams, and its
+/// unit, where the file has it, a rate.
 fn is_stream(name: &str, prefix: &str, about: &Value, document: &Value) -> bool {
     let raw = document["raw_values"].as_object().filter(|raw| !raw.is_empty());
     let unit = about["SERIES_META"][name]["UNITS"].as_str();
@@ -100,9 +102,10 @@ fn is_stream(name: &str, prefix: &str, about: &Value, document: &Value) -> bool 
         && raw.is_none_or(|raw| raw.contains_key(name))
 }
 
-/// Whether a series is a tool's own, and not computed from others: `prefix`, then a class of service, a protocol or a number, then
-/// the host where there are several. What flent computes (avg, sum, fairness, …) has a word of its own in that place; where the file
-/// names the runners, the runner's name tells.
+/// True if a series is a tool's own, and not computed from others: `prefix`, then a class of
+/// service, a protocol or a number, then the host where there are several. Series that flent
+/// computes (avg, sum, fairness, …) have a word of their own in that place; where the file names
+/// the runners, the runner's name tells.
 fn is_measured(name: &str, prefix: &str, about: &Value) -> bool {
     const COMPUTED: [&str; 8] = ["Average", "Sum", "Diff", "Comput", "Fairness", "Smooth", "Null", "Func"];
     const CLASSES: [&str; 10] = ["BE", "BK", "EF", "VO", "VI", "CS", "AF", "ICMP", "UDP", "TCP"];
@@ -118,7 +121,7 @@ fn is_measured(name: &str, prefix: &str, about: &Value) -> bool {
         return false;
     }
     let Some(first) = rest.split([' ', ':', '-', '_']).find(|word| !word.is_empty()) else { return true };
-    // What the kernel said of a stream (`::tcp_rtt`).
+    // The kernel's figures of a stream (`::tcp_rtt`).
     if rest
         .rsplit("::")
         .next()
@@ -172,7 +175,7 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
         intervals,
         ..ImportedPhase::default()
     };
-    // How many were lost is not told.
+    // The file has no number of lost ones.
     let trips = RoundTrips { rtt_ns: all.spectrum(), ..RoundTrips::default() };
     phase.local.pings = Some(Box::new(trips));
     (all.count() > 0).then_some(phase)
@@ -182,7 +185,7 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
 struct Stream {
     /// Mean over the time that the readings cover.
     mean: f64,
-    /// That time, s.
+    /// Length of that time, s.
     length: f64,
     /// The rate at each place of the grid that a reading covers.
     at: Values,
@@ -212,7 +215,7 @@ impl Stream {
         Some(Stream { mean, length, at })
     }
 
-    /// What is said where the file's own mean is another one.
+    /// Notice of a different mean in the file itself.
     fn differs(&self, name: &str, own: Option<f64>) -> Option<String> {
         let own = own.filter(|own| (self.mean - own).abs() > NEAR * own.abs())?;
         Some(format!(
@@ -222,8 +225,8 @@ impl Stream {
     }
 }
 
-/// Mean and length of raw readings that name the time they are of; `None` where they do not, or are in a unit of another kind
-/// than `on_grid`.
+/// Mean and length of raw readings that name the time they are of; `None` where they do not, or are
+/// in a unit of another kind than `on_grid`.
 fn of_raw(raw: &Value, on_grid: f64) -> Option<(f64, f64)> {
     let (mut sum, mut length) = (0.0, 0.0);
     let mut values = Vec::new();

@@ -86,14 +86,14 @@ fn sent(row: &Value) -> Option<u64> {
     number(&at["monotonic"]).or_else(|| number(&at["wall"])).map(|ns| u64::clamped(ns.max(0.0)))
 }
 
-/// How long the server held it, ns.
+/// Time at the server, ns.
 fn held(row: &Value) -> Option<u64> {
     let at = &row["timestamps"]["server"];
     let (came, left) = (number(&at["receive"]["monotonic"])?, number(&at["send"]["monotonic"])?);
     (left >= came).then_some(u64::clamped(left - came))
 }
 
-/// The round trip of a message that came back, ns. irtt's own figure leaves out what the server held it.
+/// The round trip of an answered message, ns. irtt's own figure leaves out the server's time.
 fn rtt(row: &Value) -> Option<u64> {
     number(&row["delay"]["rtt"]).filter(|ns| *ns > 0.0).map(u64::clamped)
 }

@@ -1,8 +1,10 @@
-//! What the command lines, printouts and files of the originals have in common: tables of options and their parser ([`mod@options`]), numbers
-//! as C prints them ([`number`]), and what other programs wrote, as outcomes ([`import`]).
+//! Common parts of the originals' command lines, printouts and files: tables of options and their
+//! parser ([`mod@options`]), numbers as C prints them ([`number`]), and other programs' files as
+//! outcomes ([`import`]).
 //!
-//! An original's own table, printer and files stand in the folder `compat` of its protocol's crate. Programs without a protocol here, flent
-//! and irtt, have only a reader, which stands in this crate.
+//! An original's own table, printer and files stand in the folder `compat` of its protocol's crate.
+//! Programs without a protocol here, flent and irtt, have only a reader, which stands in this
+//! crate.
 #![forbid(unsafe_code)]
 
 pub mod file;

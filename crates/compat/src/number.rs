@@ -8,7 +8,7 @@ pub fn ratio(a: impl Real, b: impl Real) -> f64 {
     if b > 0.0 { real(a) / b } else { 0.0 }
 }
 
-/// `%g` with so many significant digits.
+/// `%g` with this many significant digits.
 pub fn g(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".to_owned();

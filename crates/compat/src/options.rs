@@ -1,9 +1,9 @@
-//! One kind of table for the options of every original: what they are called, whether a value follows, what they set.
+//! One kind of table for the options of every original: names, values, effects.
 
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request<T> {
     Help,
@@ -13,7 +13,7 @@ pub enum Request<T> {
 
 /// Why a command line is read no further.
 pub enum Stop {
-    /// What is wrong with it, in one sentence.
+    /// The fault, in one sentence.
     Wrong(String),
     /// The usage is asked for.
     Help,
@@ -34,7 +34,7 @@ pub fn stop(why: impl Into<Stop>) -> Result<(), Stop> {
 /// The request that reading ended with.
 ///
 /// # Errors
-/// What is wrong with the command line.
+/// The fault of the command line.
 pub fn request<T>(read: Result<T, Stop>) -> Result<Request<T>, String> {
     match read {
         Ok(run) => Ok(Request::Run(run)),
@@ -44,7 +44,7 @@ pub fn request<T>(read: Result<T, Stop>) -> Result<Request<T>, String> {
     }
 }
 
-/// Whether a value belongs to an option.
+/// True if a value belongs to an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// None.
@@ -59,9 +59,9 @@ pub enum Takes {
 pub struct Opt<S: 'static> {
     /// All its names, with spaces between them, and without dashes where all options have them.
     pub names: &'static str,
-    /// Whether a value belongs to it.
+    /// True if a value belongs to it.
     pub takes: Takes,
-    /// What it sets.
+    /// Its effect.
     pub set: fn(&mut S, &Value<'_>) -> Result<(), Stop>,
 }
 
@@ -86,7 +86,7 @@ pub fn find<S>(table: &'static [Opt<S>], name: &str) -> Option<&'static Opt<S>> 
 /// An option as it was given, and its value.
 #[derive(Clone, Copy)]
 pub struct Value<'a> {
-    /// What the user calls the option.
+    /// The option as the user wrote it.
     pub name: &'a str,
     /// Its value.
     pub text: Option<&'a str>,
@@ -128,7 +128,7 @@ where
     n.ok_or_else(|| format!("'{given}': {name} takes a whole number from {low} to {high}"))
 }
 
-/// A number with the suffix k, m or g, each `base` times the one before, as far as 64 bits hold it.
+/// A number with the suffix k, m or g, each `base` times the one before; `None` beyond 64 bits.
 pub fn scaled(text: &str, base: u64) -> Option<u64> {
     let power = match text.bytes().last() {
         Some(b'k' | b'K') => 1,
@@ -150,15 +150,15 @@ pub struct Letters<'a, S: 'static> {
     pub missing: &'a dyn Fn(&str) -> String,
 }
 
-/// What is done with each option that was found.
+/// Effect of each option on the settings.
 pub type Set<'a, S> = &'a mut dyn FnMut(&'static Opt<S>, Value<'_>) -> Result<(), Stop>;
 
 impl<S> Letters<'_, S> {
-    /// Reads the letters of one word: those without a value in a row, the last one perhaps with its value behind it or in the
-    /// next word.
+    /// Reads the letters of one word: those without a value in a row, the last one perhaps with its
+    /// value behind it or in the next word.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// Their fault.
     pub fn read(&self, letters: &str, words: &mut Words<'_>, set: Set<'_, S>) -> Result<(), Stop> {
         for (at, letter) in letters.char_indices() {
             let end = at + letter.len_utf8();

@@ -14,7 +14,7 @@ impl Text {
     }
 }
 
-/// What is printed at one time.
+/// Texts of one print.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Printed {
     /// On stdout.

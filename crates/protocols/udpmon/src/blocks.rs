@@ -1,5 +1,5 @@
-//! Blocks: what a responder found, as it lies in the memory of the original (libhj 4.9.5 on a 64-bit machine), fetched in
-//! pieces without any header.
+//! Blocks: a responder's results, as in the memory of the original (libhj 4.9.5 on a 64-bit
+//! machine), fetched in pieces without any header.
 //!
 //! ```text
 //! histogram, 8064 bytes
@@ -42,7 +42,7 @@ pub const LOST: usize = 24;
 const ALL_BINS: usize = 1000;
 /// Room of a text, its NUL included.
 const TEXT: usize = 4000;
-/// Where the second set of texts begins.
+/// Begin of the second set of texts.
 const SECOND: usize = 13_440;
 /// CPUs and their sum.
 const CPUS: usize = 129;
@@ -69,7 +69,7 @@ pub(super) fn encode_host(block: Block, [start, stop]: [&HostTexts; 2], v6: bool
 }
 
 impl PacketTestHost {
-    /// Keeps what a block tells of a responder's host.
+    /// Keeps a block's figures of a responder's host.
     pub(super) fn keep(&mut self, block: Block, bytes: &[u8], v6: bool) {
         match block {
             Block::Net => {
@@ -99,7 +99,7 @@ pub fn encode_histogram(number: i32, title: &str, hist: &Binned) -> Vec<u8> {
     bytes
 }
 
-/// Writes a name, as far as it fits into 32 bytes with a NUL behind it.
+/// Writes a name into 32 bytes, cut before a closing NUL.
 fn put_name(bytes: &mut [u8], name: &str) {
     let n = name.len().min(31);
     bytes[..n].copy_from_slice(&name.as_bytes()[..n]);
@@ -211,7 +211,7 @@ pub fn encode_lost(lost: &[PacketTestLost]) -> Vec<u8> {
     lost.iter().flat_map(|row| [row.received, row.sent, row.number]).flat_map(i64::to_le_bytes).collect()
 }
 
-/// Lost packets' records; what a responder had no loss for is left out.
+/// Lost packets' records; a responder leaves out those without a loss.
 pub fn decode_lost(bytes: &[u8]) -> Vec<PacketTestLost> {
     let one = |row: &[u8]| {
         let mut words = words(row);

@@ -1,5 +1,5 @@
-//! UDPmon 1.5.2's messages (`struct param` of its `net_test.h`; protocol version 7). All numbers are little-endian: the
-//! originals send what their memory holds, and run on x86 and ARM.
+//! UDPmon 1.5.2's messages (`struct param` of its `net_test.h`; protocol version 7). All numbers
+//! are little-endian: the originals send bytes of their memory, and run on x86 and ARM.
 //!
 //! ```text
 //!   0        4        8                16               24                      bytes
@@ -18,9 +18,10 @@
 //!  +--------+--------+--------+----------------+--------+--------+----------------------+
 //! ```
 //!
-//! A control message has 208 bytes, a request for a response at least 64. Fields that a message does not use hold
-//! arbitrary bytes and must be ignored. Times of DATA are tenths of a microsecond since ZEROSTATS was answered, in
-//! 32 bits, so they end after 214 s; response times are whole microseconds since ZEROSTATS came.
+//! A control message has 208 bytes, a request for a response at least 64. Fields that a message
+//! does not use hold arbitrary bytes and must be ignored. Times of DATA are tenths of a microsecond
+//! since ZEROSTATS was answered, in 32 bits, so they end after 214 s; response times are whole
+//! microseconds since ZEROSTATS came.
 
 use crate::PacketTestCounts;
 
@@ -39,7 +40,7 @@ pub const PIECE: usize = 1400;
 pub const RECORDS_PIECE: usize = 1408;
 pub const LOST_PIECE: usize = 1416;
 
-/// Clears what is counted, and takes the responder for a test.
+/// Clears the counts, and takes the responder for a test.
 const ZEROSTATS: i32 = 0x01;
 pub(super) const GETSTATS: i32 = 0x02;
 pub(super) const DATA: i32 = 0x04;
@@ -57,7 +58,7 @@ const GETCPULOAD: i32 = 0x44;
 const GETNICSTATS: i32 = 0x45;
 const START: i32 = 0x80;
 
-/// What a test is to be like, in ZEROSTATS and START.
+/// Settings of a test, in ZEROSTATS and START.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setup {
     /// Bytes of records wanted: 32 for a packet, or 24 for a lost one.
@@ -88,7 +89,8 @@ pub enum Block {
     FlowId,
 }
 
-/// The blocks that a command of their own asks for; GETHIST0 has the number of a histogram in another field.
+/// The blocks that a command of their own asks for; GETHIST0 has the number of a histogram in
+/// another field.
 const BLOCKS: [(i32, Block); 4] = [
     (GETINFO1, Block::Records),
     (GETNETSNMP, Block::Net),
@@ -107,13 +109,13 @@ impl Block {
         BLOCKS.iter().find(|(_, block)| *block == self).map_or(GETHIST0, |(command, _)| *command)
     }
 
-    /// Whether it is made of readings of the responder's host.
+    /// True if it is made of readings of the responder's host.
     pub(super) fn is_of_host(self) -> bool {
         matches!(self, Block::Net | Block::Cpu | Block::FlowId)
     }
 }
 
-/// A message that says what it is.
+/// A message with a known command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// ZEROSTATS: begin a test.
@@ -140,7 +142,7 @@ pub enum Message {
     /// GETHIST0 and its like: a piece of a block.
     Fetch {
         block: Block,
-        /// Where it begins: in bytes, and for records in words of 8 bytes.
+        /// Its begin: in bytes, and for records in words of 8 bytes.
         index: i32,
         /// Its length, bytes.
         length: i32,
@@ -183,7 +185,7 @@ pub(super) fn put64(bytes: &mut [u8], at: usize, value: i64) {
 /// A number of a [`Setup`].
 type Number = fn(&mut Setup) -> &mut i32;
 
-/// Where the numbers of a [`Setup`] are.
+/// Offsets of a [`Setup`]'s numbers.
 const SETUP: [(usize, Number); 7] = [
     (32, |setup| &mut setup.record_bytes),
     (36, |setup| &mut setup.acks),
@@ -210,8 +212,8 @@ impl Setup {
     }
 }
 
-/// What a message is; `None` for an unknown command, or when the fields it needs are not all there. A DATA message may be as
-/// short as its number: what is missing of its send time is 0.
+/// Decodes a message; `None` for an unknown command, or when the fields it needs are not all there.
+/// A DATA message may be as short as its number: missing bytes of its send time are 0.
 pub fn decode(bytes: &[u8]) -> Option<Message> {
     let fetch = |block| Some(Message::Fetch { block, index: i32_at(bytes, 48)?, length: i32_at(bytes, 32)? });
     let version = || i32_at(bytes, 4);
@@ -233,8 +235,8 @@ pub fn decode(bytes: &[u8]) -> Option<Message> {
     }
 }
 
-/// A message as a requester sends it; answers are made by [`answer`] and [`response`]. `length` bytes long for DATA and
-/// requests for a response (what does not fit is left out), 208 otherwise.
+/// A message as a requester sends it; answers are made by [`answer`] and [`response`]. `length`
+/// bytes long for DATA and requests for a response (what does not fit is left out), 208 otherwise.
 pub fn encode(message: &Message, length: usize) -> Vec<u8> {
     let mut bytes = vec![0; PARAM];
     put32(&mut bytes, 4, VERSION);
@@ -289,7 +291,8 @@ pub fn encode(message: &Message, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Writes the header of a packet: what of it fits. Its version is 0, and its send time a 32-bit number, as the original's.
+/// Writes the header of a packet: what of it fits. Its version is 0, and its send time a 32-bit
+/// number, as the original's.
 pub fn write_data(bytes: &mut [u8], frame: i64, sent: i64) {
     let mut header = [0; DATA_HEADER];
     put32(&mut header, 0, DATA);
@@ -309,7 +312,8 @@ pub fn answer(request: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The response to `request`, `length` bytes: the request cut or continued with zeros, and the responder's time in µs.
+/// The response to `request`, `length` bytes: the request cut or continued with zeros, and the
+/// responder's time in µs.
 pub fn response(request: &[u8], length: usize, time: i64) -> Vec<u8> {
     let mut bytes = vec![0; length.max(32)];
     let n = request.len().min(bytes.len());
@@ -333,7 +337,7 @@ pub fn encode_counts(counts: &PacketTestCounts) -> Vec<u8> {
     bytes
 }
 
-/// What an answer to GETSTATS says: only these fields of it mean anything, its command does not.
+/// An answer to GETSTATS: only these fields of it mean anything, its command does not.
 pub fn decode_counts(bytes: &[u8]) -> Option<PacketTestCounts> {
     let count = |at: usize| i32_at(bytes, at).map(|n| u64::try_from(n).unwrap_or(0));
     let (received, lost, bad_order) = (count(60)?, count(64)?, count(68)?);

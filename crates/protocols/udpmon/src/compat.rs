@@ -1,7 +1,8 @@
 //! UDPmon 1.5.2: `udpmon_bw_mon`, `udpmon_req`, `udpmon_send`, `udpmon_recv` and `udpmon_resp`.
 //!
-//! Letters and columns are the originals'. Figures are right where the originals' formulas are not (`docs/protocols/udpmon.md`);
-//! `--as-original` takes their arithmetic. Calibrations of clocks that this program does not need are not printed.
+//! Letters and columns are the originals'. Figures are right where the originals' formulas are not
+//! (`docs/protocols/udpmon.md`); `--as-original` takes their arithmetic. Calibrations of clocks
+//! that this program does not need are not printed.
 
 mod args;
 mod help;
@@ -40,7 +41,7 @@ pub(crate) const ORIGINALS: &[Original] = &[
     program!(
         "udpmon_bw_mon",
         BwMon,
-        "Be UDPmon's udpmon_bw_mon: its stream of packets, and what the responder found"
+        "Be UDPmon's udpmon_bw_mon: its stream of packets, and the responder's results"
     ),
     program!("udpmon_req", Req, "Be UDPmon's udpmon_req: its requests and responses"),
     program!("udpmon_send", Send, "Be UDPmon's udpmon_send: its stream of packets without a word"),
@@ -54,6 +55,6 @@ pub(crate) const TCPMON: &[Original] = &[
     program!("tcpmon_resp", TcpResp, "Be tcpmon's tcpmon_resp: its responder, for any number at once"),
 ];
 
-/// What all of them print.
+/// Importers of all their printouts.
 pub(crate) const IMPORTERS: &[Importer] =
     &[Importer { name: "udpmon_bw_mon, udpmon_req, udpmon_recv, tcpmon_mon", read: import::read }];

@@ -1,5 +1,5 @@
-//! UDPmon 1.5.2 (Richard Hughes-Jones, University of Manchester): trains of numbered packets, and one conversation about them
-//! on the same UDP port.
+//! UDPmon 1.5.2 (Richard Hughes-Jones, University of Manchester): trains of numbered packets, and
+//! one conversation about them on the same UDP port.
 //!
 //! ```text
 //! udpmon_bw_mon                                     udpmon_resp
@@ -48,10 +48,10 @@ pub use params::Params;
 pub use request::{Requester, connectors};
 pub use respond::{Listener, Responder, acceptors};
 
-/// What the results of UDPmon and tcpmon go by.
+/// Name of the results of UDPmon and tcpmon.
 const NAME: &str = "udpmon";
 
-/// What a responder reports of the packets that it received.
+/// A responder's counts of the packets that it received.
 const REPORTED: Counts = Counts::of(&[
     Count::ReceivedBytes,
     Count::ReceivedDatagrams,
@@ -59,7 +59,7 @@ const REPORTED: Counts = Counts::of(&[
     Count::ReorderedDatagrams,
 ]);
 
-/// That of UDPmon.
+/// The protocol of UDPmon.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         legacy: Some(Legacy {
@@ -69,7 +69,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                 kind: Kind::Train,
                 extra: PacketTestSettings::default().extra(),
                 buffer: Range::just(1 << 16),
-                // What a buffer of ours loses is not lost by a network.
+                // Losses of our own buffer are not the network's.
                 sockets: SocketSettings {
                     rcvbuf: Some(4 << 20),
                     card_stamps: true,

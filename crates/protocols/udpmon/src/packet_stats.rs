@@ -1,4 +1,4 @@
-//! What a receiver of UDPmon's packets counts.
+//! Counts of a receiver of UDPmon's packets.
 
 use super::codec::Setup;
 use crate::{PacketTestCounts, PacketTestLost, PacketTestRecord};
@@ -8,7 +8,7 @@ use metrics::{Binned, Mono, Seen, Sequence};
 const BINS: usize = 150;
 /// Bins of the histograms of lengths.
 const SHORT: usize = 10;
-/// Packets among which repeats are told from late ones.
+/// Packets among which repeats differ from late ones.
 const WINDOW: usize = 1 << 14;
 /// Titles of the histograms, by number.
 pub(super) const TITLES: [&str; 5] = [
@@ -29,7 +29,7 @@ pub(super) struct PacketStats {
     room: usize,
     first: Option<Mono>,
     last: Mono,
-    /// Packets that came, repeats included, and their bytes.
+    /// Packets that arrived, repeats included, and their bytes.
     pub(super) received: u64,
     pub(super) bytes: u64,
     sequence: Sequence,
@@ -38,9 +38,9 @@ pub(super) struct PacketStats {
     pub(super) hists: [Binned; 5],
     /// All records of packets, with zeros for missing packets.
     pub(super) records: Vec<PacketTestRecord>,
-    /// All records of lost packets, including packets that came later.
+    /// All records of lost packets, including packets that arrived later.
     pub(super) lost: Vec<PacketTestLost>,
-    /// The last packet in order: when it came, when it left, its number; and its stamp.
+    /// The last packet in order: its arrival, its departure, its number; and its stamp.
     newest: (i64, i64, i64),
     stamp_ns: i64,
     raw_ns: i64,
@@ -87,7 +87,8 @@ impl PacketStats {
 
     pub(super) fn packet(&mut self, packet: &Packet) {
         let Packet { frame, sent, bytes, at, stamp_ns, raw_ns } = *packet;
-        // The first packet has no gap before it; the original takes the time since the test before for one.
+        // The first packet has no gap before it; the original takes the time since the test before
+        // for one.
         if self.first.is_none() {
             self.first = Some(at);
         } else {
@@ -99,7 +100,7 @@ impl PacketStats {
                 self.hists[4].fill(raw_ns.saturating_sub(self.raw_ns));
             }
         }
-        // Two stamps of the kernel may be told out of order.
+        // The kernel may report two stamps out of order.
         self.last = self.last.max(at);
         (self.stamp_ns, self.raw_ns) = (stamp_ns, raw_ns);
         self.received += 1;
@@ -128,7 +129,8 @@ impl PacketStats {
         }
     }
 
-    /// Keeps a packet's record at its own place: what is lost leaves zeros, and what comes late or twice moves nothing.
+    /// Keeps a packet's record at its own place: losses leave zeros, and late or repeated packets
+    /// move nothing.
     fn record(&mut self, packet: &Packet, received: i64) {
         if self.setup.log_lost == 1 {
             return;

@@ -1,4 +1,4 @@
-//! What all tests of a run have in common.
+//! Common settings of all tests of a run.
 
 use super::codec::Setup;
 use super::packet_stats::TENTH;
@@ -7,10 +7,10 @@ use crate::{PacketTestRecords, PacketTestRole, PacketTestSettings};
 use metrics::{Clamped, Group, SECOND};
 use model::{Phase, Train};
 
-/// How long is waited behind a train before the receiver is asked for it, at most, ns.
+/// Longest wait behind a train before the receiver is asked for it, ns.
 const SETTLE: u64 = SECOND / 5;
 
-/// What all tests of a run have in common.
+/// Common settings of all tests of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
     pub group: Group,
@@ -38,7 +38,8 @@ impl Params {
             role: PacketTestRole::Stream,
             size: probe.size,
             packets: train.packets,
-            // Room behind the last: the original's pointer runs on with every packet that is repeated or out of order.
+            // Room behind the last: the original's pointer runs on with every packet that is
+            // repeated or out of order.
             records: PacketTestRecords::Packets { skip: 0, n: train.packets.saturating_mul(2) },
             settle_ns: probe.late_ns.min(SETTLE),
             ..PacketTestSettings::default()
@@ -48,7 +49,7 @@ impl Params {
 }
 
 impl Setup {
-    /// What a test of `asked` is to count.
+    /// Setup of a test of `asked`.
     pub(super) fn of(asked: &PacketTestSettings) -> Self {
         let (record_bytes, log_lost, skip) = match asked.records {
             PacketTestRecords::None => (0, 0, 0),

@@ -1,22 +1,23 @@
-//! Readings of this host's counters, and what waits for them: a thread of the runtime reads, and a flow looks from time to time whether
-//! it has.
+//! Readings of this host's counters, and what waits for them: a thread of the runtime reads, and a
+//! flow looks from time to time whether it has.
 
 use crate::host::{HostTexts, Reading};
 use metrics::{Mono, SECOND};
 
-/// How often it is looked whether a reading has come, ns.
+/// Interval of the checks for a reading, ns.
 const LOOK: u64 = SECOND / 1_000;
-/// How long a reading is waited for, ns.
+/// Longest wait for a reading, ns.
 pub(crate) const READING: u64 = SECOND;
-/// How long a reading is waited for before an answer, or before the first message is read, ns: with many tests at once there is a queue.
+/// Longest wait for a reading before an answer, or before the first message is read, ns: with many
+/// tests at once they queue.
 pub(crate) const FIRST: u64 = SECOND / 20;
 
-/// Whether a reading is there, or none was begun.
+/// True if a reading is there, or none was begun.
 pub(crate) fn is_there(reading: &Option<Reading>) -> bool {
     reading.as_ref().is_none_or(|reading| reading.get().is_some())
 }
 
-/// What a reading says; nothing as long as it is not there.
+/// Texts of a reading; empty before it is there.
 pub(crate) fn texts(reading: &Option<Reading>) -> HostTexts {
     reading.as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
 }
@@ -31,12 +32,13 @@ pub(crate) struct Pending<T> {
 }
 
 impl<T> Pending<T> {
-    /// `what` waits for so long, ns.
+    /// `what` waits for `patience`, ns.
     pub(crate) fn new(what: T, now: Mono, patience: u64) -> Option<Self> {
         Some(Pending { what, until: now.plus(patience), look: now })
     }
 
-    /// What has waited for a reading that is there, as `is_read` tells, or for long enough; else it is looked again later.
+    /// The item that waited for a reading, once `is_read` is true or its time is over; else the
+    /// next check is later.
     pub(crate) fn take(pending: &mut Option<Self>, now: Mono, is_read: impl Fn(&T) -> bool) -> Option<T> {
         let waits = pending.as_mut()?;
         if is_read(&waits.what) || now >= waits.until {

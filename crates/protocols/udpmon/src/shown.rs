@@ -1,4 +1,4 @@
-//! What every output shows of a test.
+//! Every output's figures of a test.
 
 use crate::{PacketTest, PacketTestLatency, PacketTestRecord};
 use metrics::{Binned, percent_of, real};
@@ -10,7 +10,7 @@ const TENTH: f64 = 100.0;
 const MOST_DRAWN: usize = 10_000;
 
 impl PacketTest {
-    /// What outputs show of it: nothing of one that goes on.
+    /// Its figures for outputs: none while it runs.
     pub(super) fn shown(&self) -> Shown {
         match &self.latency {
             _ if !self.over => Shown::default(),
@@ -44,7 +44,7 @@ impl PacketTest {
         }
     }
 
-    /// Whether it is tcpmon's: nothing is lost or reordered in its stream.
+    /// True for tcpmon: nothing is lost or reordered in its stream.
     fn is_tcp(&self) -> bool {
         self.connection.is_some() || !self.puts.is_empty()
     }
@@ -105,8 +105,8 @@ impl PacketTest {
         let records = self.records.iter().take(MOST_DRAWN).enumerate();
         Some(Curve {
             title: "One-way delay of each packet above the least".to_owned(),
-            note: "The two clocks have nothing to do with each other: only differences mean something. Gaps are packets that \
-                   did not come."
+            note: "The two clocks have nothing to do with each other: only differences mean something. Gaps are \
+                   packets that did not arrive."
                 .to_owned(),
             x: ("packet".to_owned(), Unit::Count),
             y: ("above the least".to_owned(), Unit::Ns),

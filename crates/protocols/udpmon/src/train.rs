@@ -51,7 +51,8 @@ impl Train {
         }
     }
 
-    /// When it wants to send next; `None` when all has left and the wait behind it is over at [`Train::end`].
+    /// When it wants to send next; `None` when all has left and the wait behind it is over at
+    /// [`Train::end`].
     pub(super) fn due(&self) -> Option<When> {
         let over = self.burst.2 >= self.packets || self.stop.is_some_and(|stop| self.due >= stop);
         (!over).then_some(if self.wait_ns == 0 && self.burst.2 > 0 { When::Now } else { When::At(self.due) })
@@ -62,7 +63,7 @@ impl Train {
         self.due = self.due.max(now);
     }
 
-    /// Offers the next packet; `zero` is what its time is counted from.
+    /// Offers the next packet; `zero` is the origin of its time.
     pub(super) fn prepare_send(&mut self, cx: &mut Context<'_>, zero: Mono, out: &mut Transmit<'_>) {
         cx.rec.tally(self.params.group).late_ns.record(cx.now.since(self.due));
         self.left = cx.now;
@@ -74,7 +75,7 @@ impl Train {
         write_data(packet, frame, sent);
     }
 
-    /// What became of it; refused is given up, as in the original.
+    /// Result of its send; a refused packet is given up, as in the original.
     pub(super) fn wrote(&mut self, n: Sent) -> Packets {
         if n.bytes == 0 && n.fault.is_none() {
             return Packets::default();
@@ -85,7 +86,8 @@ impl Train {
             log.push((self.frame, self.left));
         }
         (self.frame, self.burst.2) = (self.frame + 1, self.burst.2 + 1);
-        // One that is more than a wait late shifts the rest: those behind it would leave back to back.
+        // One that is more than a wait late shifts the rest: those behind it would leave back to
+        // back.
         let late = self.left.since(self.due) > self.wait_ns;
         let from = if self.params.asked.drift || self.wait_ns == 0 || late { self.left } else { self.due };
         self.due = from.plus(self.wait_ns);

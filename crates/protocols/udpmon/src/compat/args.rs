@@ -26,7 +26,7 @@ pub(crate) enum Program {
     TcpResp,
 }
 
-/// What a program is called, its letters, what some of them mean with this program alone, and its usage.
+/// Name of a program, its letters, their own meanings with this program, and its usage.
 pub(super) struct Facts {
     name: &'static str,
     letters: &'static str,
@@ -56,7 +56,7 @@ impl Program {
         matches!(self, Program::Recv | Program::Resp | Program::TcpResp)
     }
 
-    /// Whether it speaks TCP.
+    /// True if it speaks TCP.
     pub(crate) fn tcp(self) -> bool {
         matches!(self, Program::TcpMon | Program::TcpResp)
     }
@@ -79,7 +79,7 @@ pub(crate) struct Spec {
     pub(crate) extended: bool,
     /// One line a test (`-q`).
     pub(crate) quiet: bool,
-    /// Everything is told (`-v`).
+    /// All details are printed (`-v`).
     pub(crate) verbose: bool,
     /// Socket buffers, bytes (`-S`).
     pub(crate) buffer: Option<u64>,
@@ -91,9 +91,9 @@ pub(crate) struct Spec {
     pub(crate) mss: Option<u32>,
     /// Interfaces in a table of their own (`-N` of tcpmon), and CPUs (`-C`).
     pub(crate) apart: (bool, bool),
-    /// How long a receiver runs (`-t`), ns.
+    /// Running time of a receiver (`-t`), ns.
     pub(crate) life_ns: Option<u64>,
-    /// Where the run is kept, for `netcaliper report` (`--save`).
+    /// File to keep the run in, for `netcaliper report` (`--save`).
     pub(crate) save: Option<PathBuf>,
     pub(crate) as_original: bool,
     /// Options that have no effect here, each with the reason.
@@ -121,7 +121,7 @@ fn saved(arguments: &[String]) -> Result<(Option<PathBuf>, Vec<String>), String>
 /// Largest segment that `tcpmon_resp -F` allows, bytes.
 const RESP_MSS: u32 = 1460;
 
-/// A number that the field's type can hold: what is written may be larger.
+/// A number of the field's type; the text may have a larger one.
 fn parse<T: TryFrom<u64>>(letter: &str, value: &str) -> Result<T, String> {
     let most = [u64::from(u16::MAX), u64::from(u32::MAX)].into_iter().rev();
     let most = most.fold(u64::MAX, |most, next| if T::try_from(next + 1).is_ok() { most } else { next });
@@ -181,7 +181,8 @@ struct RawOptions {
     service: Option<u64>,
 }
 
-/// What letters mean with most programs. Whether a value follows, and whether a program has the letter at all, is the program's to say.
+/// Meanings of letters with most programs. The program decides if a value follows, and if it has
+/// the letter at all.
 const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "h V" Flag |_, _| ();
     "d" Value |o, v| o.spec.host = v.owned();
@@ -222,7 +223,7 @@ const OPTIONS: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "D" Flag |o, _| o.spec.ignored.push("-D (it stays in the foreground)".to_owned());
 };
 
-/// What some mean with `udpmon_req`.
+/// Their own meanings with `udpmon_req`.
 const REQ: &[Opt<RawOptions>] = ::compat::options! { RawOptions:
     "w" Value |o, v| o.wait = number::<u32>(v)?.saturating_mul(10);
     "e" Value |o, v| o.spec.packet_tests.responses.1 = number(v)?;
@@ -378,7 +379,7 @@ fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
 }
 
 impl Spec {
-    /// What a program does without a word.
+    /// A program's defaults.
     pub(super) fn empty(program: Program) -> Spec {
         Spec {
             program,
@@ -393,10 +394,10 @@ impl Spec {
         }
     }
 
-    /// The test itself, or what a server of it is to be.
+    /// The test itself, or the settings of a server for it.
     pub(crate) fn phase(&self) -> Phase {
-        // Without a word of the user's a server has room for a burst: what its own buffer loses is not lost by a network. Over TCP
-        // what the user does not choose is the kernel's to choose.
+        // Without a user's choice a server has room for a burst: losses of its own buffer are not
+        // the network's. Over TCP the kernel chooses.
         let (tcp, serves) = (self.program.tcp(), self.program.serves());
         let room = Some(ROOM).filter(|_| serves && !tcp);
         let sockets = SocketSettings {
@@ -431,7 +432,7 @@ impl Spec {
     }
 }
 
-/// Receive buffer of a server, bytes, as far as the system gives it.
+/// Receive buffer of a server, bytes, where the system gives it.
 const ROOM: u64 = 4 << 20;
 
 #[cfg(test)]

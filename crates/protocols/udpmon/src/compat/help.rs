@@ -11,7 +11,7 @@ const COMMON: &str = "  -6  IPv6
   -S  socket buffers, bytes
   -a  cores, a hexadecimal mask
   -Q  octet of type of service (DSCP and two bits), hexadecimal
-  -v  tell more        -V  version        -h  this page
+  -v  print more       -V  version        -h  this page
   --save FILE  keep the run, for netcaliper report
   --as-original  the original's arithmetic where ours differs
 ";
@@ -45,11 +45,11 @@ pub(super) const SEND: &str = "  -d  the host that runs udpmon_recv        -u  i
 pub(super) const RECV: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
   -T  seconds from one line to the next     -H  histograms; -B bin width [1], -M lower edge [0], 0.1 us
   -G  [skip:]n  records of n packets        -L  [skip:]n  records of n lost packets
-  -N  kernel's receive stamps               -I  interface whose driver's counters are told
+  -N  kernel's receive stamps               -I  interface whose driver's counters are printed
 ";
 
 pub(super) const RESP: &str =
-    "  -u  port [14233]                          -I  interface whose driver's counters are told
+    "  -u  port [14233]                          -I  interface whose driver's counters are printed
   -P  precedence bits, -T type of service bits, hexadecimal
 ";
 
@@ -67,8 +67,8 @@ pub(super) const TCP_MON: &str = "  -d  the host that runs tcpmon_resp        -u
 
 pub(super) const TCP_RESP: &str = "  -u  port [14233]                          -t  seconds it runs [for ever]
   -F  segments of at most 1460 bytes        -A  core
-  -I  interface whose driver's counters are told; two at most
-  -i  seconds from a line about what came to the next, for each connection
+  -I  interface whose driver's counters are printed; two at most
+  -i  seconds from a line about received data to the next, for each connection
   -H  histograms of the times between messages and of reading them; -B bin width [1], -M lower edge [0], us, of the first
   -G  [skip:]n  the same of n messages, one by one; with -v it ends after one connection, as the original
 ";

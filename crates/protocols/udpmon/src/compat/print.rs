@@ -1,4 +1,4 @@
-//! The printouts: what was asked for, a line a test, histograms and records.
+//! The printouts: settings, a line a test, histograms and records.
 
 use super::args::{Program, Spec};
 
@@ -24,9 +24,9 @@ pub(crate) struct Printer {
     started: Wall,
     titled: bool,
     receiver: Receiver,
-    /// Tests over TCP, until the kernel's word about their connections has come.
+    /// Tests over TCP, until the kernel's figures of their connections have arrived.
     held: Vec<PacketTest>,
-    /// What tcpmon's programs have told while they run.
+    /// Progress of tcpmon's programs in print.
     progress: Progress,
     snapshots: Snapshots,
 }
@@ -43,7 +43,7 @@ impl Printer {
         Printer { spec, remote, ..Printer::default() }
     }
 
-    /// Takes an event in; what it is worth.
+    /// Takes an event in; returns its lines of the printout.
     pub(crate) fn on_event(&mut self, event: &Event) -> String {
         let mut text = Text::default();
         let out = &mut text;
@@ -84,7 +84,7 @@ impl Printer {
         text.0
     }
 
-    /// What `tcpmon_mon` prints once it is connected, as soon as that is known.
+    /// The lines of a connected `tcpmon_mon`, as soon as they are known.
     fn connected(&mut self, mss: Option<u32>, out: &mut Text) {
         if self.spec.quiet || std::mem::replace(&mut self.titled, true) {
             return;
@@ -212,7 +212,7 @@ impl Printer {
         );
     }
 
-    /// A responder says nothing of its tests, unless it is to tell more.
+    /// A responder prints nothing of its tests without `-v`.
     fn resp(&self, test: &PacketTest, out: &mut Text) {
         let Some(counts) = test.counts.filter(|_| self.spec.verbose) else { return };
         writeln!(

@@ -1,26 +1,27 @@
-//! UDPmon's and tcpmon's own tables: the lines of `udpmon_bw_mon`, `udpmon_send`, `udpmon_recv`, `udpmon_req` and `tcpmon_mon`, of
-//! one file or of a sweep over many.
+//! UDPmon's and tcpmon's own tables: the lines of `udpmon_bw_mon`, `udpmon_send`, `udpmon_recv`,
+//! `udpmon_req` and `tcpmon_mon`, of one file or of a sweep over many.
 
 fn columns(line: &str) -> Vec<&str> {
     line.split(';').map(str::trim).collect()
 }
 
-/// Whether a line heads a table, and of which kind.
+/// True if a line heads a table of the programs.
 fn heads(line: &str) -> bool {
     let first = line.trim_start();
     ["pkt len; num_sent;", TCP, RECV, "response len bytes;"].iter().any(|title| first.starts_with(title))
 }
 
-/// How the tables of tcpmon and of `udpmon_recv` begin.
+/// Beginnings of the tables of tcpmon and of `udpmon_recv`.
 const TCP: &str = "pkt len; soc_buf_size; num_sent;";
 const RECV: &str = "num; linux time; excel time; hour; num_recv; num_lost;";
 
-/// How many columns of a table are figures of every row, 8 at most: those before the first that heads a host's counters.
+/// Number of columns of a table that are figures of every row, 8 at most: the ones before the first
+/// that heads a host's counters.
 fn figures(titles: &[&str]) -> usize {
     titles.iter().take(8).take_while(|title| !title.is_empty() && !title.starts_with('<')).count()
 }
 
-/// Whether a file is a printout of one of the programs.
+/// True if a file is a printout of one of the programs.
 pub(super) fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(8192)];
     String::from_utf8_lossy(start).lines().any(heads)
@@ -34,8 +35,8 @@ pub(super) struct Table<'a> {
     pub(super) rows: Vec<Vec<&'a str>>,
 }
 
-/// Whether a printout is of this program's counterparts, with their own arithmetic: they head it as the originals do, but say
-/// nothing of cores.
+/// True if a printout is of this program's counterparts, with their own arithmetic: their heading
+/// is the originals', but has no cores.
 fn is_ours(text: &str) -> bool {
     let heading = text.lines().find(|line| line.contains("mon Version "));
     heading.is_some_and(|line| !line.contains("--as-original")) && !text.contains(" affinity: ")
@@ -51,8 +52,8 @@ pub(super) fn tables(text: &str) -> Vec<Table<'_>> {
         }
         let Some(table) = found.last_mut() else { continue };
         let row = columns(line);
-        // Histograms and what the kernel knew at each message follow with fewer columns, and other records with gaps between
-        // theirs.
+        // Histograms and the kernel's figures of each message follow with fewer columns, and other
+        // records with gaps between theirs.
         let figures = figures(&table.titles);
         let number = |cell: &&str| cell.parse::<f64>().is_ok();
         let whole = row.len() > figures.max(table.titles.len() / 2);

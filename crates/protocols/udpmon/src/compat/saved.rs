@@ -6,8 +6,8 @@ use crate::{PacketTest, PacketTestRole, PacketTestSettings};
 use compat::options::Request;
 use model::{Event, Outcome};
 
-/// A saved run as `program` would have printed it. One of the programs' own runs brings its command line; of another the
-/// settings are those of its first phase, and all columns are printed.
+/// A saved run as `program` would have printed it. A run of the programs themselves has its command
+/// line; of another the settings are those of its first phase, and all columns are printed.
 ///
 /// # Errors
 /// When it has no test of UDPmon or tcpmon that the program prints.
@@ -28,7 +28,7 @@ pub(crate) fn print(program: Program, outcome: &Outcome, events: &[Event]) -> Re
     Ok(events.iter().map(|event| printer.on_event(event)).collect())
 }
 
-/// The command line of the run, or one that asks for what it found.
+/// The command line of the run, or one that asks for its results.
 fn spec(program: Program, outcome: &Outcome, remote: &str) -> Spec {
     let command = &outcome.begin.command;
     let own = |word: &String| {

@@ -47,7 +47,7 @@ pub(super) fn interface_titles(end: char) -> String {
     format!(" {end} if; interface:; pktsin; bytesin; errin; dropin; pktsout; bytesout; errout; dropout;")
 }
 
-/// What went through each interface.
+/// Traffic of each interface.
 fn interface_rows(host: &PacketTestHost) -> impl Iterator<Item = String> {
     host.interfaces.iter().map(|interface| {
         let counts: String = interface.counts.iter().map(|n| format!(" {n};")).collect();
@@ -113,7 +113,7 @@ pub(super) fn card(end: char, host: &PacketTestHost, nth: usize) -> String {
     format!(" {end} NIC; {};{}", card.name, card.counts.iter().map(count).collect::<String>())
 }
 
-/// What a histogram's bins tell, by either arithmetic.
+/// Figures of a histogram's bins, by either arithmetic.
 pub(super) fn shape(hist: &Binned, as_original: bool) -> Shape {
     if as_original { hist.shape_as_original() } else { hist.shape() }
 }
@@ -140,7 +140,7 @@ pub(super) fn histograms<'a>(all: impl Iterator<Item = &'a Binned>, out: &mut Te
     }
 }
 
-/// What follows the histogram of round trips.
+/// The lines after the histogram of round trips.
 pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut Text) {
     let s = shape(hist, as_original);
     writeln!(out, " counts {}; underflows {}; overflows {}; ", s.count, hist.under, hist.over);
@@ -149,7 +149,7 @@ pub(super) fn histogram_shape(hist: &Binned, as_original: bool, out: &mut Text) 
     writeln!(out, " median {}; 25-quartile {}; 75-quartile {}; ", s.median, s.q1, s.q3);
 }
 
-/// When a line is told: seconds since 1970, days of Excel, and hours since the `first` line.
+/// Time of a line: seconds since 1970, days of Excel, and hours since the `first` line.
 pub(super) fn times(test: &PacketTest, first: &mut Option<i64>) -> String {
     let told = test.told.unwrap_or(test.started).0;
     let (s, hours) = (seconds(told), seconds(told.saturating_sub(*first.get_or_insert(told))) / 3_600.0);
@@ -179,7 +179,8 @@ fn one_way(test: &PacketTest, received: i64, sent: i64, as_original: bool) -> f6
     if came { ours(received, test.clock, as_original) - real(sent) / 10.0 } else { 0.0 }
 }
 
-/// The records that were asked for. A receiver knows nothing of the sender's clock: its have no one-way times.
+/// The records that were asked for. A receiver knows nothing of the sender's clock: its have no
+/// one-way times.
 pub(super) fn records(spec: &Spec, test: &PacketTest, out: &mut Text) {
     let receives = spec.program == Program::Recv;
     match spec.packet_tests.records {

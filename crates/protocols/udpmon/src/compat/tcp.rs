@@ -53,7 +53,8 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut Text) {
         g(ratio(8.0 * size * sent, us), 6),
         g(rate, 6)
     );
-    // The receiver's time runs from the end of the first message, which is not in it; the original counts it.
+    // The receiver's time runs from the end of the first message, which is not in it; the original
+    // counts it.
     let (span, first) = (real(counts.span) / 10.0, if spec.as_original { 0.0 } else { 1.0 });
     let received = (real(counts.received) - first).max(0.0);
     write!(
@@ -97,7 +98,7 @@ pub(super) fn line(spec: &Spec, test: &PacketTest, out: &mut Text) {
     }
 }
 
-/// Messages one by one: how long each took, and what the kernel knew of the connection before it.
+/// Messages one by one: the time of each, and the kernel's figures of the connection before it.
 fn puts(test: &PacketTest, out: &mut Text) {
     writeln!(
         out,
@@ -115,7 +116,7 @@ fn puts(test: &PacketTest, out: &mut Text) {
     }
 }
 
-/// What the kernel said; a dash where it was not asked.
+/// The kernel's figure; a dash where it was not read.
 fn or_dash(told: Option<impl Display>) -> String {
     told.map_or_else(|| "-".to_owned(), |n| n.to_string())
 }
@@ -163,7 +164,7 @@ pub(super) fn noted(spec: &Spec, test: &PacketTest, out: &mut Text) {
     }
 }
 
-/// What a responder tells of a connection that has ended.
+/// A responder's lines of a connection that has ended.
 pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut Text) {
     let counts = test.counts.unwrap_or_default();
     let local = &test.remote;
@@ -189,13 +190,13 @@ pub(super) fn received(spec: &Spec, test: &PacketTest, out: &mut Text) {
     writeln!(out, "{}", host(local));
 }
 
-/// Titles of what a responder tells of its host.
+/// Titles of a responder's host figures.
 pub(super) fn host_titles(host: &PacketTestHost) -> String {
     let (cpus, card) = (tables::cpu_titles('L', &host.cpus), tables::card_titles('L'));
     format!("{cpus}{}{}{card}{card}", tables::interface_titles('L'), tables::tcp_titles('L'))
 }
 
-/// What a responder tells of its host.
+/// A responder's figures of its host.
 pub(super) fn host(host: &PacketTestHost) -> String {
     let cards = [0, 1].map(|nth| tables::card('L', host, nth)).concat();
     let (cpus, interfaces) = (tables::cpus('L', &host.cpus), tables::interfaces('L', host));
@@ -223,10 +224,10 @@ fn titles(spec: &Spec, test: &PacketTest, out: &mut Text) {
     writeln!(out);
 }
 
-/// What a clock may be behind of a whole second, ns.
+/// Tolerance of a clock behind a whole second, ns.
 const ROUND: u64 = SECOND / 100;
 
-/// What `tcpmon_mon` has told of its connection.
+/// Progress of `tcpmon_mon`'s connection in print.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
     bytes: u64,
@@ -235,10 +236,11 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A line of `-i`: what left since the line before, and the segments of the whole host since the start.
+    /// A line of `-i`: what left since the line before, and the segments of the whole host since
+    /// the start.
     pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         let Some(last) = test.puts.last() else { return };
-        // The test's own end is told by its result.
+        // The test's result has its end.
         if spec.packet_tests.time_ns.is_some_and(|ns| last.at_ns >= ns - ns / 100) {
             return;
         }
@@ -259,18 +261,18 @@ impl Progress {
     }
 }
 
-/// What `tcpmon_resp` has told: one line for each connection and period.
+/// Lines of `tcpmon_resp`: one for each connection and period.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Snapshots {
     titled: bool,
     lines: u64,
-    /// When the first line was told, ns.
+    /// Time of the first line, ns.
     first: Option<i64>,
     told: HashMap<String, PacketTestCounts>,
 }
 
 impl Snapshots {
-    /// A line of `-i`: what came on a connection since the line before.
+    /// A line of `-i`: the bytes on a connection since the line before.
     pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         if !std::mem::replace(&mut self.titled, true) {
             snapshot_titles(spec, test, out);
@@ -316,7 +318,8 @@ impl Snapshots {
     }
 }
 
-/// What a sender could tell of itself in its messages, and no tcpmon_mon does: the original prints what its memory held.
+/// Figures that a sender could send in its messages, and no tcpmon_mon does: the original prints
+/// bytes of its memory.
 const SENDERS: [&str; 13] = [
     "TCPInSegs",
     "TCPOutSegs",

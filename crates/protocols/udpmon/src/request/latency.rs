@@ -1,4 +1,5 @@
-//! `udpmon_req`: requests, and responses of chosen sizes; the next request when the last is answered.
+//! `udpmon_req`: requests, and responses of chosen sizes; the next request when the last is
+//! answered.
 
 use super::{Requester, Step, UNANSWERED};
 use crate::codec::{self, Message};
@@ -8,7 +9,7 @@ use metrics::{Binned, Clamped, Mono, SECOND};
 use std::time::Duration;
 use transport::{Checked, Context, Violation};
 
-/// How long a response is waited for, ns.
+/// Longest wait for a response, ns.
 const PATIENCE: u64 = SECOND;
 /// Requests in a row without a response, after which the responder counts as absent.
 const SILENT: u64 = 30;
@@ -19,7 +20,8 @@ const BINS: usize = 150;
 #[derive(Default)]
 pub(super) struct Latency {
     since: Mono,
-    /// The number of the next request: over all sizes, so that a late response is never taken for another.
+    /// The number of the next request: over all sizes, so that a late response is never taken for
+    /// another.
     frame: i64,
     sent: Mono,
     silent: u64,
@@ -31,7 +33,7 @@ impl Latency {
         usize::clamped(self.found.response)
     }
 
-    /// Whether a datagram is the response that is waited for. Too short a one to say what it is can only be that.
+    /// True if a datagram is the awaited response. One too short for a command can only be that.
     fn is_answered(&self, datagram: &[u8]) -> bool {
         let is_it = match codec::decode(datagram) {
             None => self.size() < 32,
@@ -75,7 +77,7 @@ impl Requester {
         self.step = Step::Response(self.latency.sent.plus(PATIENCE));
     }
 
-    /// A datagram has come; whether it is a response.
+    /// A datagram has arrived; true if it is a response.
     pub(super) fn responded(&mut self, cx: &mut Context<'_>, datagram: &[u8]) -> bool {
         if matches!(self.step, Step::Response(_)) && self.latency.is_answered(datagram) {
             self.latency.add(cx.now.since(self.latency.sent));
@@ -87,7 +89,7 @@ impl Requester {
         strays
     }
 
-    /// A response has not come in time.
+    /// A response has not arrived in time.
     pub(super) fn missed(&mut self, cx: &mut Context<'_>) -> Checked {
         self.latency.found.missing += 1;
         self.latency.silent += 1;
@@ -107,7 +109,7 @@ impl Requester {
         }
     }
 
-    /// All responses of one size have come: tells them, and begins the next size.
+    /// All responses of one size have arrived: reports them, and begins the next size.
     pub(super) fn end_size(&mut self, cx: &mut Context<'_>) {
         let mut found = std::mem::take(&mut self.latency.found);
         found.total_ns = cx.now.since(self.latency.since);

@@ -1,4 +1,4 @@
-//! What all of a requester's tests are as trains.
+//! A requester's tests as trains.
 
 use super::Requester;
 use crate::PacketTestRecord;
@@ -7,7 +7,7 @@ use metrics::{Clamped, Departure, Mono, ReceivedPacket, StampKind, TrainReport, 
 use model::{Event, Trains};
 use transport::Context;
 
-/// Of all trains: what left, what came, how far the times of that may be wrong.
+/// Departures and arrivals of all trains, and the error bound of their times.
 #[derive(Default)]
 pub(super) struct AllTrains {
     sent: Vec<Departure>,
@@ -16,7 +16,7 @@ pub(super) struct AllTrains {
 }
 
 impl Requester {
-    /// Puts what left and what came of a train to the others.
+    /// Adds the departures and arrivals of a train.
     pub(super) fn remember(&mut self, cx: &Context<'_>) {
         let (Some(plan), Some(train)) = (&self.params.train, &mut self.train) else { return };
         let first = u64::clamped(self.number) * u64::from(plan.packets);
@@ -47,7 +47,7 @@ impl Requester {
 
     pub(super) fn tell_trains(&mut self, cx: &mut Context<'_>) {
         let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
-        // The order in which packets came is told by when they did.
+        // The order of arrivals is that of their times.
         self.all.got.sort_by_key(|arrival| arrival.received_ns);
         let (packets, strays) =
             join(plan.places(), cx.clock.host_signed(begun), &self.all.sent, &self.all.got);

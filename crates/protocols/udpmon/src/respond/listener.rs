@@ -23,7 +23,7 @@ const MOST_RECORDS: usize = 4_000_000;
 /// Records that a test of one requester may keep: as many as ours may ask for.
 const MOST_OF_ONE: usize = 1_000_000;
 
-/// What a responder's workers share.
+/// State that a responder's workers share.
 pub(super) struct Shared {
     answers: Answers,
     pub(super) host: Host,
@@ -111,7 +111,7 @@ impl Acceptor for Listener {
         }
         let mut peers = shared.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stats) = peers.get(&peer) {
-            // It came before the requester's own socket was there.
+            // The packet arrived before the requester's own socket existed.
             if let Message::Data { frame, sent } = message {
                 let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
                 stats.packet(&packet(cx, got, got.bytes.len(), frame, sent));

@@ -1,4 +1,5 @@
-//! tcpmon 2.2.1's messages (`struct param` of its `net_test.h`; protocol version 6). All numbers are little-endian.
+//! tcpmon 2.2.1's messages (`struct param` of its `net_test.h`; protocol version 6). All numbers
+//! are little-endian.
 //!
 //! ```text
 //!   0        4        8                16               24               32       36       40       44
@@ -17,9 +18,10 @@
 //!  +----------------+----------------+----------------+----------------------------------------------+
 //! ```
 //!
-//! A message is this head and as much more as its length says. One connection is one test; nothing is agreed on before the first
-//! DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are UDPmon's blocks, whole and without a head. Fields that a message
-//! does not use hold whatever was there; that goes for the version, too.
+//! A message is this head and as much more as its length says. One connection is one test; nothing
+//! is agreed on before the first DATA. Answers to GETNETSNMP, GETNICSTATS and GETCPULOAD are
+//! UDPmon's blocks, whole and without a head. Fields that a message does not use hold whatever was
+//! there; that goes for the version, too.
 use crate::PacketTestCounts;
 use crate::codec::{Block, DATA, GETSTATS, i32_at, i64_at, put32, put64};
 use metrics::Clamped;
@@ -46,7 +48,7 @@ pub struct Head {
     pub length: u64,
 }
 
-/// What a head says. A length that is shorter than a head, or below 0, is that of a head.
+/// Decodes a head. A length that is shorter than a head, or below 0, counts as a head's.
 pub fn decode(bytes: &[u8; PARAM]) -> Head {
     let command = match i32_at(bytes, 0).unwrap_or(0) {
         DATA => Command::Data,
@@ -57,7 +59,8 @@ pub fn decode(bytes: &[u8; PARAM]) -> Head {
     Head { command, frame: i64_at(bytes, 8).unwrap_or(0), length }
 }
 
-/// A head as a requester sends it; `sent` is its time, 0.1 µs, `answer` the length of what is to come back.
+/// A head as a requester sends it; `sent` is its time, 0.1 µs, `answer` the expected length of the
+/// answer.
 pub fn encode(head: &Head, sent: i64, answer: usize) -> [u8; PARAM] {
     let mut bytes = [0; PARAM];
     let command = match head.command {

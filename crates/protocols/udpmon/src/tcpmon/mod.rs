@@ -1,4 +1,5 @@
-//! tcpmon 2.2.1, UDPmon's sister: messages over a TCP connection, then questions about them on the same connection.
+//! tcpmon 2.2.1, UDPmon's sister: messages over a TCP connection, then questions about them on the
+//! same connection.
 //!
 //! ```text
 //! tcpmon_mon                                        tcpmon_resp
@@ -25,7 +26,7 @@ pub use plan::Plan;
 pub use request::{Requester, connectors};
 pub use respond::{Responder, acceptors};
 
-/// That of tcpmon, UDPmon's sister.
+/// The protocol of tcpmon, UDPmon's sister.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
         defaults: Defaults::PLAIN,

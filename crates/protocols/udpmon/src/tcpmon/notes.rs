@@ -1,5 +1,5 @@
-//! What a responder notes of each message, when it is asked to: how long reading took, what came between two, what the kernel
-//! knew of the connection.
+//! A responder's notes of each message, on request: the time of reading, the time between two, the
+//! kernel's figures of the connection.
 
 use crate::{PacketTestPut, PacketTestSettings};
 use metrics::{Binned, Mono, SocketState};
@@ -18,18 +18,19 @@ pub(super) struct Notes {
     pub(super) puts: Vec<PacketTestPut>,
     messages: u64,
     came: Mono,
-    /// When the message before ended, and when reading this one was begun: behind the answers, if there were any.
+    /// When the message before ended, and when reading this one was begun: behind the answers, if
+    /// there were any.
     ended: Mono,
     begun: Mono,
     /// Receive calls of the message in work.
     pub(super) reads: u32,
-    /// It is looked what the kernel knows before more is read.
+    /// The kernel's figures are read before more bytes.
     pub(super) looks: bool,
     state: Option<SocketState>,
 }
 
 impl Notes {
-    /// Notes of what is `asked` for.
+    /// Notes by the settings of `asked`.
     pub(super) fn new(asked: Arc<PacketTestSettings>) -> Self {
         let between = || Binned::new(asked.low.into(), asked.bin_width.into(), BINS);
         let pair = || vec![between(), Binned::new(0, READ_WIDTH, BINS)];
@@ -48,7 +49,7 @@ impl Notes {
         self.looks = self.is_recorded();
     }
 
-    /// What the kernel knows, in time for the next message.
+    /// The kernel's figures, in time for the next message.
     pub(super) fn state(&mut self, state: SocketState) {
         self.state = Some(state);
     }

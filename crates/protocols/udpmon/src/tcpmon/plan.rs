@@ -1,4 +1,4 @@
-//! What a requester does: messages of which length, when, until when, and what else is wanted of a test.
+//! Plan of a requester: length and times of messages, the end, and further demands on a test.
 
 use super::codec::PARAM;
 use crate::PacketTestSettings;
@@ -12,15 +12,15 @@ const LONGEST: u64 = 1 << 30;
 
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Messages, their times, and what is noted of them. Each is as long as its `size`.
+    /// Messages, their times, and notes of them. Each is as long as its `size`.
     pub asked: PacketTestSettings,
     /// Bytes of a connection; the last message goes beyond it, because none is cut.
     pub transfer: u64,
     /// Rate, bits/s.
     pub rate: Option<u64>,
-    /// How long nothing may move, ns.
+    /// Longest time without progress, ns.
     pub stall_ns: u64,
-    /// All that the responder tells is wanted, as `tcpmon_mon` wants it.
+    /// All of the responder's figures are wanted, as by `tcpmon_mon`.
     pub asks: bool,
     /// Source of this host's counters.
     pub host: Host,
@@ -43,7 +43,7 @@ impl Plan {
         Plan { asked, transfer, rate, stall_ns, asks: true, host }
     }
 
-    /// Messages of so many bytes, one behind the other, of which nothing but the sums is asked.
+    /// Messages of `message` bytes, one behind the other, of which only the sums are wanted.
     pub fn plain(message: u32, transfer: u64, rate: Option<u64>, stall_ns: u64) -> Self {
         let none = PacketTestSettings::default();
         let asked = PacketTestSettings { size: message, packets: 0, settle_ns: 0, ..none };

@@ -1,4 +1,4 @@
-//! The responder: counts what comes on a connection, and answers. Any number of connections at once.
+//! The responder: counts the bytes of a connection, and answers. Any number of connections at once.
 
 use super::codec::{self, Command, Head, PARAM};
 use super::notes::Notes;
@@ -39,18 +39,18 @@ pub struct Responder {
     /// The head that is being read, and how much of it is there.
     head: [u8; PARAM],
     have: usize,
-    /// What is left of the message behind its head.
+    /// Rest of the message behind its head.
     rest: u64,
     now: Option<Head>,
     counts: PacketTestCounts,
     first: Option<Mono>,
     owed: VecDeque<u8>,
     readings: [Option<Reading>; 2],
-    /// A request that waits for the readings of this host: our answers are not in what is counted.
+    /// A request that waits for the readings of this host: our answers are outside the counts.
     waits: Option<Pending<Command>>,
     /// Nothing is read before this host has been.
     unread: Option<Pending<()>>,
-    /// What is noted of each message.
+    /// Notes of each message.
     notes: Notes,
     snapshots: Snapshots,
 }
@@ -62,13 +62,13 @@ struct Snapshots {
     next: Option<Mono>,
     /// One that waits for its reading.
     waits: Option<Pending<Reading>>,
-    /// The reading of the one before, and what had come by then.
+    /// The reading of the one before, and the bytes until then.
     before: Option<HostTexts>,
     told: u64,
 }
 
 impl Responder {
-    /// The answering end of a connection that has just come.
+    /// The answering end of a new connection.
     pub fn new(host: &Host, id: Uuid, stall_ns: u64, buffer: u64) -> Self {
         Responder {
             readings: [Some(host.ask()), None],
@@ -89,14 +89,14 @@ impl Responder {
         }
     }
 
-    /// The same, noting what is `asked` for.
+    /// The same, with notes by the settings of `asked`.
     pub fn noting(mut self, asked: Arc<PacketTestSettings>) -> Self {
         self.snapshots.every_ns = asked.every_ns;
         self.notes = Notes::new(asked);
         self
     }
 
-    /// The connection ends so: tells what was counted, if anything was.
+    /// Ends the connection with this result: reports its counts, if there are any.
     fn end(&mut self, cx: &mut Context<'_>, how: Ending) {
         self.core.over = Some((how, false));
         if self.counts.received == 0 {
@@ -115,7 +115,7 @@ impl Responder {
         tell(cx, test.event());
     }
 
-    /// Tells what was counted so far; `host` is what this host has just said.
+    /// Reports the counts so far; `host` has this host's latest figures.
     fn tell_snapshot(&mut self, cx: &mut Context<'_>, host: HostTexts) {
         let before = self.snapshots.before.take().unwrap_or_else(|| texts(&self.readings[0]));
         let test = self.found(cx, &before, &host);
@@ -123,7 +123,7 @@ impl Responder {
         tell(cx, test.event());
     }
 
-    /// A snapshot that is due is begun; one that has its reading is told.
+    /// Begins a due snapshot; reports one that has its reading.
     fn snap(&mut self, cx: &mut Context<'_>) {
         let Snapshots { every_ns, next, waits, .. } = &mut self.snapshots;
         if let Some((at, ns)) = next.zip(*every_ns).filter(|(at, _)| *at <= cx.now) {
@@ -240,7 +240,8 @@ impl Flow for Responder {
                 let to = (self.have + got.bytes.len()).min(PARAM);
                 self.head[self.have..to].copy_from_slice(&got.bytes[..to - self.have]);
                 self.have = to;
-                // Of which kind the message is, shows with the whole head: until then it is not counted.
+                // Of which kind the message is, shows with the whole head: until then it is not
+                // counted.
                 if self.have < PARAM {
                     return Ok(());
                 }
