@@ -390,6 +390,12 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                     self.feed(Input::Dropped(group, Box::new(totals)));
                 }
             }
+            Finding::Limited { group, ends, text } => {
+                (self.sink)(Event::Notice { level: Level::Warning, text: text.clone() });
+                if let Some(group) = group.filter(|_| ends) {
+                    self.feed(Input::Limited(group, &text));
+                }
+            }
             Finding::Trouble(text) => {
                 if self.troubles.len() < 100 && self.troubles.insert(text.clone()) {
                     (self.sink)(Event::Notice { level: Level::Error, text });

@@ -1,7 +1,7 @@
 //! One socket on a worker, and the table that holds them.
 
 use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
-use transport::{Can, DatagramSocket as _, Flow, Path, Platform, StreamSocket as _, Watch};
+use transport::{Can, DatagramSocket as _, Flow, Path, Platform, Purse, StreamSocket as _, Watch};
 
 /// Stages of a link's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +112,8 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) path: Option<Path>,
     pub(crate) target: std::net::SocketAddr,
     pub(crate) can: Can,
+    /// The limits of its client, if there are any.
+    pub(crate) purse: Option<Box<Purse>>,
     pub(crate) state: LinkState,
     /// Earliest timer in the heap.
     pub(crate) armed: Option<Mono>,
@@ -251,6 +253,7 @@ mod tests {
             path: None,
             target: at,
             can: Can { read: true, send: true },
+            purse: None,
             state: LinkState::default(),
             armed: None,
             owner: Group(1),

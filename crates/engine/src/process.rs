@@ -192,7 +192,7 @@ impl Process {
                 Finding::Dropped { group, .. } => {
                     self.groups.remove(&(*group, worker))?;
                 }
-                Finding::Ended(_) | Finding::Trouble(_) => {}
+                Finding::Ended(_) | Finding::Limited { .. } | Finding::Trouble(_) => {}
             }
             all.push((worker, finding));
         }

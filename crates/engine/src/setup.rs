@@ -1,7 +1,8 @@
 //! Settings of a control thread.
 
 use crate::group::HostMeter;
-use transport::{Platform, SocketSettings};
+use std::sync::Arc;
+use transport::{Allowance, Clients, Platform, SocketSettings};
 
 /// The threads of a session and the sockets that they begin with.
 pub struct Setup<P: Platform> {
@@ -32,6 +33,10 @@ pub struct Setup<P: Platform> {
     pub processes: Vec<P::Stream>,
     /// Workers of each of them.
     pub workers_of_process: u16,
+    /// The allowance of all connections and flows that are opened.
+    pub allowance: Option<Arc<Allowance>>,
+    /// Of a server whose clients are limited.
+    pub clients: Option<Arc<Clients>>,
 }
 
 impl<P: Platform> Setup<P> {
@@ -51,6 +56,8 @@ impl<P: Platform> Setup<P> {
             meter: None,
             processes: Vec::new(),
             workers_of_process: 0,
+            allowance: None,
+            clients: None,
         }
     }
 }

@@ -60,6 +60,8 @@ impl<P: Platform> Workers<P> {
                 inherited: setup.inherited.clone(),
                 realtime: setup.realtime,
                 links: setup.links,
+                allowance: setup.allowance.clone(),
+                clients: setup.clients.clone(),
             };
             let worker = Worker::new(platform.clone(), config, reactor);
             let thread = platform.spawn(&format!("worker-{index}"), worker);

@@ -24,11 +24,13 @@ use metrics::{Clamped, Ending, Group, Mono, TcpInfo};
 use model::{ConnectionRecord, Finding};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::Arc;
 use transport::{
-    Cause, Clock as _, Defect, FlowEvent, Held, Mail, Order, Park, Platform, Reactor as _, Ready,
-    Receiver as _, Sender as _, SocketSettings, Task, Trigger, Violation, Wake as _, Watch as _,
+    Allowance, Cause, Clients, Clock as _, Defect, FlowEvent, Held, Mail, Order, Park, Platform,
+    Reactor as _, Ready, Receiver as _, Sender as _, SocketSettings, Task, Trigger, Violation, Wake as _,
+    Watch as _,
 };
-use unsolicited::Memory;
+use unsolicited::{Memory, Purses};
 
 /// A worker's mailbox, and what wakes it to look there.
 pub(crate) type Peer<P> = (<P as Platform>::Sender<Command<P>>, <P as Platform>::Waker);
@@ -56,6 +58,10 @@ pub(crate) struct WorkerConfig<P: Platform> {
     pub(crate) realtime: bool,
     /// Period of the reports of open links, ns; `None` for no reports.
     pub(crate) links: Option<u64>,
+    /// The allowance of all links that are opened.
+    pub(crate) allowance: Option<Arc<Allowance>>,
+    /// The limits of clients, if there are any.
+    pub(crate) clients: Option<Arc<Clients>>,
 }
 
 /// Listener keys start here; link keys stay below.
@@ -100,6 +106,8 @@ pub(crate) struct Worker<P: Platform> {
     next_boundary: Mono,
     ended: Vec<ConnectionRecord>,
     idle: Idle,
+    /// The limits of peers without a socket of their own.
+    purses: Purses,
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
     quit: bool,
@@ -179,6 +187,7 @@ impl<P: Platform> Worker<P> {
             next_boundary: Mono(u64::MAX),
             ended: Vec::new(),
             idle: Idle::new(),
+            purses: Purses::default(),
             accept_at: None,
             quit: false,
             peers: config.links.map(|every| Peers::new(every, clock.now())),

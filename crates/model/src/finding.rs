@@ -37,6 +37,15 @@ pub enum Finding {
         /// Socket options as the kernel applied them.
         effective: Option<Effective>,
     },
+    /// A limit of this server holds for a client, of this group where it has one.
+    Limited {
+        /// The group.
+        group: Option<Group>,
+        /// Its links end.
+        ends: bool,
+        /// Which client, and the effect.
+        text: String,
+    },
     /// Something that the user should know.
     Trouble(String),
 }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use transport::{Defect, Fault, Replica, Session, SocketSettings, Target, Task};
+use transport::{Clients, Defect, Fault, Replica, Session, SocketSettings, Target, Task};
 
 /// Datagrams with a wrong checksum, as Linux counts them.
 const CHECKSUM_ERRORS: &str = "Udp.InCsumErrors";
@@ -57,6 +57,8 @@ struct Machine {
     listening: (Range<u16>, Range<u16>),
     /// Options of listeners, of the connections that they accept, and of bound UDP sockets.
     sockets: SocketSettings,
+    /// What its clients may move.
+    clients: Option<Arc<Clients>>,
     /// Until it begins.
     session: Option<Box<dyn Session>>,
     processes: Vec<WorkerProcess>,
@@ -141,6 +143,7 @@ impl Network {
             workers,
             listening: (0..workers, 0..workers),
             sockets: SocketSettings::default(),
+            clients: None,
             session: Some(session),
             processes: Vec::new(),
             interrupt: Interrupt::new(),
@@ -164,6 +167,11 @@ impl Network {
     /// A serving machine's listeners, the connections that they accept and its bound UDP sockets have these options.
     pub fn sockets(&mut self, host: Host, settings: SocketSettings) {
         self.machines[host.0].sockets = settings;
+    }
+
+    /// The clients of a serving machine are limited.
+    pub fn limits(&mut self, host: Host, clients: Option<Arc<Clients>>) {
+        self.machines[host.0].clients = clients;
     }
 
     /// A host at `address` whose kernel accepts connections and datagrams, and whose program reads none and answers none.
@@ -419,6 +427,7 @@ impl Machine {
         let listen = |port| sim.listen_at(any(port), true, settings).ok().map(|(socket, _)| socket);
         let setup = Setup {
             inherited: self.sockets.clone(),
+            clients: self.clients.clone(),
             meter: Some(sim.meter()),
             listeners: each(streams).map(|ports| ports.filter_map(listen).collect()).collect(),
             datagrams: each(bound)

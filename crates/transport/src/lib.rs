@@ -12,6 +12,7 @@
 #![warn(missing_docs)]
 
 pub mod admission;
+mod allowance;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod fault;
@@ -23,6 +24,7 @@ mod sockets;
 mod transmit;
 mod turn;
 
+pub use allowance::{Allowance, Clients, Curb, Direction, Purse, Terms};
 pub use fault::{Cause, Checked, Deed, Fault, Violation};
 pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,

@@ -1,6 +1,6 @@
 //! The conversation: negotiation, start and stop, results. Sessions run on the control thread.
 
-use crate::{Context, End, Fault, LinkSource, Message, Path, Target};
+use crate::{Allowance, Context, End, Fault, LinkSource, Message, Path, Target};
 use metrics::{Group, Mono, Tally};
 use model::{Event, Kind, Phase, SocketSettings, Totals};
 use std::ops::Range;
@@ -75,6 +75,8 @@ pub struct GroupPlan {
     /// Its concurrent connections, where their number is known: connections of a worker process
     /// that ends count as failed.
     pub slots: u32,
+    /// The shared allowance of its accepted links.
+    pub allowance: Option<Arc<Allowance>>,
     /// Serialised plan for worker processes; `None` if the group has none.
     pub about: Option<Arc<[u8]>>,
 }
@@ -177,6 +179,8 @@ pub enum Input<'a> {
     Idle(Group),
     /// A group was dropped, with these totals.
     Dropped(Group, Box<Totals>),
+    /// A limit of this server ends the links of a group, and which.
+    Limited(Group, &'a str),
     /// A worker process died; the engine has filled in its missing reports.
     Lost(Range<u16>),
     /// The deadline is reached.

@@ -1,6 +1,9 @@
 //! The one order of calls between a flow and its socket, for the worker and the simulator alike.
 
-use crate::{Arena, Cause, Context, End, Fault, Flow, FlowEvent, Read, Received, Sent, Transmit, When};
+use crate::{
+    Arena, Cause, Context, Direction, End, Fault, Flow, FlowEvent, Purse, Read, Received, Sent, Transmit,
+    When,
+};
 use metrics::{Clamped, Mono};
 
 /// Result of a receive call.
@@ -30,6 +33,10 @@ pub trait Net {
     fn recv(&mut self, how: Read) -> Got<'_>;
     /// The current instant.
     fn now(&mut self) -> Mono;
+    /// Sends a datagram back at once, as [`Net::send`].
+    fn reply(&mut self, burst: &Transmit<'_>) -> Sent {
+        self.send(burst)
+    }
     /// More is to be sent, now or at some time: the next receive call must not sleep, where it
     /// otherwise may.
     fn hurry(&mut self) {}
@@ -63,6 +70,8 @@ pub struct Turn {
 const BATCH: usize = 9_000;
 /// In a turn in which a batch has left, this many times its bytes may be received.
 const TIMES: usize = 8;
+/// Bytes of a usual packet.
+const PACKET: usize = 1_400;
 
 /// A worker's memory for turns, shared by all its links.
 #[derive(Debug)]
@@ -88,6 +97,129 @@ impl Scratch {
     }
 }
 
+/// One turn of a link, within its `purse` if there is one.
+///
+/// # Errors
+/// When the link has failed. A flow that found the peer at fault is offered one last send, so that the peer learns why.
+pub fn turn<N: Net>(
+    net: &mut N,
+    flow: &mut dyn Flow,
+    cx: &mut Context<'_>,
+    scratch: &mut Scratch,
+    can: Can,
+    purse: Option<&mut Purse>,
+) -> Result<Turn, Cause> {
+    match purse {
+        None => one_turn(net, flow, cx, scratch, can),
+        Some(purse) => limited_turn(net, flow, cx, scratch, can, purse),
+    }
+}
+
+/// A socket that takes and gives no more than a purse has.
+struct Limited<'a, N> {
+    net: &'a mut N,
+    purse: &'a mut Purse,
+    /// A send was kept back, and a read was cut short: neither says how full the socket is.
+    kept_back: bool,
+    cut_short: bool,
+}
+
+impl<N: Net> Net for Limited<'_, N> {
+    fn stream(&self) -> bool {
+        self.net.stream()
+    }
+
+    fn send(&mut self, burst: &Transmit<'_>) -> Sent {
+        let now = self.net.now();
+        if self.purse.room(Direction::Sent, now) == 0 {
+            self.kept_back = true;
+            return Sent::default();
+        }
+        let sent = self.net.send(burst);
+        self.purse.spend(Direction::Sent, sent.bytes);
+        sent
+    }
+
+    fn reply(&mut self, burst: &Transmit<'_>) -> Sent {
+        let now = self.net.now();
+        if self.purse.reply(burst.len(), now) { self.net.send(burst) } else { Sent::default() }
+    }
+
+    fn recv(&mut self, how: Read) -> Got<'_> {
+        if !self.net.stream() {
+            let got = self.net.recv(how);
+            if let Got::Received(received) = &got {
+                self.purse.receive(received.len, received.at);
+            }
+            return got;
+        }
+        let now = self.net.now();
+        let room = self.purse.room(Direction::Received, now);
+        if room == 0 {
+            self.cut_short = true;
+            return Got::Nothing;
+        }
+        let room = u32::clamped(room);
+        let how = match how {
+            Read::Look(n) => Read::look(n.get().min(room)),
+            Read::Skip(n) => Read::skip(n.get().min(room)),
+            Read::Pause => Read::Pause,
+        };
+        let got = self.net.recv(how);
+        if let Got::Received(received) = &got {
+            self.purse.spend(Direction::Received, received.len);
+            self.cut_short = received.len >= usize::clamped(room);
+        }
+        got
+    }
+
+    fn now(&mut self) -> Mono {
+        self.net.now()
+    }
+
+    fn hurry(&mut self) {
+        self.net.hurry();
+    }
+}
+
+/// A turn without the directions that wait for their shares.
+#[cold]
+fn limited_turn<N: Net>(
+    net: &mut N,
+    flow: &mut dyn Flow,
+    cx: &mut Context<'_>,
+    scratch: &mut Scratch,
+    mut can: Can,
+    purse: &mut Purse,
+) -> Result<Turn, Cause> {
+    let (now, stream) = (net.now(), net.stream());
+    cx.now = now;
+    if !purse.begin(now, !stream) {
+        return Ok(Turn::default());
+    }
+    let want = flow.interest();
+    let (room, segments) = (scratch.room, scratch.segments);
+    if can.send && want.send.is_due(now) {
+        let share = purse.room(Direction::Sent, now);
+        can.send = share > 0;
+        if stream {
+            scratch.room = room.min(share.max(1));
+        } else {
+            scratch.segments = segments.min((share / PACKET).max(1));
+        }
+    } else if stream {
+        scratch.room = room.min(PACKET);
+    }
+    if stream && can.read && want.read != Read::Pause {
+        can.read = purse.room(Direction::Received, now) > 0;
+    }
+    let mut net = Limited { net, purse, kept_back: false, cut_short: false };
+    let done = one_turn(&mut net, flow, cx, scratch, can);
+    let Limited { kept_back, cut_short, .. } = net;
+    (scratch.room, scratch.segments) = (room, segments);
+    done.map(|done| Turn { full: done.full && !kept_back, empty: done.empty && !cut_short, ..done })
+}
+
 /// One turn: interest, prepare_send, send, on_sent; interest, recv, on_received. At most one send
 /// and one receive, and some more where a batch of datagrams has left: a send that becomes due by
 /// the receive call, such as an answer, is made last and not in the next turn. If a stream refuses
@@ -101,7 +233,8 @@ impl Scratch {
 /// # Errors
 /// When the link has failed. A flow that found the peer at fault is offered one last send, so that
 /// the peer learns why.
-pub fn turn<N: Net>(
+#[inline]
+fn one_turn<N: Net>(
     net: &mut N,
     flow: &mut dyn Flow,
     cx: &mut Context<'_>,
@@ -195,7 +328,7 @@ fn receive<N: Net>(
                 .datagrams(scratch.segments);
             let taken = flow.on_received(cx, &received, &mut reply);
             if !reply.is_empty() {
-                let wrote = net.send(&reply);
+                let wrote = net.reply(&reply);
                 flow.on_sent(cx, wrote);
             }
             taken
@@ -340,7 +473,8 @@ mod tests {
         let mut cx = Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
         let mut scratch = Scratch::new(64, 0);
         let mut wire = Wire { come, at: 0, said: Vec::new(), refuses };
-        let done = turn(&mut wire, &mut talker, &mut cx, &mut scratch, Can { send: can_send, read: true });
+        let done =
+            turn(&mut wire, &mut talker, &mut cx, &mut scratch, Can { send: can_send, read: true }, None);
         (wire.said, talker.at, done)
     }
 

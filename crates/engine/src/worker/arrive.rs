@@ -5,9 +5,10 @@ use crate::exhausted;
 use crate::link::{Key, Link, LinkState, Phase, Socket};
 use metrics::{Ending, Group, Mono};
 use model::Finding;
+use std::sync::Arc;
 use transport::{
-    Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
-    ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, WHEN_TOLD, Watch as _,
+    Allowance, Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
+    ListenerSocket as _, Open, Path, Platform, Purse, StreamSocket as _, Target, WHEN_TOLD, Watch as _,
 };
 
 /// Time that listeners are left alone after a failed accept, ns.
@@ -80,8 +81,10 @@ impl<P: Platform> Worker<P> {
                 watch.state.connecting += 1;
                 watch.state.open += 1;
                 let timeout = watch.plan.connect_timeout;
+                let purse = self.config.allowance.clone().map(purse);
                 let key = self.links.insert(Link {
                     phase: Phase::Connecting,
+                    purse,
                     path: None,
                     can: Can { send: true, read: false },
                     owner: group,
@@ -107,6 +110,7 @@ impl<P: Platform> Worker<P> {
         let socket = Socket::Datagram(Box::new(udp));
         let key = self.links.insert(Link {
             path: Some(path),
+            purse: self.config.allowance.clone().map(purse),
             owner: group,
             counted: Some(group),
             ..link(socket, flow, target.to, now)
@@ -217,6 +221,13 @@ impl<P: Platform> Worker<P> {
     pub(super) fn arrive(&mut self, stream: P::Stream, path: Path) {
         let now = self.clock.now();
         let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else { return };
+        if let Some(clients) = &self.config.clients
+            && let Some(allowance) = clients.of_client(path.peer.ip(), now)
+            && allowance.is_over(now).is_some()
+        {
+            allowance.touch(now);
+            return stream.abort();
+        }
         let mut cx = self.own.cx(now);
         let Some(flow) = acceptor.accept(&mut cx, &path) else { return stream.abort() };
         self.adopt(Socket::Stream(stream), path, flow, now);
@@ -224,7 +235,9 @@ impl<P: Platform> Worker<P> {
 
     /// A link that was accepted, or handed over by another worker.
     pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) {
-        let key = self.links.insert(Link { path: Some(path), ..link(socket, flow, path.peer, now) });
+        let clients = self.config.clients.as_ref();
+        let purse = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(purse);
+        let key = self.links.insert(Link { path: Some(path), purse, ..link(socket, flow, path.peer, now) });
         self.tell(key, FlowEvent::Up(path));
         self.attach(key, now);
     }
@@ -243,6 +256,9 @@ impl<P: Platform> Worker<P> {
         };
         let start = watch.plan.start;
         link.counted = Some(group);
+        if let Some(allowance) = &watch.plan.allowance {
+            link.purse = Some(purse(Arc::clone(allowance)));
+        }
         link.state.whole_segments = watch.plan.sockets.whole_segments;
         watch.state.open += 1;
         // Options inherited from the listener need no call; the effective values show refused ones.
@@ -270,6 +286,11 @@ impl<P: Platform> Worker<P> {
     }
 }
 
+/// The purse of a link.
+fn purse(allowance: Arc<Allowance>) -> Box<Purse> {
+    Box::new(Purse::new(allowance))
+}
+
 /// A link that is up and has no flow yet.
 fn link<P: Platform>(
     socket: Socket<P>,
@@ -284,6 +305,7 @@ fn link<P: Platform>(
         path: None,
         target,
         can: Can { send: true, read: true },
+        purse: None,
         state: LinkState { fresh: true, ..LinkState::default() },
         armed: None,
         owner: Group::ALL,

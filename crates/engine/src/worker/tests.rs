@@ -47,6 +47,8 @@ impl Thread {
             inherited: SocketSettings::default(),
             realtime: false,
             links: None,
+            allowance: None,
+            clients: None,
         };
         (Worker::new(System, config, reactor), mailbox, waker, reports)
     }

@@ -4,9 +4,10 @@ use super::idle::SOON;
 use super::{AT_ONCE, Command, REGISTER_AFTER, Report, SHORT, Worker};
 use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Clamped, Ending, Group, Mono};
+use model::Finding;
 use transport::{
-    Can, Cause, Clock as _, Deed, Defect, End, Fault, FlowEvent, Interest, Platform, Read, Sender as _,
-    StreamSocket as _, Trigger, Wake as _, When,
+    Can, Cause, Clock as _, Deed, Defect, Direction, End, Fault, FlowEvent, Interest, Platform, Purse, Read,
+    Sender as _, StreamSocket as _, Trigger, Wake as _, When,
 };
 
 /// Most bytes of a call that holds whole segments only: more gains nothing, and keeps others
@@ -121,7 +122,7 @@ impl<P: Platform> Worker<P> {
         let later = matches!(want.send, When::At(at) if at > now)
             || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
         let moves = want.send.is_due(now) || want.read != Read::Pause;
-        let goes_on = want.end.is_none() && moves && link.can.send && !later;
+        let goes_on = want.end.is_none() && moves && link.can.send && !later && link.purse.is_none();
         if goes_on { Took::Turn(now) } else { Took::Enough(now) }
     }
 
@@ -139,12 +140,15 @@ impl<P: Platform> Worker<P> {
                     self.memory.scratch.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
                 let mut net = stream.net(&mut self.memory.buffer, &self.clock, sleeps);
-                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, &mut self.memory.scratch, can);
+                let purse = link.purse.as_deref_mut();
+                let scratch = &mut self.memory.scratch;
+                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, scratch, can, purse);
                 self.memory.scratch.room = most;
                 done
             }
             Socket::Datagram(udp) => {
-                self.memory.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can)
+                let purse = link.purse.as_deref_mut();
+                self.memory.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can, purse)
             }
         };
         let now = cx.now;
@@ -175,6 +179,9 @@ impl<P: Platform> Worker<P> {
                     self.own.rec.tally(group).last = now;
                     self.own.rec.tally(Group::ALL).last = now;
                 }
+                if link.purse.is_some() && self.curbed(key) {
+                    return None;
+                }
                 Some(now)
             }
             Err(cause) => {
@@ -182,6 +189,21 @@ impl<P: Platform> Worker<P> {
                 None
             }
         }
+    }
+
+    /// Reports the effect of a limit on a link; returns whether the limit has ended the link.
+    fn curbed(&mut self, key: Key) -> bool {
+        let Some(link) = self.links.get(key) else { return true };
+        let Some(purse) = &mut link.purse else { return false };
+        let (over, news) = (purse.is_over(), purse.news());
+        let (target, group) = (link.target, link.counted);
+        if let Some(text) = news {
+            self.report(Finding::Limited { group, ends: over, text: format!("{target}: {text}") });
+        }
+        if over {
+            self.close(key, Ok(Ending::Stopped), true);
+        }
+        over
     }
 
     /// After a turn: what next?
@@ -211,8 +233,14 @@ impl<P: Platform> Worker<P> {
             }
             Some(End::Half) | None => {}
         }
-        let due = send.is_due(now);
-        let reads = read != Read::Pause;
+        // A direction that waits for its share is nothing that the socket could be ready for.
+        let held = |purse: &Purse| {
+            let [send, read] = [Direction::Sent, Direction::Received].map(|way| purse.held(way));
+            (send, read, purse.allowance().until())
+        };
+        let (held_send, held_read, over) = link.purse.as_deref().map_or((None, None, None), held);
+        let due = send.is_due(now) && held_send.is_none();
+        let reads = read != Read::Pause && held_read.is_none();
         let readable = link.can.read || link.state.hung_up;
         // A link that goes on in one direction may wait in the other.
         let waits = (due && !link.can.send) || (reads && !readable) || link.socket.awaits_stamps();
@@ -232,8 +260,9 @@ impl<P: Platform> Worker<P> {
         if (due && link.can.send) || (reads && readable) {
             return self.queue(key);
         }
-        let later = if let When::At(at) = send { Some(at) } else { None };
-        if let Some(at) = later.filter(|_| !due).into_iter().chain(wake).min() {
+        let later = if let When::At(at) = send { Some(at).filter(|at| *at > now) } else { None };
+        let held = held_send.into_iter().chain(held_read).chain(over);
+        if let Some(at) = later.into_iter().chain(wake).chain(held).min() {
             self.arm(key, at);
         }
     }

@@ -4,11 +4,13 @@
 use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
 use crate::link::Socket;
-use metrics::Group;
+use metrics::{Group, Mono, SECOND};
 use model::Finding;
+use std::collections::HashMap;
+use std::net::IpAddr;
 use transport::{
-    Can, Cause, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
-    LONGEST_DATAGRAM, Net as _, Path, Platform, Read, Scratch, Transmit, Turn,
+    Can, Cause, Clients, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
+    LONGEST_DATAGRAM, Net as _, Path, Platform, Purse, Read, Scratch, Transmit, Turn,
 };
 
 /// A worker's memory for sends and receives.
@@ -47,6 +49,7 @@ impl<P: Platform> Packets<P> {
         cx: &mut Context<'_>,
         (clock, sleeps): (&P::Clock, bool),
         can: Can,
+        purse: Option<&mut Purse>,
     ) -> Result<Turn, Cause> {
         let (scratch, memory) = self.memory();
         if udp.awaits_stamps() {
@@ -56,7 +59,36 @@ impl<P: Platform> Packets<P> {
             }
         }
         scratch.segments = udp.segments();
-        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, scratch, can)
+        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, scratch, can, purse)
+    }
+}
+
+/// The purses of peers without a socket of their own, on this worker.
+#[derive(Default)]
+pub(super) struct Purses(HashMap<IpAddr, (Purse, Mono)>);
+
+impl Purses {
+    /// Most purses.
+    const MOST: usize = 1_024;
+    /// Purses are kept this long after the last datagram, ns: shorter than a client is remembered.
+    const QUIET: u64 = SECOND / 10;
+
+    /// The purse of a peer, where its client is limited.
+    fn of(&mut self, clients: &Clients, address: IpAddr, now: Mono) -> Option<&mut Purse> {
+        let is_old = |used: &Mono| now.since(*used) > Purses::QUIET;
+        if self.0.get(&address).is_none_or(|(_, used)| is_old(used)) {
+            self.0.remove(&address);
+            if self.0.len() >= Purses::MOST {
+                self.0.retain(|_, (_, used)| !is_old(used));
+            }
+            if self.0.len() >= Purses::MOST {
+                self.0.clear();
+            }
+            self.0.insert(address, (Purse::without_link(clients.of_client(address, now)?), now));
+        }
+        let (purse, used) = self.0.get_mut(&address)?;
+        *used = now;
+        Some(purse)
     }
 }
 
@@ -99,6 +131,20 @@ impl<P: Platform> Worker<P> {
                 Got::Nothing | Got::Fin | Got::Fault(_) => return false,
             };
             let Some(path) = got.from else { continue };
+            let mut purse = None;
+            if let Some(clients) = &self.config.clients {
+                purse = self.purses.of(clients, path.peer.ip(), got.at);
+                if let Some(purse) = &mut purse
+                    && !purse.receive(got.len, got.at)
+                {
+                    let news = purse.news();
+                    drop(net);
+                    if let Some(text) = news {
+                        self.curb_unsolicited(&path, &text);
+                    }
+                    continue;
+                }
+            }
             let mut cx = self.own.cx(now);
             cx.now = got.at;
             let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(got.len));
@@ -113,7 +159,8 @@ impl<P: Platform> Worker<P> {
             // reach its own socket.
             let give_socket =
                 flow.map(|flow| (flow, self.platform.udp_beside(udp, &path, &self.config.inherited)));
-            if !reply.is_empty() && !matches!(give_socket, Some((_, Err(_)))) {
+            let replies = !reply.is_empty() && !matches!(give_socket, Some((_, Err(_))));
+            if replies && purse.is_none_or(|purse| purse.reply(reply.len(), now)) {
                 reply.to = Some(path);
                 let mut net = udp.net(memory, &self.clock, false);
                 // A lost answer looks to the peer like a lost datagram, which it is.
@@ -127,6 +174,11 @@ impl<P: Platform> Worker<P> {
             }
         }
         true
+    }
+
+    /// Reports that a peer's datagrams are not received any more.
+    fn curb_unsolicited(&self, path: &Path, text: &str) {
+        self.report(Finding::Limited { group: None, ends: true, text: format!("{}: {text}", path.peer) });
     }
 
     /// Gives a peer the socket that was made for it.

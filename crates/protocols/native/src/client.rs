@@ -564,7 +564,7 @@ impl Session for Client {
                     false => self.lose(at, &agree::advised(&self.servers[at].peer.name, &fault), cx.now),
                 }
             }
-            Input::Begun(_) | Input::Lost(_) => {}
+            Input::Begun(_) | Input::Lost(_) | Input::Limited(..) => {}
             Input::Bytes(link, bytes) => {
                 if let Some(at) = self.by_link(link) {
                     self.bytes(cx, at, bytes);
