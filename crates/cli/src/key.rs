@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 const PRIVATE: &str = "netcaliper-key-1:";
 /// Longest file of keys that is read, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
-const UNKNOWN_RIGHT: &str =
-    "behind a key stand its rights: rate=RATE, time=TIME, verbs=VERB,…, exclusive=yes or no";
+const UNKNOWN_RIGHT: &str = "behind a key stand its rights: rate=RATE, time=TIME, bytes=SIZE a day, verbs=VERB,…, exclusive=yes or no";
 /// Longest name of a key, characters.
 const LONGEST_NAME: usize = 64;
 
@@ -345,6 +344,7 @@ fn rights(words: &[&str]) -> Result<Rights, String> {
         match right {
             "rate" => rights.rate = Some(values::limit(value).map_err(named)?),
             "time" => rights.time_ns = Some(values::duration(value).map_err(named)?),
+            "bytes" => rights.bytes = Some(values::bytes(value).map_err(named)?),
             "verbs" => {
                 let verb = |word: &str| VERBS.into_iter().find(|verb| *verb == word);
                 let verbs: Option<Vec<_>> = value.split(',').map(verb).collect();
@@ -386,7 +386,7 @@ mod tests {
     fn a_list_has_a_name_a_key_and_rights_in_each_line() {
         let (one, two) = ("01".repeat(32), "02".repeat(32));
         let text = format!(
-            "# who may measure here\n\nalice {DRAWN}{one}\nbob.2026 {DRAWN}{two} rate=100M time=1m verbs=ping,delay exclusive=no\n\
+            "# who may measure here\n\nalice {DRAWN}{one}\nbob.2026 {DRAWN}{two} rate=100M time=1m bytes=1Gi verbs=ping,delay exclusive=no\n\
              - {PUBLIC}{two}\n"
         );
         assert!(
@@ -399,6 +399,7 @@ mod tests {
         let rights = Rights {
             rate: Some(100_000_000),
             time_ns: Some(60_000_000_000),
+            bytes: Some(1 << 30),
             verbs: Some(vec!["ping", "delay"]),
             exclusive: false,
         };

@@ -52,7 +52,7 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
 }
 
 /// Takes the ports of all that are asked for. One that is asked for by name must be had.
-pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
+pub(crate) fn bind(args: &ServeArgs, own: &ServerConfig) -> Result<Beside, CliError> {
     let mut beside = Beside { answering: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
     let mut wanted = args.legacy.named();
     let named = wanted.len();
@@ -64,7 +64,7 @@ pub(crate) fn bind(args: &ServeArgs) -> Result<Beside, CliError> {
     }
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(*asked, &wanted);
-        match one(args, asked).map_err(|error| beside.located(args, asked, error)) {
+        match one(args, asked, own).map_err(|error| beside.located(args, asked, error)) {
             Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
@@ -170,7 +170,7 @@ fn aligned(rows: &[[String; 4]]) -> Vec<String> {
     rows.iter().map(line).collect()
 }
 
-fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
+fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig) -> Result<Bound, CliError> {
     let stamp_key = args.legacy.stamp_psk_file.as_ref();
     let stamp_key = stamp_key.map(|path| key::key_in(path, args.key.insecure_key_file)).transpose()?;
     let stamp = StampSettings {
@@ -185,6 +185,8 @@ fn one(args: &ServeArgs, asked: Legacy) -> Result<Bound, CliError> {
     let config = ServerConfig {
         listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(CliError::usage)?,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
+        limits: args.limits(),
+        clients: own.clients.clone(),
         open_to: plan::open_to(&[])?,
         records: args.output.web.wanted(),
         sessions: args.output.web.wanted(),

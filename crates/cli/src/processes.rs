@@ -22,6 +22,8 @@ pub(crate) struct WorkerArgs {
     #[arg(long)]
     realtime: bool,
     #[arg(long)]
+    at_most: Option<u64>,
+    #[arg(long)]
     listen: Vec<SocketAddr>,
 }
 
@@ -33,6 +35,7 @@ pub(crate) fn worker(args: &WorkerArgs) -> Result<Exit, CliError> {
         buffer: args.buffer,
         device: args.device.clone(),
         realtime: args.realtime,
+        at_most: args.at_most,
         listen: args.listen.clone(),
     };
     runtime::be_worker(args.protocol, &settings)?;

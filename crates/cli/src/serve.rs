@@ -66,12 +66,21 @@ pub(crate) struct ServeArgs {
     /// 1024 (Linux) [default: as many as --max-connections needs, none where this process is enough].
     #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>, conflicts_with = "exit_after")]
     pub(crate) processes: Option<u16>,
-    /// Longest run that a client gets [default: no limit].
+    /// Longest run that a client gets, in every protocol [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
     pub(crate) max_time: Option<u64>,
-    /// Most bits per second of one session and direction, 8 and more [default: no limit].
+    /// Most bits per second of one session and direction, 8 and more; in a protocol without sessions of one address [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_rate: Option<u64>,
+    /// Most bytes of one session, both directions together; in a protocol without sessions of one address [default: no limit].
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Limits")]
+    pub(crate) max_bytes: Option<u64>,
+    /// Most bits per second and direction of one address, all protocols and sessions together [default: no limit].
+    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
+    pub(crate) max_address_rate: Option<u64>,
+    /// Most bits per second and direction of all clients together [default: no limit].
+    #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
+    pub(crate) max_total_rate: Option<u64>,
     /// One session at a time, for 10 minutes at most or as long as --max-time says; others wait in a queue.
     #[arg(long, help_heading = "Limits")]
     pub(crate) exclusive: bool,
@@ -105,6 +114,24 @@ pub(crate) struct StopArgs {
     pub(crate) local: LocalArgs,
 }
 
+impl ServeArgs {
+    /// The limits of every protocol's clients.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            sessions: self.max_sessions,
+            per_address: self.max_per_address,
+            connections: self.max_connections.unwrap_or(Limits::default().connections),
+            duration_ns: self.max_time,
+            rate: self.max_rate,
+            bytes: self.max_bytes,
+            address_rate: self.max_address_rate,
+            total_rate: self.max_total_rate,
+            busy: self.busy,
+            ..Limits::default()
+        }
+    }
+}
+
 pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliError> {
     if args.hardware_stamps {
         runtime::permit_card_change();
@@ -119,15 +146,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         listen: listen_addresses(&args.listen, args.port).map_err(CliError::usage)?,
         keys,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
-        limits: Limits {
-            sessions: args.max_sessions,
-            per_address: args.max_per_address,
-            connections: args.max_connections.unwrap_or(Limits::default().connections),
-            duration_ns: args.max_time,
-            rate: args.max_rate,
-            busy: args.busy,
-            ..Limits::default()
-        },
+        limits: args.limits(),
         exclusive: args.exclusive,
         exit_after: args.exit_after,
         interval_ns: args.interval,
@@ -157,6 +176,9 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     for address in bound.addresses() {
         outputs.inform(format!("listening on {address} (TCP and UDP; {who})"));
     }
+    if let Some(limits) = bound.config().limits.in_effect() {
+        outputs.inform(format!("limits: {}", limits.text()));
+    }
     let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
         outputs.inform(format!("metrics at http://{}/metrics", scraped.address()));
@@ -165,7 +187,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     for address in beside.iter().flat_map(|beside| beside.addresses()) {
         outputs.inform(format!("takes orders of fleets on {address} (TCP; a key is required)"));
     }
-    let also = legacy::bind(args)?;
+    let also = legacy::bind(args, bound.config())?;
     let bound = bound.with(also.names());
     also.lines().into_iter().for_each(|line| outputs.inform(line));
     // As it is: notices are wrapped.

@@ -182,6 +182,48 @@ pub struct Begin {
     pub placement: String,
     /// Worker threads.
     pub workers: u32,
+    /// A server's limits of its clients, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limits: Option<ServerLimits>,
+}
+
+/// Limits of a server's clients that are in effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerLimits {
+    /// Bits/s and direction of one session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    /// Longest run, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_ns: Option<u64>,
+    /// Bytes of one session, both directions together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Bits/s and direction of one address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address_rate_bps: Option<u64>,
+    /// Bits/s and direction of all clients together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_rate_bps: Option<u64>,
+}
+
+impl ServerLimits {
+    /// In words, with commas between several.
+    pub fn text(&self) -> String {
+        let rate =
+            |rate: Option<u64>, of: &str| Some(format!("{} {of}", metrics::format_bits_per_second(rate?)));
+        let time = self.time_ns.map(|ns| format!("{} s a run", metrics::seconds(ns)));
+        let bytes = self.bytes.map(|bytes| format!("{bytes} bytes a client"));
+        let all = [
+            rate(self.rate_bps, "a client"),
+            time,
+            bytes,
+            rate(self.address_rate_bps, "an address"),
+            rate(self.total_rate_bps, "in all"),
+        ];
+        all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// A difference between the requested value and the server's.

@@ -5,7 +5,7 @@
 
 use crate::words;
 use metrics::{real, seconds};
-use model::{Assertion, Event, Figure, Interval, Outcome, Point, Stat, Status};
+use model::{Assertion, Event, Figure, Interval, Outcome, Point, ServerLimits, Stat, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -260,6 +260,7 @@ pub struct ServerMetrics {
     sums: Interval,
     ended: BTreeMap<&'static str, u64>,
     lives: Steps,
+    limits: ServerLimits,
 }
 
 impl ServerMetrics {
@@ -269,6 +270,7 @@ impl ServerMetrics {
             Event::Begin(begin) => {
                 self.version.clone_from(&begin.version);
                 self.started_s = seconds(begin.started.0);
+                self.limits = begin.limits.unwrap_or_default();
             }
             Event::Interval(interval) => {
                 self.sums.join(interval);
@@ -293,6 +295,25 @@ impl ServerMetrics {
         sheet.gauge("netcaliper_server_start_time_seconds", help, &none, Some(self.started_s));
         let help = "Data connections open at the end of the latest interval.";
         sheet.gauge("netcaliper_server_connections", help, &none, Some(real(self.sums.in_flight)));
+        let limits = &self.limits;
+        let limits = [
+            ("client_rate_bps", "Bits/s and direction that a client may move.", limits.rate_bps.map(real)),
+            ("client_time_seconds", "Longest run of a client.", limits.time_ns.map(seconds)),
+            ("client_bytes", "Bytes that a client may move.", limits.bytes.map(real)),
+            (
+                "address_rate_bps",
+                "Bits/s and direction that an address may move.",
+                limits.address_rate_bps.map(real),
+            ),
+            (
+                "total_rate_bps",
+                "Bits/s and direction that all clients may move.",
+                limits.total_rate_bps.map(real),
+            ),
+        ];
+        for (name, help, value) in limits {
+            sheet.gauge(&format!("netcaliper_server_limit_{name}"), help, &none, value);
+        }
         let counters = [
             ("received_bytes", "Payload received.", self.sums.local.rx_bytes),
             ("sent_bytes", "Payload sent.", self.sums.local.tx_bytes),

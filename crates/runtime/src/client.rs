@@ -96,6 +96,7 @@ pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Ph
         }
     }
     Begin {
+        limits: None,
         schema: model::SchemaName::default(),
         version: config.version.clone(),
         command,
@@ -191,6 +192,7 @@ pub fn run(
         buffer: started.buffer,
         device: config.device.clone(),
         realtime: config.realtime,
+        at_most: config.at_most.map(|rate| (rate / u64::from(spread.count.max(1))).max(8)),
         ..WorkerSettings::default()
     };
     let settings: Vec<_> = (0..spread.count).map(|process| settings.nth(process)).collect();
@@ -208,6 +210,7 @@ pub fn run(
         },
         realtime: config.realtime,
         processes: streams,
+        allowance: config.allowance.clone(),
         workers_of_process: spread.workers,
         ..session::setup(&config.placement, started.workers, usize::clamped(first_worker), started.buffer)
     };

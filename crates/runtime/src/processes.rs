@@ -86,6 +86,8 @@ pub struct WorkerSettings {
     pub device: Option<String>,
     /// Its workers run before all ordinary threads.
     pub realtime: bool,
+    /// Most bits/s and direction of its connections.
+    pub at_most: Option<u64>,
     /// Addresses to listen at; empty in a client.
     pub listen: Vec<SocketAddr>,
 }
@@ -107,6 +109,7 @@ impl WorkerSettings {
         add("workers", self.workers.to_string());
         add("buffer", self.buffer.to_string());
         self.cores.iter().for_each(|core| add("core", core.to_string()));
+        self.at_most.iter().for_each(|rate| add("at-most", rate.to_string()));
         self.device.iter().for_each(|name| add("device", name.clone()));
         self.listen.iter().for_each(|address| add("listen", address.to_string()));
         words.extend(self.realtime.then(|| "--realtime".to_owned()));
@@ -203,6 +206,7 @@ mod linux {
             listeners,
             inherited: sockets,
             realtime: settings.realtime,
+            allowance: settings.at_most.map(common::config::own_allowance),
             ..Setup::new(settings.workers, settings.buffer)
         };
         let stream = io::workers::ready().map_err(|_| not_ours())?;

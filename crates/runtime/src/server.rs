@@ -71,6 +71,7 @@ impl Bound {
         let usable = available();
         config.placement = session::placed(&config.placement, CAN_PIN)?;
         config.placement.check(&usable).map_err(EngineError::Setting)?;
+        config.clients = config.clients();
         // Raises the limit of descriptors of this process and its children.
         processes::processes_for(1);
         let workers = match config.protocol.info().workers {
@@ -156,6 +157,7 @@ impl Bound {
             host: io::host::snapshot(local),
             placement: self.config.placement.describe(),
             workers: self.workers.into(),
+            limits: self.config.limits.in_effect(),
         }
     }
 
@@ -207,6 +209,7 @@ impl Bound {
             datagrams,
             inherited: sockets,
             links: config.links_ns,
+            clients: config.clients.clone(),
             sets: started.sets,
             processes: streams,
             workers_of_process: processes.workers,

@@ -66,7 +66,7 @@ impl Secure for Keyed {
 
 /// The name of a key, and what its rights bound.
 fn holder(key: &Named<Psk>) -> Holder {
-    let Rights { rate, time_ns, verbs, exclusive } = key.rights.clone();
+    let Rights { rate, time_ns, verbs, exclusive, .. } = key.rights.clone();
     let time_ns = time_ns.unwrap_or(u64::MAX);
     Holder {
         name: key.name.clone(),

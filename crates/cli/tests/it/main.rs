@@ -68,6 +68,7 @@ mod iperf3_options;
 mod keys;
 mod lab;
 mod legacy;
+mod limits;
 mod live;
 #[cfg(target_os = "linux")]
 mod matrix;

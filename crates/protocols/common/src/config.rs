@@ -6,11 +6,12 @@ use crate::bulk::Marks;
 use crate::host::HostInfo;
 use crate::keys::Keyring;
 use ipnet::IpNet;
-use metrics::{Clamped, SECOND};
-use model::{Kind, Phase};
+use metrics::{Clamped, Mono, SECOND};
+use model::{Kind, Phase, ServerLimits};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use transport::{Allowance, Clients, Terms};
 use uuid::Uuid;
 
 /// Placement of workers.
@@ -180,6 +181,10 @@ pub struct ClientConfig {
     pub workers: Option<u16>,
     /// Worker processes.
     pub processes: Processes,
+    /// Most bits/s and direction of this end.
+    pub at_most: Option<u64>,
+    /// The allowance of `at_most`.
+    pub allowance: Option<Arc<Allowance>>,
     /// The run.
     pub run: Uuid,
     /// Version of this program.
@@ -236,6 +241,8 @@ impl ClientConfig {
             placement: Placement::Even,
             workers: None,
             processes: Processes::default(),
+            at_most: None,
+            allowance: None,
             run: Uuid::nil(),
             version: String::new(),
             records: false,
@@ -254,6 +261,12 @@ impl ClientConfig {
     }
 }
 
+/// The allowance of all connections and flows of a client: bits/s of each direction.
+pub fn own_allowance(rate: u64) -> Arc<Allowance> {
+    let terms = Terms { rate: Some(rate), ..Terms::default() };
+    Arc::new(Allowance::new("this end", terms, None, Mono(0)).agreed(0))
+}
+
 /// A server's limits.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -270,6 +283,12 @@ pub struct Limits {
     pub duration_ns: Option<u64>,
     /// Most bits/s of one session and direction.
     pub rate: Option<u64>,
+    /// Most bytes of one session, both directions together.
+    pub bytes: Option<u64>,
+    /// Most bits/s and direction of all sessions of one address together.
+    pub address_rate: Option<u64>,
+    /// The same of all clients together.
+    pub total_rate: Option<u64>,
     /// True if workers may spin for a session that asks for it.
     pub busy: bool,
     /// True if workers spin for round trips without `--busy`, on cores that clients of this host do
@@ -282,6 +301,25 @@ pub struct Limits {
     pub exclusive_ns: u64,
 }
 
+impl Limits {
+    /// The limits of clients, if there are any.
+    pub fn in_effect(&self) -> Option<ServerLimits> {
+        let limits = ServerLimits {
+            rate_bps: self.rate,
+            time_ns: self.duration_ns,
+            bytes: self.bytes,
+            address_rate_bps: self.address_rate,
+            total_rate_bps: self.total_rate,
+        };
+        (limits != ServerLimits::default()).then_some(limits)
+    }
+
+    /// The limits of a client whose protocol agrees on nothing.
+    pub fn of_client(&self) -> Terms {
+        Terms { rate: self.rate, time_ns: self.duration_ns, bytes: self.bytes }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -291,6 +329,9 @@ impl Default for Limits {
             places: None,
             duration_ns: None,
             rate: None,
+            bytes: None,
+            address_rate: None,
+            total_rate: None,
             busy: false,
             eager: false,
             pending: 4096,
@@ -330,6 +371,8 @@ pub struct ServerConfig {
     pub open_to: Vec<IpNet>,
     /// The limits.
     pub limits: Limits,
+    /// The engine's limits of clients, shared with other servers of this process; made of `limits` where there are none.
+    pub clients: Option<Arc<Clients>>,
     /// One session at a time.
     pub exclusive: bool,
     /// End after this many data connections.
@@ -378,6 +421,7 @@ impl ServerConfig {
             acl: Acl::default(),
             open_to: Vec::new(),
             limits: Limits::default(),
+            clients: None,
             exclusive: false,
             exit_after: None,
             interval_ns: SECOND,
@@ -393,6 +437,20 @@ impl ServerConfig {
             also_datagrams: false,
             besides: Vec::new(),
             options: ProtocolOptions::default(),
+        }
+    }
+
+    /// The engine's limits of clients, if there are any. Our own protocol limits its sessions as agreed, and their addresses here.
+    pub fn clients(&self) -> Option<Arc<Clients>> {
+        let Limits { address_rate, total_rate, .. } = self.limits;
+        let sessions = self.protocol.info().legacy.is_none();
+        let client = if sessions { Terms::default() } else { self.limits.of_client() };
+        let of = |rate| Terms { rate, ..Terms::default() };
+        let free = client.is_unlimited() && address_rate.is_none() && total_rate.is_none();
+        match &self.clients {
+            Some(clients) => Some(Arc::new(clients.with_terms(client))),
+            None if free => None,
+            None => Some(Arc::new(Clients::new(client, of(address_rate), of(total_rate)))),
         }
     }
 

@@ -11,6 +11,8 @@ pub struct Rights {
     pub rate: Option<u64>,
     /// Longest session, ns.
     pub time_ns: Option<u64>,
+    /// Most bytes of a day, of all sessions and both directions together.
+    pub bytes: Option<u64>,
     /// Verbs that may be asked for: one of [`VERBS`] each; `None` is all.
     pub verbs: Option<Vec<&'static str>>,
     /// True if a session may exclude all others.
@@ -19,7 +21,7 @@ pub struct Rights {
 
 impl Default for Rights {
     fn default() -> Self {
-        Rights { rate: None, time_ns: None, verbs: None, exclusive: true }
+        Rights { rate: None, time_ns: None, bytes: None, verbs: None, exclusive: true }
     }
 }
 

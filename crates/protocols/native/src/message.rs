@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 /// Longest message.
 pub const MAX_MESSAGE: usize = 1 << 20;
+/// The capability of a client that sends its messages as slowly as the server says.
+pub(super) const SLOWER_MESSAGES: &str = "slower-messages";
 /// The capability of a client that opens connections at other ports than the server's own.
 pub(super) const PROCESS_PORTS: &str = "doors";
 /// Deepest nesting.

@@ -23,13 +23,13 @@ use common::{Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
 use standing::Moved;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use transport::{Acceptor, Action, Context, Input, Link, LinkSource, Order, Path, Session};
+use transport::{Acceptor, Action, Allowance, Context, Input, Link, LinkSource, Order, Path, Session};
 use uuid::Uuid;
 
 /// Everything a server needs to know before it starts.
@@ -123,6 +123,8 @@ struct Held {
     others: u32,
     /// What its tallies add up to.
     moved: Moved,
+    /// The limits of its connections.
+    allowance: Option<Arc<Allowance>>,
     /// The worker processes that have its connections.
     processes: Range<usize>,
 }
@@ -140,6 +142,8 @@ struct ClientState {
     handshake: Vec<u8>,
     /// It opens connections at other ports than the server's own.
     takes_process_ports: bool,
+    /// Slows its messages down as the server says.
+    slows_messages: bool,
     /// The key that the client has, or with which it is yet to prove that.
     holder: Option<Holder>,
     run: Uuid,
@@ -205,6 +209,8 @@ pub struct Server {
     stops: u32,
     over: bool,
     budget: Option<Arc<AtomicI64>>,
+    /// The bytes left of a day by the name of a key, with the beginning of that day.
+    days: HashMap<String, (Mono, Arc<Allowance>)>,
     /// Worker processes that have ended.
     lost_processes: HashSet<usize>,
 }
@@ -213,6 +219,7 @@ impl Server {
     /// A server that starts counting as soon as it is polled.
     pub fn new(mut plan: ServerPlan, now: Mono) -> Self {
         let secret = std::mem::take(&mut plan.secret);
+        plan.config.clients = plan.config.clients();
         let cookies = keyed_long(&secret, &[b"netcaliper cookies"]);
         let config = &plan.config;
         let budget = config.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
@@ -256,6 +263,7 @@ impl Server {
             stops: 0,
             over: false,
             budget,
+            days: HashMap::new(),
             lost_processes: HashSet::new(),
         }
     }
@@ -549,6 +557,12 @@ impl Session for Server {
                 }
             }
             Input::Dropped(group, totals) => self.dropped(cx, group, totals),
+            Input::Limited(group, text) => {
+                // The client learns the reason before its connections end.
+                if let Some(link) = self.link_of(group) {
+                    self.say(link, &Message::Stopping { reason: text.to_owned() });
+                }
+            }
             Input::Lost(workers) => {
                 let first = workers.start.saturating_sub(self.plan.threads());
                 self.lost_processes.insert(usize::from(first / self.plan.config.processes.workers.max(1)));

@@ -10,7 +10,7 @@ use common::protocol::Foreigners;
 use common::wait::wait;
 use common::{Acl, ping};
 use ipnet::IpNet;
-use metrics::{Clamped, Group, Mono};
+use metrics::{Clamped, Group, Mono, SECOND};
 use model::Phase;
 use model::document::{Document, field};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
-use transport::{Acceptor, Connector, GroupPlan, LinkSource, Order, Part, Replica, Wait};
+use transport::{Acceptor, Allowance, Connector, GroupPlan, LinkSource, Order, Part, Replica, Wait};
 
 /// A port of a server that has connections of one session only: those of a worker process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,11 +135,48 @@ pub(super) struct Granting {
     /// Workers spin where they are asked to, and for round trips without being asked.
     pub(super) busy: bool,
     pub(super) eager: bool,
+    /// Limits of these connections.
+    pub(super) terms: Bounds,
     /// The ports that they come through; none are those of the server's own port.
     pub(super) process_ports: Vec<ProcessPort>,
 }
 
+/// Limits of a session's connections.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Bounds {
+    /// Bits/s of a direction.
+    pub(super) rate: Option<u64>,
+    /// Bytes of both directions.
+    pub(super) bytes: Option<u64>,
+    /// The phase was shortened: nothing moves later.
+    pub(super) time: bool,
+}
+
+/// Bytes of a session may move this much later than agreed, ns.
+const LATE: u64 = 2 * SECOND;
+
 impl Granting {
+    /// The allowance of `part` in `of` connections, where one is limited.
+    pub(super) fn allowance(
+        &self,
+        above: Vec<Arc<Allowance>>,
+        (part, of): (u32, u32),
+        now: Mono,
+    ) -> Option<Arc<Allowance>> {
+        let Bounds { rate, bytes, time } = self.terms;
+        let share = |all: u64| (all / u64::from(of.max(1))).saturating_mul(part.into()).max(1);
+        let ends = self.phase.ends_after().filter(|_| time);
+        let time_ns = ends.map(|ns| self.start.plus(ns).plus(LATE).since(now));
+        let terms = transport::Terms { rate: rate.map(share), bytes: bytes.map(share), time_ns };
+        let phase = &self.phase;
+        let train = phase.train.as_ref().zip(phase.probe.as_ref());
+        let train = train.map_or(0, |(train, probe)| u64::from(train.packets) * u64::from(probe.size));
+        let burst = phase.media.map_or(train, |media| media.frame_size.saturating_mul(2));
+        let is_limited = !terms.is_unlimited() || !above.is_empty();
+        is_limited.then(|| Arc::new(Allowance::new("one session", terms, above, now).agreed(burst)))
+    }
+
     pub(super) fn plan(&self) -> GroupPlan {
         let phase = &self.phase;
         let waiting = match self.eager {
@@ -226,7 +263,10 @@ impl Replica for Sharer {
                 let grant = granting.grant(0..workers, Some(usize::clamped(part.index)));
                 self.grants.as_ref()?.insert(granting.session, Arc::new(grant));
                 self.sessions.insert(granting.group, granting.session);
-                Some((granting.plan(), Vec::new()))
+                let port = granting.process_ports.get(usize::clamped(part.index));
+                let share = (port.map_or(0, |port| port.connections), granting.phase.connections);
+                let allowance = granting.allowance(Vec::new(), share, granting.start);
+                Some((GroupPlan { allowance, ..granting.plan() }, Vec::new()))
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::reach::BLOCKED;
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Message, MessageError, PROCESS_PORTS, encode};
+use crate::message::{Message, MessageError, PROCESS_PORTS, SLOWER_MESSAGES, encode};
 use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
@@ -14,7 +14,7 @@ use common::config::StopServers;
 use common::keys::public_text;
 use common::protocol::Foreigners;
 use metrics::{ClockKind, Ending, Mono};
-use model::{Level, Phase, Ping, SessionInfo, Status};
+use model::{Level, Phase, Ping, Schedule, SessionInfo, Status};
 use std::net::Ipv6Addr;
 use transport::{Action, Context, End, Fault, Link};
 
@@ -52,7 +52,7 @@ impl Client {
     fn hello(&self, at: usize) -> Message {
         Message::Hello {
             version: self.plan.config.version.clone(),
-            capabilities: vec!["tcp".into(), "connect".into(), PROCESS_PORTS.into()],
+            capabilities: vec!["tcp".into(), "connect".into(), PROCESS_PORTS.into(), SLOWER_MESSAGES.into()],
             nonce: hex(&self.servers[at].nonce),
             host: String::new(),
         }
@@ -364,6 +364,16 @@ impl Client {
     }
 }
 
+/// The granted schedule of messages, unless it is faster than `asked` or of another kind: then `asked`.
+fn slower(asked: Schedule, granted: Schedule) -> Schedule {
+    let same_kind = matches!(
+        (asked, granted),
+        (Schedule::Closed | Schedule::Fixed { .. }, Schedule::Fixed { .. })
+            | (Schedule::Poisson { .. }, Schedule::Poisson { .. })
+    );
+    if same_kind && granted.gap_ns() >= asked.gap_ns() { granted } else { asked }
+}
+
 /// Whether a server may make `granted` of `asked`: less, not something else.
 fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
     let no_more = |asked: Option<u64>, granted: Option<u64>| match (asked, granted) {
@@ -380,7 +390,14 @@ fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
         exclusive: granted.exclusive,
         // A server that has other sessions chooses.
         first_worker: granted.first_worker,
-        ping: asked.ping.map(|ping| Ping { busy: ping.busy && granted.ping.is_some_and(|p| p.busy), ..ping }),
+        ping: asked.ping.map(|ping| {
+            let granted = granted.ping.unwrap_or(ping);
+            Ping {
+                busy: ping.busy && granted.busy,
+                schedule: slower(ping.schedule, granted.schedule),
+                ..ping
+            }
+        }),
         // Ours alone, and no integer, which text may change in the last digit.
         connect_rate: granted.connect_rate,
         ..asked.clone()

@@ -5,7 +5,7 @@ use super::{
     MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, MOST_SILENT, Server, Step,
 };
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Frames, Message, MessageError, PROCESS_PORTS};
+use crate::message::{Frames, Message, MessageError, PROCESS_PORTS, SLOWER_MESSAGES};
 use crate::quota::{Lines, Rate, to_give_way};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use metrics::{Clamped, Wall};
@@ -40,6 +40,7 @@ impl Server {
             shake: None,
             handshake: Vec::new(),
             takes_process_ports: false,
+            slows_messages: false,
             holder: None,
             run: Uuid::nil(),
             proposal: None,
@@ -119,6 +120,7 @@ impl Server {
             (Step::Greeting | Step::Proving, Message::Hello { nonce, capabilities, .. }) => {
                 client.takes_process_ports =
                     capabilities.iter().any(|capability| capability == PROCESS_PORTS);
+                client.slows_messages = capabilities.iter().any(|capability| capability == SLOWER_MESSAGES);
                 return self.greet(cx, link, &nonce);
             }
             (Step::Greeting | Step::Proving, _) => return Err("the first message must be a hello".to_owned()),

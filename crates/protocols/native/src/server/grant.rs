@@ -6,21 +6,35 @@ use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
 use crate::message::Message;
 use crate::opening::OpeningKey;
-use crate::spread::{About, Granting, ProcessPort};
+use crate::spread::{About, Bounds, Granting, ProcessPort};
 use common::keys::verb;
 use common::{Limits, Protocol};
-use metrics::{Clamped, Group};
-use model::{Accepted, Change, Kind, Level, Phase, Standing};
+use metrics::{Clamped, Group, SECOND, real};
+use model::{Accepted, Change, Kind, Level, Phase, Schedule, Standing};
 use std::ops::Range;
 use std::sync::Arc;
-use transport::{Context, Link};
+use transport::{Allowance, Context, Link, Terms};
 use uuid::Uuid;
 
-/// Bits/s that a session may move in each direction, where that is agreed on. Round trips have no rate.
+/// Agreed bits/s of a session in each direction; `None` where messages follow each other as fast as echoes return.
 fn rate_of(phase: &Phase) -> Option<u64> {
-    let each = phase.media.map(|media| media.rate_bps).or(phase.rate).filter(|_| phase.kind != Kind::Ping)?;
+    if phase.kind == Kind::Ping {
+        return phase.cost().rate_bps;
+    }
+    let each = phase.media.map(|media| media.rate_bps).or(phase.rate_high).or(phase.rate)?;
     Some(each.saturating_mul(phase.connections.into()))
 }
+
+/// The least distance of messages of `size` bytes at `rate`, ns.
+fn gap_of(size: u32, rate: u64) -> u64 {
+    let bits = u128::from(size) * 8 * u128::from(SECOND);
+    u64::clamped(bits.div_ceil(u128::from(rate.max(1)))).max(SHORTEST_GAP)
+}
+/// Shortest and longest distance of messages on a schedule, ns.
+const SHORTEST_GAP: u64 = 100;
+const LONGEST_GAP: u64 = 3_600 * SECOND;
+/// Length of the day of a right `bytes=`, ns.
+const DAY: u64 = 86_400 * SECOND;
 
 impl Server {
     /// Sessions that are granted or run, of other runs than `run`.
@@ -53,6 +67,7 @@ impl Server {
     }
 
     pub(super) fn consider(&mut self, cx: &Context<'_>, link: Link) -> Answered {
+        self.days.retain(|_, (began, _)| cx.now.since(*began) < DAY);
         let Some(client) = self.clients.get(&link) else { return Ok(()) };
         let Some(proposal) = client.proposal.clone() else { return Ok(()) };
         if self.ending.is_some() {
@@ -60,7 +75,7 @@ impl Server {
         }
         let protocol: &dyn Protocol = &crate::PROTOCOL;
         proposal.check().and_then(|()| protocol.check(&proposal))?;
-        self.check_rights(client.holder.as_ref(), &proposal)?;
+        self.check_rights(client, &proposal)?;
         if self.plan.config.limits.connections == 0 {
             return Err("nothing is measured at this port: it is for ending another server".to_owned());
         }
@@ -86,7 +101,8 @@ impl Server {
     }
 
     /// Checks whether a client with this key may have what it proposes, by the key and the limits of the server.
-    fn check_rights(&self, holder: Option<&Holder>, phase: &Phase) -> Answered {
+    fn check_rights(&self, client: &ClientState, phase: &Phase) -> Answered {
+        let holder = client.holder.as_ref();
         if let Some(holder) = holder {
             let verb = verb(phase.kind);
             if !holder.rights.permits(verb) {
@@ -97,7 +113,11 @@ impl Server {
             }
         }
         let limits = self.limits_of(holder);
-        let Some(most) = limits.rate.filter(|_| phase.kind != Kind::Ping) else { return Ok(()) };
+        if limits.bytes == Some(0) {
+            let key = holder.map_or_else(|| "this server".to_owned(), Holder::to_string);
+            return Err(format!("{key} has no bytes left for today: ask again tomorrow"));
+        }
+        let Some(most) = limits.rate else { return Ok(()) };
         let connections = phase.connections.min(limits.connections.max(1));
         if most < 8 * u64::from(connections) {
             let key = holder.map_or_else(|| "this server".to_owned(), Holder::to_string);
@@ -108,6 +128,17 @@ impl Server {
         }
         // What follows a schedule of its own is not slowed down.
         let scheduled = phase.media.is_some() || phase.train.is_some() || phase.trace.is_some();
+        let messages = phase.ping.filter(|_| phase.kind == Kind::Ping);
+        if let Some(ping) = messages {
+            let gap = gap_of(ping.size, most / u64::from(connections));
+            let fits = ping.schedule.gap_ns().is_some_and(|asked| asked >= gap);
+            if !fits && (gap > LONGEST_GAP || !client.slows_messages) {
+                return Err(format!(
+                    "your messages are more than the {most} bit/s that you may have here: ask for a lower rate (--rate) or for smaller \
+                     ones (-l)"
+                ));
+            }
+        }
         match rate_of(phase).filter(|&asked| scheduled && asked > most) {
             None => Ok(()),
             Some(asked) => Err(format!(
@@ -129,6 +160,8 @@ impl Server {
         });
         limits.rate = least(limits.rate, left);
         limits.duration_ns = least(limits.duration_ns, rights.time_ns);
+        let of_day = self.days.get(name).and_then(|day| day.1.bytes_left());
+        limits.bytes = least(limits.bytes, rights.bytes.map(|all| of_day.unwrap_or(all)));
         limits
     }
 
@@ -138,7 +171,8 @@ impl Server {
         let Some(client) = self.clients.get(&link) else { return };
         let (run, here, holder) = (client.run, is_here(&client.path), client.holder.clone());
         let places = self.places(link, &phase);
-        let changes = self.reduce(&mut phase, holder.as_ref(), places);
+        let limits = self.limits_of(holder.as_ref());
+        let changes = self.reduce(&mut phase, &limits, places);
         phase.first_worker = self.first_worker(&phase);
         let secret = self.secrets.short();
         let is_free = |group: &Group| !self.groups.contains_key(group);
@@ -171,11 +205,13 @@ impl Server {
             records: config.records,
             busy: config.limits.busy,
             eager: config.limits.eager && phase.kind == Kind::Ping,
+            terms: Bounds { rate: limits.rate, bytes: limits.bytes, time: limits.duration_ns.is_some() },
             phase,
             process_ports,
         };
         (client.step, client.since, client.said, client.proposal) = (Step::Granted, now, 0, None);
-        client.held = Some(Held { granting, until, others, moved: Moved::default(), processes });
+        client.held =
+            Some(Held { granting, until, others, moved: Moved::default(), allowance: None, processes });
         self.stands(cx, link, Standing::Granted);
         self.raise_others();
     }
@@ -205,7 +241,10 @@ impl Server {
     /// Whether worker processes may have a session's connections.
     fn spreads(&self, link: Link, phase: &Phase) -> bool {
         let takes = self.clients.get(&link).is_some_and(|client| client.takes_process_ports);
-        takes && matches!(phase.kind, Kind::Tcp | Kind::Connect)
+        // Limits that sessions share are counted in this process.
+        let shares = self.plan.config.clients.is_some()
+            || self.clients.get(&link).and_then(|client| client.holder.as_ref()?.rights.bytes).is_some();
+        takes && !shares && matches!(phase.kind, Kind::Tcp | Kind::Connect)
     }
 
     /// Connections for which the descriptors suffice that other sessions leave: of this process, or of the worker processes that
@@ -258,8 +297,7 @@ impl Server {
     }
 
     /// Brings a proposal within the limits, and says how.
-    fn reduce(&self, phase: &mut Phase, holder: Option<&Holder>, places: u32) -> Vec<Change> {
-        let limits = self.limits_of(holder);
+    fn reduce(&self, phase: &mut Phase, limits: &Limits, places: u32) -> Vec<Change> {
         let mut changes = Vec::new();
         let mut change = |what: &str, asked: String, given: String, why: &str| {
             changes.push(Change { what: what.into(), asked, given, why: why.into() });
@@ -290,24 +328,63 @@ impl Server {
             ping.busy = false;
             change("spinning", "on".into(), "off".into(), "this server spins only with --busy");
         }
-        if let Some(most) = limits.rate.filter(|_| phase.kind != Kind::Ping) {
+        let both = phase.cost().bytes;
+        if let Some(most) = limits.bytes.filter(|most| both.is_none_or(|bytes| bytes > *most)) {
+            let of_key = limits.bytes != self.plan.config.limits.bytes;
+            let why = if of_key { "limit of your key for today" } else { "limit per session" };
+            let asked = phase.total_bytes.map_or("unlimited".into(), |bytes| bytes.to_string());
+            change("bytes", asked, most.to_string(), why);
+        }
+        if let Some(most) = limits.rate {
             let each = (most / u64::from(phase.connections)).max(8);
-            if phase.rate.is_none_or(|r| r > each) {
-                let asked = phase.rate.map_or("unlimited".into(), |r| format!("{r} bit/s"));
-                let of_key = limits.rate != self.plan.config.limits.rate;
-                let why = if of_key { "limit of your key" } else { "limit per session" };
+            let of_key = limits.rate != self.plan.config.limits.rate;
+            let why = if of_key { "limit of your key" } else { "limit per session" };
+            if let Some(ping) = phase.ping.as_mut().filter(|_| phase.kind == Kind::Ping) {
+                let gap_ns = gap_of(ping.size, each);
+                if ping.schedule.gap_ns().is_none_or(|asked| asked < gap_ns) {
+                    let a_second = |gap: u64| format!("{:.1}/s", 1e9 / real(gap));
+                    let asked = ping.schedule.gap_ns().map_or("unlimited".into(), a_second);
+                    change("messages per connection", asked, a_second(gap_ns), why);
+                    ping.schedule = match ping.schedule {
+                        Schedule::Poisson { .. } => Schedule::Poisson { gap_ns },
+                        _ => Schedule::Fixed { gap_ns },
+                    };
+                }
+            } else if phase.rate_high.or(phase.rate).is_none_or(|r| r > each) {
+                let asked =
+                    phase.rate_high.or(phase.rate).map_or("unlimited".into(), |r| format!("{r} bit/s"));
                 change("rate per connection", asked, format!("{each} bit/s"), why);
-                phase.rate = Some(each);
+                (phase.rate, phase.rate_high) = (Some(phase.rate.map_or(each, |low| low.min(each))), None);
                 phase.burst = None;
             }
         }
         changes
     }
 
+    /// The allowance of a session's connections, where one is limited, within its key, its address and all clients.
+    fn allowance(&mut self, cx: &Context<'_>, link: Link) -> Option<Arc<Allowance>> {
+        let client = self.clients.get(&link)?;
+        let granting = &client.held.as_ref()?.granting;
+        let address = client.path.peer.ip();
+        let clients = self.plan.config.clients.as_ref();
+        let mut above: Vec<_> = clients.and_then(|all| all.of_address(address, cx.now)).into_iter().collect();
+        let bytes = |holder: &Holder| Some((holder.name.clone(), holder.rights.bytes?));
+        if let Some((name, bytes)) = client.holder.as_ref().and_then(bytes) {
+            let new = || {
+                let terms = Terms { bytes: Some(bytes), ..Terms::default() };
+                (cx.now, Arc::new(Allowance::new("this key a day", terms, None, cx.now)))
+            };
+            above.push(Arc::clone(&self.days.entry(name).or_insert_with(new).1));
+        }
+        granting.allowance(above, (1, 1), cx.now)
+    }
+
     pub(super) fn begin(&mut self, cx: &Context<'_>, link: Link) {
+        let allowance = self.allowance(cx, link);
         let Some(client) = self.clients.get_mut(&link) else { return };
         let Some(held) = &mut client.held else { return };
         client.step = Step::Running;
+        held.allowance = allowance;
         let granting = &mut held.granting;
         // Schedules begin at the instant that the client sets, which is this much later.
         granting.start = cx.now.plus(granting.phase.lead_ns());
@@ -315,6 +392,7 @@ impl Server {
         let longest = phase.ends_after().unwrap_or(self.plan.config.limits.exclusive_ns);
         held.until = phase.exclusive.then(|| cx.now.plus(longest).plus(GRACE_EXCLUSIVE));
         let mut plan = granting.plan();
+        plan.allowance.clone_from(&held.allowance);
         let workers = self.plan.set(u16::from(is_light(phase)));
         plan.workers = Some(workers.clone());
         let holder = client.holder.as_ref().filter(|holder| !holder.name.is_empty());

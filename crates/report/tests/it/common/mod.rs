@@ -95,6 +95,7 @@ pub(crate) fn begin() -> Begin {
         host: host("lab1"),
         placement: "cores 0,1".to_owned(),
         workers: 2,
+        limits: None,
     }
 }
 

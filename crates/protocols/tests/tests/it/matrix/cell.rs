@@ -1,6 +1,6 @@
 //! One cell: a client, its servers and the trouble between them, in virtual time.
 
-use super::table::{Limit, Nature, Spoken, Trouble, Verb};
+use super::table::{Limit, Nature, Spoken, Trouble, UNLIMITED, Verb};
 use crate::support::host::{RANDOM, host};
 use crate::support::run::{MS, client_ip};
 use common::protocol::{Calling, Serving, Started};
@@ -17,7 +17,7 @@ pub(super) const NARROW: usize = 1_280;
 const NEAR: u64 = 5 * MS;
 const FAR: u64 = 300 * MS;
 /// Rate of each connection on the path, bits/s.
-const RATE: u64 = 3_000_000;
+pub(super) const RATE: u64 = 3_000_000;
 /// After so long every run must be over.
 const PATIENCE: u64 = 60 * SECOND;
 /// In the middle of every run: datagrams begin half a second after the agreement.
@@ -53,8 +53,14 @@ impl Ran {
 
 impl Cell {
     pub(super) fn name(&self) -> String {
-        let Cell { protocol, verb, way, trouble, .. } = self;
-        format!("{protocol} {} {way} {trouble:?}", verb.name)
+        let Cell { protocol, verb, way, trouble, limits, .. } = self;
+        let limits = if self.is_limited() { limits.0 } else { "" };
+        format!("{protocol} {} {way} {trouble:?} {limits}", verb.name)
+    }
+
+    /// Whether its servers limit their clients.
+    pub(super) fn is_limited(&self) -> bool {
+        self.limits.0 != UNLIMITED
     }
 
     /// Names of the servers, of which one may be mute.
@@ -189,6 +195,7 @@ impl Cell {
             records: true,
             ..config
         };
+        let config = ServerConfig { clients: config.clients(), ..config };
         let listening = self.protocol.listening(&config).unwrap();
         let workers = match self.protocol.info().workers {
             common::protocol::Workers::OneServing => 1,
@@ -206,6 +213,7 @@ impl Cell {
             if ports.datagrams { last } else { 0..0 },
         );
         net.sockets(machine, SocketSettings { gro: false, ..listening.sockets });
+        net.limits(machine, config.clients);
         machine
     }
 

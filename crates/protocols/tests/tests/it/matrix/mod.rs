@@ -36,7 +36,8 @@ fn cells() -> Vec<Cell> {
             for (way, pattern) in WAYS.into_iter().filter(|(_, pattern)| verb.has(*pattern)) {
                 let Ok(phase) = carried(protocol, verb, pattern) else { continue };
                 for (trouble, _) in TROUBLES {
-                    for limits in LIMITS {
+                    let servers = if trouble == Trouble::None { &LIMITS[..] } else { &LIMITS[..1] };
+                    for &limits in servers {
                         let mut phase = phase.clone();
                         if matches!(trouble, Trouble::Two | Trouble::Half) {
                             phase.connections = phase.connections.max(2);
@@ -58,7 +59,7 @@ fn drawn() -> Vec<Cell> {
     let mut rng = Rng::new(SEED);
     let asked = std::env::var("NETCALIPER_MATRIX").ok();
     let mut tried = |cell: &Cell| {
-        let drawn = rng.between(1, PART) == 1;
+        let drawn = cell.is_limited() || rng.between(1, PART) == 1;
         match asked.as_deref() {
             None => drawn,
             Some("all") => true,
@@ -81,11 +82,11 @@ fn broken(cell: &Cell) -> Vec<(&'static str, String)> {
     kept.filter_map(|(name, _, rule)| Some((*name, rule(cell, &ran).err()?))).collect()
 }
 
-/// Tries the cells of one trouble.
-fn try_cells(trouble: Trouble) {
+/// Tries the cells of one trouble, or those of servers that limit their clients.
+fn try_cells(trouble: Trouble, limited: bool) {
     let mut failed: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut count = 0;
-    for cell in drawn().iter().filter(|cell| cell.trouble == trouble) {
+    for cell in drawn().iter().filter(|cell| cell.trouble == trouble && cell.is_limited() == limited) {
         count += 1;
         for (rule, why) in broken(cell) {
             failed.entry(rule).or_default().push(format!("{}: {why}", cell.name()));
@@ -107,7 +108,7 @@ macro_rules! troubles {
     ($($name:ident: $trouble:ident,)*) => {
         $(#[test]
         fn $name() {
-            try_cells(Trouble::$trouble);
+            try_cells(Trouble::$trouble, false);
         })*
 
         #[test]
@@ -116,6 +117,11 @@ macro_rules! troubles {
             assert!(TROUBLES.iter().map(|(trouble, _)| *trouble).eq(tried));
         }
     };
+}
+
+#[test]
+fn limits_of_the_server_at_a_tenth() {
+    try_cells(Trouble::None, true);
 }
 
 // One test for each, so that they share the cores.

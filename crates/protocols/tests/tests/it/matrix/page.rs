@@ -1,7 +1,7 @@
 //! `docs/matrix.md` shows this table: a test compares both, and writes the page with `NETCALIPER_WRITE_PAGE=1`.
 
 use super::rules::RULES;
-use super::table::{LEFT_OUT, LeftOut, PROTOCOLS, TROUBLES, VERBS, WAYS, carried};
+use super::table::{LEFT_OUT, LIMITS, LeftOut, PROTOCOLS, TROUBLES, VERBS, WAYS, carried};
 use super::{PART, cells};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -66,6 +66,9 @@ fn page() -> String {
     line("\n## Paths and servers\n");
     for (_, words) in TROUBLES {
         line(&format!("- {words}"));
+    }
+    for (words, _) in LIMITS.iter().skip(1) {
+        line(&format!("- a good path, {words}"));
     }
     line("\n## Rules\n");
     for (name, sentence, _) in RULES {

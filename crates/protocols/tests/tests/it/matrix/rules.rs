@@ -2,6 +2,7 @@
 
 use super::cell::{Cell, Ran};
 use super::table::{Nature, Trouble};
+use metrics::SECOND;
 use model::{Figure, Interval, Kind, PacketReport, Pattern, Point, Status, Totals, Traffic, Way};
 use sim::Fate;
 
@@ -9,7 +10,7 @@ use sim::Fate;
 type Rule = fn(&Cell, &Ran) -> Result<(), String>;
 
 /// The rules: name, the sentence of the page, and the check.
-pub(super) const RULES: [(&str, &str, Rule); 10] = [
+pub(super) const RULES: [(&str, &str, Rule); 11] = [
     ("ends", "Every run ends within a minute, whoever is silent.", ends),
     (
         "ending",
@@ -28,6 +29,11 @@ pub(super) const RULES: [(&str, &str, Rule); 10] = [
     ("records", "No connection lasted longer than its run.", records),
     ("parts", "No part is larger than its whole, and nothing is received that was not sent.", parts),
     ("caveats", "No caveat names a cause that the path, the hosts or the server did not have.", caveats),
+    (
+        "limits",
+        "A server sends and receives no more than its limit and a tenth, and a client of ours learns what was reduced.",
+        limits,
+    ),
     ("servers", "Every named server is measured, or the result says which was not.", servers),
 ];
 
@@ -88,6 +94,8 @@ fn ending(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let silent = cell.verb.nature == Nature::Passes || connected || blind;
     let half = blind && !connected && cell.phase.pattern == Pattern::Duplex;
     let allowed: &[Status] = match cell.trouble {
+        // What a limit ends is no run as it was asked for.
+        Trouble::None if cell.is_limited() => &[Complete, Partial, Failed],
         Trouble::None | Trouble::Two | Trouble::Far => &[Complete],
         Trouble::Dies if shows(point) => &[Complete, Partial, Failed],
         Trouble::Dies => &[Partial, Failed],
@@ -192,7 +200,7 @@ fn rate(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let point = ran.point();
     let Some(asked) = cell.verb.rate else { return Ok(()) };
     let lossless = matches!(cell.trouble, Trouble::None | Trouble::Two | Trouble::Far);
-    if !lossless || ran.took.is_none() {
+    if !lossless || ran.took.is_none() || cell.is_limited() {
         return Ok(());
     }
     let asked = (asked * u64::from(cell.phase.connections)) as f64;
@@ -324,7 +332,7 @@ fn caveats(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let point = ran.point();
     let [there, back] = ran.fates;
     let overflowed = there.and(back).overflowed > 0;
-    let lossless = matches!(cell.trouble, Trouble::None | Trouble::Two | Trouble::Far);
+    let lossless = matches!(cell.trouble, Trouble::None | Trouble::Two | Trouble::Far) && !cell.is_limited();
     let lost = |fate: Fate| fate.lost + fate.oversized + fate.dropped + fate.spoilt;
     for caveat in &point.caveats {
         let justified = match caveat.code.as_str() {
@@ -337,13 +345,41 @@ fn caveats(cell: &Cell, ran: &Ran) -> Result<(), String> {
             | "stream-limit" => !lossless || cell.verb.rate.is_none(),
             "late-or-lost" => !lossless || lost(there) + lost(back) > 0,
             "unfinished-connections" => !lossless,
-            "server-reduced" => cell.limits.0 != "no limits",
+            "server-reduced" => cell.is_limited(),
             "unconfirmed" => point.remote.is_empty() || !lossless,
             _ => true,
         };
         must(justified, || format!("{}: {}", caveat.code, caveat.text))?;
     }
     Ok(())
+}
+
+/// Bytes that a server may send or receive beyond its limit: datagrams that were early, and the framing of connections.
+const SLACK: u64 = 8 * 1024 + 1_500;
+const SLACK_OF_DATAGRAMS: u64 = 64 * 1024 + 1_500;
+
+/// A server moves no more than it may.
+fn limits(cell: &Cell, ran: &Ran) -> Result<(), String> {
+    let Some(rate) = (cell.limits.1)(&cell.phase).rate else { return Ok(()) };
+    let took = ran.took.unwrap_or(0);
+    for server in &ran.servers {
+        let local = &server.points[0].local.traffic;
+        let most = |slack: u64| rate / 8 * took / SECOND * 11 / 10 + slack;
+        let slack = if cell.verb.datagrams { SLACK_OF_DATAGRAMS } else { SLACK };
+        for (what, bytes, most) in
+            [("sent", local.tx_bytes, most(SLACK)), ("received", local.rx_bytes, most(slack))]
+        {
+            must(bytes <= most, || format!("{what} {bytes} bytes of {most}, {rate} bit/s"))?;
+        }
+    }
+    let point = ran.point();
+    let named = |text: &str| text.contains("bit/s") || text.contains("rate");
+    let told = point.caveats.iter().any(|caveat| caveat.code == "server-reduced")
+        || point.reason.as_deref().is_some_and(named);
+    let moves = cell.phase.kind != Kind::Connect;
+    must(cell.protocol.name() != "native" || told || !moves, || {
+        format!("nothing is said of it: {:?} {:?}", point.reason, point.caveats)
+    })
 }
 
 /// Every server that was named was measured, or the result says that it was not.

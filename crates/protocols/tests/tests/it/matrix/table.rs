@@ -296,8 +296,17 @@ pub(super) const TROUBLES: [(Trouble, &str); 10] = [
 /// Settings of a server that limit its clients.
 pub(super) type Limit = (&'static str, fn(&Phase) -> common::Limits);
 
-/// The servers that are asked. A server that limits its clients to a part of what they ask for would be a row.
-pub(super) const LIMITS: [Limit; 1] = [("no limits", |_| common::Limits::default())];
+/// A server that limits nothing.
+pub(super) const UNLIMITED: &str = "no limits";
+
+/// The servers that are asked. Those with limits are tried on good paths, every question in every run.
+pub(super) const LIMITS: [Limit; 2] = [
+    (UNLIMITED, |_| common::Limits::default()),
+    ("a server that gives a tenth of the rate", |phase| common::Limits {
+        rate: Some(phase.cost().rate_bps.or(phase.rate).unwrap_or(super::cell::RATE) / 10),
+        ..common::Limits::default()
+    }),
+];
 
 /// Cells that are left out although the protocol carries the question, or a rule of them. `""` and `None` are any.
 pub(super) struct LeftOut {

@@ -1,0 +1,168 @@
+//! Limits of a server hold in every protocol: what is sent and received, for how long, and what is said of it.
+
+use crate::support::files::Scratch;
+use crate::support::{Outcome, Server, as_it_is, netcaliper, number, serve, tcp};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::time::{Duration, Instant};
+
+/// Bits/s of `--max-rate 10M`, and what may pass in so many seconds and a tenth, bytes.
+const RATE: f64 = 10e6;
+
+fn most(seconds: f64) -> u64 {
+    (RATE / 8.0 * seconds * 1.1) as u64
+}
+
+/// Longest that a test of this file waits for an end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn limited(more: &str) -> Server {
+    serve(&format!("--max-rate 10M {more}"))
+}
+
+/// A connection to a protocol of this server.
+fn reach(server: &Server, name: &str) -> TcpStream {
+    let stream = TcpStream::connect(("127.0.0.1", server.proc.port_of(name))).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+#[test]
+fn a_server_that_sends_is_paced_and_ended() {
+    let server = limited("--max-time 1s --legacy chargen:0,discard:0");
+    let mut stream = reach(&server, "chargen");
+    let (begun, mut got, mut buffer) = (Instant::now(), 0, vec![0; 1 << 16]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(n) => got += n as u64,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+                break;
+            }
+        }
+    }
+    let took = begun.elapsed();
+    assert!(got > 0 && got <= most(1.0), "{got} bytes");
+    assert!(took < PATIENCE, "{took:?}");
+    server.proc.hears("paced to 10.0 Mbit/s");
+    server.proc.hears("ended after 1 s");
+    server.still_serves();
+}
+
+#[test]
+fn a_server_that_receives_is_paced_and_ended() {
+    let server = limited("--max-time 1s --legacy chargen:0,discard:0");
+    let mut stream = reach(&server, "discard");
+    let begun = Instant::now();
+    let block = vec![0; 1 << 16];
+    let mut sent = 0;
+    while let Ok(n) = stream.write(&block) {
+        sent += n as u64;
+        assert!(begun.elapsed() < PATIENCE, "it goes on: {sent} bytes");
+    }
+    // The buffers of both kernels take some megabytes at once.
+    assert!(sent <= most(1.0) + (16 << 20), "{sent} bytes");
+    server.proc.hears("ended after 1 s");
+    server.still_serves();
+}
+
+#[test]
+fn bytes_of_a_client_are_a_limit() {
+    let server = serve("--max-bytes 1Mi --legacy chargen:0,discard:0");
+    let mut got = Vec::new();
+    let _ = reach(&server, "chargen").read_to_end(&mut got);
+    assert!((1 << 19..=1 << 20).contains(&got.len()), "{} bytes", got.len());
+    server.proc.hears("ended after 1048576 bytes");
+    let outcome = tcp(server.at()).args("-t 5s -P 2").outcome();
+    let moved = number(&outcome.local()["traffic"]["tx_bytes"]);
+    assert!(moved <= 8 << 20, "{}", outcome.tell());
+    assert!(outcome.caveats("server-reduced").contains("bytes"));
+    assert!(outcome.point()["reason"].as_str().unwrap().contains("1048576 bytes"), "{}", outcome.tell());
+}
+
+#[test]
+fn datagrams_beyond_the_rate_are_refused_as_a_whole() {
+    let server = limited("--legacy echo:0,stamp:0");
+    for name in ["echo", "stamp"] {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(("127.0.0.1", server.proc.port_of(name))).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let (begun, datagram, mut buffer) = (Instant::now(), [0; 1_400], [0; 1 << 16]);
+        let (mut got, mut last) = (0, begun);
+        while begun.elapsed() < Duration::from_secs(2) {
+            let _ = socket.send(&datagram);
+            while let Ok(n) = socket.recv(&mut buffer) {
+                (got, last) = (got + n as u64, Instant::now());
+            }
+        }
+        assert!(got > 0 && got <= most(1.0), "{name}: {got} bytes");
+        assert!(last - begun < Duration::from_secs(1), "{name}: answered for {:?}", last - begun);
+        let line = server.proc.hears(&format!("{name}: "));
+        assert!(line.contains("refused: its datagrams"), "{line}");
+    }
+    server.still_serves();
+}
+
+/// Bits/s of messages of a run in one direction.
+fn messages(outcome: &Outcome, size: u64) -> f64 {
+    let counts = &outcome.local()["pings"]["counts"];
+    let ns = number(&outcome.local()["traffic"]["ns"]);
+    (number(&counts["sent"]) * size * 8) as f64 / (ns as f64 / 1e9)
+}
+
+#[test]
+fn round_trips_have_a_rate() {
+    let scratch = Scratch::new();
+    let keys =
+        scratch.key("keys", &format!("alice netcaliper-psk-1:{} rate=10M verbs=ping\n", "5a".repeat(32)));
+    let key = scratch.key("key", &format!("alice netcaliper-psk-1:{}\n", "5a".repeat(32)));
+    let plain = limited("");
+    let keyed = Server::start(netcaliper("serve").args("--port 0 --psk-file").arg(&keys));
+    for (words, size) in
+        [("--flood -l 60000", 60_000), ("-u --flood -l 1400", 1_400), ("--rate 100k -l 1000", 1_000)]
+    {
+        for (server, key) in [(&plain, None), (&keyed, Some(&key))] {
+            let mut line = netcaliper("ping").arg(server.at()).args("-t 1s --no-baseline").args(words);
+            if let Some(key) = key {
+                line = line.arg("--psk-file").arg(key);
+            }
+            let outcome = line.outcome();
+            let rate = messages(&outcome, size);
+            assert!(rate <= 1.1 * RATE, "{words}: {rate} bit/s\n{}", outcome.tell());
+            assert!(rate > 0.2 * RATE, "{words}: {rate} bit/s\n{}", outcome.tell());
+            assert!(outcome.caveats("server-reduced").contains("messages per connection"), "{words}");
+        }
+    }
+}
+
+#[test]
+fn all_clients_together_have_a_rate() {
+    let server = serve("--max-total-rate 10M --legacy chargen:0,discard:0");
+    let runs: Vec<_> = (0..3).map(|_| tcp(server.at()).args("-R -t 2s -P 2 --json").spawn()).collect();
+    let mut stream = reach(&server, "chargen");
+    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let (begun, mut buffer, mut got) = (Instant::now(), vec![0; 1 << 16], 0);
+    while begun.elapsed() < Duration::from_secs(2) {
+        got += stream.read(&mut buffer).unwrap_or(0) as u64;
+    }
+    drop(stream);
+    let took: Vec<Outcome> = runs.into_iter().map(|run| Outcome::of(run.wait())).collect();
+    let own: u64 = took.iter().map(|outcome| number(&outcome.local()["traffic"]["rx_bytes"])).sum();
+    // All began and ended within a few tenths of a second.
+    assert!(got > 0 && own > 0 && got + own <= most(3.0), "{got} and {own} bytes");
+}
+
+#[test]
+fn iperf3_gets_the_rate_and_the_time_of_the_server() {
+    let server = limited("--max-time 1s --legacy iperf3:0,discard:0");
+    let at = server.proc.port_of("iperf3");
+    let begun = Instant::now();
+    let done = as_it_is("iperf3").args(&format!("-c 127.0.0.1 -p {at} -R -t 5 -J")).run();
+    assert!(begun.elapsed() < PATIENCE, "{}", done.tell());
+    let bytes = done.json()["end"]["sum_received"]["bytes"].as_f64().unwrap_or(0.0);
+    assert!(bytes <= most(1.0) as f64, "{}", done.tell());
+    assert_ne!(done.code, Some(0), "{}", done.tell());
+    server.proc.hears("ended after 1 s");
+}
