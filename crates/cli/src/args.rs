@@ -174,6 +174,10 @@ pub(crate) struct LocalArgs {
     /// Local ports to connect from, such as 20000-20999, used round robin.
     #[arg(long, visible_alias = "source-ports", value_name = "LOW-HIGH", value_parser = values::ports)]
     pub(crate) local_port: Option<(u16, u16)>,
+    /// Most bits per second and direction of all connections and flows of this end, 8 and more, whatever else is asked for: an agent
+    /// gives its tests a share of its own rate so [default: no limit].
+    #[arg(long, value_name = "RATE", value_parser = values::limit)]
+    pub(crate) at_most: Option<u64>,
     #[command(flatten)]
     pub(crate) cores: CoreArgs,
 }

@@ -55,6 +55,8 @@ pub(crate) fn client(
         device: local.cores.bind_dev.clone(),
         placement: placement(&local.cores, protocol),
         workers: local.cores.workers,
+        at_most: local.at_most,
+        allowance: local.at_most.map(common::config::own_allowance),
         run: runtime::run_id(),
         version: VERSION.to_owned(),
         records,

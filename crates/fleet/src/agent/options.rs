@@ -8,6 +8,8 @@ use model::Cost;
 
 /// Most words of a test.
 const MAX_WORDS: usize = 48;
+/// Lowest rate that a test's `--at-most` takes, bits/s.
+const LEAST_RATE: u64 = 8;
 /// Longest word, bytes.
 const MAX_WORD: usize = 64;
 
@@ -179,8 +181,10 @@ pub fn limited(
     }
     let Some(ceiling) = ceilings.rate else { return Ok((Vec::new(), asked)) };
     let most = format_bits_per_second(real(ceiling));
+    // The test's own engine keeps the share, whatever its words mean.
+    let share = |bps: u64| ["--at-most".to_owned(), bps.max(LEAST_RATE).to_string()];
     match asked.cost.rate_bps {
-        Some(bps) if bps <= ceiling => Ok((Vec::new(), asked)),
+        Some(bps) if bps <= ceiling => Ok((share(bps).into(), asked)),
         Some(bps) => {
             let bps = format_bits_per_second(real(bps));
             Err(format!("{bps} is more than the {most} that this agent allows"))
@@ -190,6 +194,7 @@ pub fn limited(
             let more = vec!["--rate".to_owned(), each.to_string()];
             let asked = read(verb, &[words, more.as_slice()].concat())?;
             let is_bounded = asked.cost.rate_bps.is_some_and(|bps| bps <= ceiling);
+            let more = [&more[..], &share(asked.cost.rate_bps.unwrap_or(ceiling))].concat();
             if is_bounded { Ok((more, asked)) } else { Err(no_bound(&most)) }
         }
         None => Err(no_bound(&most)),
