@@ -5,7 +5,8 @@ use jsonschema::Validator;
 use metrics::ClockKind;
 use model::{
     Baseline, CaveatLevel, Count, Counts, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound,
-    PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, Shown, Slot, StampSettings, Totals, Trace, Unit,
+    PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, ServerLimits, Shown, Slot, StampSettings,
+    Totals, Trace, Unit,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,6 +91,14 @@ fn written_in_full() -> Value {
     outcome.path_mtu = Some(PathMtu { up: mtu, down: mtu });
     let slot = Slot { clock_bound_ns: Some(1), power: Some(1.0), knee: true };
     (outcome.sweep[0].up_slot, outcome.sweep[0].down_slot) = (Some(slot), Some(slot));
+    let one = Some(1);
+    outcome.begin.limits = Some(ServerLimits {
+        rate_bps: one,
+        time_ns: one,
+        bytes: one,
+        address_rate_bps: one,
+        total_rate_bps: one,
+    });
     serde_json::to_value(outcome).unwrap()
 }
 
