@@ -94,6 +94,8 @@ pub struct Controller<'a> {
     fresh: Vec<(TaskId, Ending)>,
     /// Agents that are told of the next results on the disk.
     owed: BTreeMap<HostId, BTreeSet<Attempt>>,
+    /// Acknowledgements that were sent. A transport may lose one, and its agent would keep the result: all are repeated at the end.
+    acknowledged: BTreeMap<HostId, BTreeSet<Attempt>>,
     arrived: Vec<(HostId, Arrival)>,
     /// What the user has not been told yet.
     news: Vec<Progress>,
@@ -148,6 +150,7 @@ impl<'a> Controller<'a> {
             lacking: BTreeSet::new(),
             fresh,
             owed: BTreeMap::new(),
+            acknowledged: BTreeMap::new(),
             arrived: Vec::new(),
             news: Vec::new(),
             now,
@@ -459,13 +462,19 @@ impl<'a> Controller<'a> {
             self.news.push(Progress::Ended(self.done.len(), self.plan().tasks.len()));
         }
         for (host, attempts) in std::mem::take(&mut self.owed) {
-            let attempts: Vec<Attempt> = attempts.into_iter().collect();
-            for some in attempts.chunks(MAX_STORED) {
-                let (tasks, numbers) = some.iter().map(|attempt| (attempt.task, attempt.number)).unzip();
-                self.send(host, Order::Stored { tasks, numbers });
-            }
+            self.acknowledge(host, &attempts);
+            self.acknowledged.entry(host).or_default().extend(attempts);
         }
         Ok(())
+    }
+
+    /// Lets an agent forget the results of these attempts.
+    fn acknowledge(&mut self, host: HostId, attempts: &BTreeSet<Attempt>) {
+        let attempts: Vec<&Attempt> = attempts.iter().collect();
+        for some in attempts.chunks(MAX_STORED) {
+            let (tasks, numbers) = some.iter().map(|attempt| (attempt.task, attempt.number)).unzip();
+            self.send(host, Order::Stored { tasks, numbers });
+        }
     }
 
     fn hosts(&self) -> impl Iterator<Item = HostId> + use<> {
@@ -499,6 +508,9 @@ impl<'a> Controller<'a> {
 
     /// Tells all agents that the run is over.
     fn part(&mut self) {
+        for (host, attempts) in std::mem::take(&mut self.acknowledged) {
+            self.acknowledge(host, &attempts);
+        }
         for host in self.hosts() {
             if matches!(self.members[host.index()].stage, Stage::Ready | Stage::Greeted) {
                 self.send(host, Order::Bye);

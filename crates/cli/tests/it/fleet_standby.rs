@@ -50,12 +50,12 @@ impl Site {
         eventually("results come", || lines(&self.state("leader")) >= n);
     }
 
-    /// No agent keeps a result.
+    /// No agent keeps a result. The last acknowledgements may be under way when the controller has ended.
     fn nothing_is_kept(self) {
         for (name, agent) in NAMES.iter().zip(self.agents) {
+            eventually(&format!("{name} keeps no result"), || !self.fleet.scratch.file(name).exists());
             agent.signal("TERM");
             agent.wait().exits(0);
-            assert!(!self.fleet.scratch.file(name).exists(), "{name} keeps results");
         }
     }
 }
@@ -119,6 +119,26 @@ fn an_interrupted_leader_hands_the_run_over_at_once() {
     leader.wait().exits(130);
     second.wait().exits(0);
     all_measured(&site.state("second"), 24);
+    site.nothing_is_kept();
+}
+
+#[test]
+fn a_shared_run_is_in_the_folder_that_the_user_names_and_goes_on_from_there() {
+    let name = "a_shared_run_is_in_the_folder_that_the_user_names_and_goes_on_from_there";
+    let Some(site) = Site::new(name) else { return };
+    let folder = site.fleet.scratch.file("named");
+    let line = site.fleet.run(&NAMES).env("XDG_STATE_HOME", site.state("leader")).arg("--shared");
+    let leader = testing(line.arg("--state").arg(&folder), "exclusive", TEST).spawn();
+    let results =
+        || std::fs::read_to_string(folder.join("results.jsonl")).unwrap_or_default().lines().count();
+    eventually("results are in the folder", || results() >= 2);
+    leader.signal("INT");
+    leader.wait().exits(130).complains(&[&format!("fleet resume {}", folder.display())]);
+    // Nothing is where runs without a folder of their own are.
+    assert!(last_run(&site.state("leader")).is_none());
+    let resumed = as_it_is("fleet").arg("resume").arg(&folder);
+    resumed.env("XDG_STATE_HOME", site.state("other")).run().exits(0);
+    assert_eq!(results(), 6);
     site.nothing_is_kept();
 }
 

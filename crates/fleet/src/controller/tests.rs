@@ -351,6 +351,23 @@ impl World {
         panic!("the run is not over after {} s of virtual time", limit / SECOND);
     }
 
+    /// Delivers the orders that are under way when the controller has ended.
+    fn last_orders(&mut self, sent: &Sent) {
+        let mut orders = Vec::new();
+        for (_, what) in std::mem::take(&mut self.due) {
+            if let What::ToAgent(at, order) = what {
+                orders.push((at, order));
+            }
+        }
+        orders.extend(sent.0.borrow_mut().drain(..).map(|(host, order)| (host.index(), order)));
+        for (at, order) in orders {
+            let now = self.clock(at);
+            if let Some(agent) = &mut self.machines[at].agent {
+                agent.on_order(now, &std::sync::Arc::default(), order);
+            }
+        }
+    }
+
     /// No host took part in two tests at a time.
     fn has_no_overlap(&self) {
         let mut by_host: BTreeMap<usize, Vec<(u64, u64, TaskId)>> = BTreeMap::new();
@@ -382,6 +399,7 @@ fn run(world: &mut World, limit: u64) -> Vec<PairResult> {
             if over {
                 controller.part();
                 controller.store().unwrap();
+                world.last_orders(&sent);
             }
             over
         };
@@ -455,6 +473,23 @@ fn faults_cost_no_result_and_no_overlap() {
         }
         let results = run(&mut world, 1_000 * SECOND);
         is_complete(&world, &results);
+    }
+}
+
+#[test]
+fn a_lost_acknowledgement_leaves_no_result_at_an_agent() {
+    for seed in 0..10 {
+        let mut world = World::new(3, seed);
+        // Shorter than the silence after which an agent is greeted again, and then sends what it keeps.
+        for (nth, at) in (1..).zip([0, 1, 2, 0, 1, 2]) {
+            let until = nth * 700 * MS + 150 * MS;
+            world.push(nth * 700 * MS, What::Cut(at, until));
+        }
+        let results = run(&mut world, 100 * SECOND);
+        is_complete(&world, &results);
+        for at in 0..3 {
+            assert!(!world.spool(at).exists(), "seed {seed}: agent {at} keeps a result");
+        }
     }
 }
 
