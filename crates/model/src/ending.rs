@@ -17,14 +17,17 @@
 //!   all the same.
 //! - Turns ([`Pattern::PushPull`]) are judged together: the time may be over before the second
 //!   turn.
+//! - Payload that all arrived after the time of the test is no failure of the path: the host was
+//!   busy for longer than a short test lasts, and the phase is partial.
 //! - A run that the user ended stays interrupted, and a failure that a session knows of keeps its
 //!   reason.
 //! - A server has no question of its own: its sessions are not judged.
 
 use crate::{
-    Count, Counts, Event, Kind, PacketReport, Pattern, Phase, PingCounts, Status, Totals, Traffic, Transport,
-    Way,
+    Count, Counts, Event, Interval, Kind, PacketReport, Pattern, Phase, PingCounts, Point, Status, Totals,
+    Traffic, Transport, Way,
 };
+use metrics::format_bytes;
 
 /// A receiver's name for payload that differs from the sent one
 /// ([`CauseCount::text`](metrics::CauseCount)).
@@ -97,6 +100,9 @@ struct Side {
     missed: u64,
     opened: u64,
     retransmits: u64,
+    /// Payload that ended connections received in their whole lives, also after the time of the
+    /// test, bytes.
+    in_all: u64,
     /// The most frequent failure.
     cause: Option<String>,
 }
@@ -153,6 +159,8 @@ impl Side {
         }
         self.opened = self.opened.saturating_add(totals.opened);
         self.retransmits = self.retransmits.saturating_add(totals.tcp.retransmits);
+        self.in_all =
+            totals.remotes.values().fold(self.in_all, |sum, peer| sum.saturating_add(peer.rx_bytes));
         if totals.errors() > 0 && self.cause.is_none() {
             self.cause = totals.causes.first().map(|cause| cause.first.clone());
         }
@@ -167,29 +175,40 @@ fn were(n: u64) -> String {
 #[derive(Debug, PartialEq, Eq)]
 enum Shown {
     All,
-    /// One direction got nothing.
+    /// One direction got nothing, or a direction all of it too late.
     Half(String),
     Nothing(String),
 }
 
 impl Account {
+    /// The counts that a document has of a phase that is over.
+    pub fn of(point: &Point) -> Self {
+        let mut account = Account { accepted: !point.sessions.is_empty(), ..Account::default() };
+        point.intervals.iter().for_each(|interval| account.interval(interval));
+        account.local.totals(&point.local);
+        point.remote.iter().for_each(|remote| account.remote.totals(remote));
+        account
+    }
+
     /// Takes in one event of the phase.
     pub fn absorb(&mut self, event: &Event) {
         match event {
             Event::Session(_) => self.accepted = true,
-            Event::Interval(interval) => {
-                self.local.traffic(&interval.local, interval.unknown);
-                self.local.packets(interval.packets.as_deref());
-                interval.pings.iter().for_each(|pings| self.local.answers(&pings.counts));
-                if let Some(remote) = &interval.remote {
-                    self.remote.traffic(remote, Counts::NONE);
-                }
-                self.remote.packets(interval.remote_packets.as_deref());
-            }
+            Event::Interval(interval) => self.interval(interval),
             Event::Local(totals) => self.local.totals(totals),
             Event::Remote(totals) => self.remote.totals(totals),
             _ => {}
         }
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.local.traffic(&interval.local, interval.unknown);
+        self.local.packets(interval.packets.as_deref());
+        interval.pings.iter().for_each(|pings| self.local.answers(&pings.counts));
+        if let Some(remote) = &interval.remote {
+            self.remote.traffic(remote, Counts::NONE);
+        }
+        self.remote.packets(interval.remote_packets.as_deref());
     }
 
     /// True if neither end sent payload or a message.
@@ -225,7 +244,8 @@ impl Account {
         match phase.kind {
             _ if sizes => Shown::All,
             Kind::Connect if self.local.opened == 0 => {
-                Shown::Nothing("no connection was established".to_owned())
+                let none = "no connection was established".to_owned();
+                Shown::Nothing(self.too_short(phase).unwrap_or(none))
             }
             Kind::Connect => Shown::All,
             // An answer that ended its connection is none.
@@ -235,6 +255,14 @@ impl Account {
             Kind::Ping => Shown::Nothing(self.unanswered(asked)),
             _ => self.directions(asked),
         }
+    }
+
+    /// The time of a phase that its server accepted was over before a connection was established or
+    /// failed.
+    fn too_short(&self, phase: &Phase) -> Option<String> {
+        let none = self.accepted && self.local.opened == 0 && self.local.cause.is_none();
+        let text = "the time of the test was over before a connection was established: give a longer -t";
+        (none && phase.duration_ns.is_some()).then(|| text.to_owned())
     }
 
     /// Why a measurement of round trips has none.
@@ -249,7 +277,9 @@ impl Account {
                 "none of the {missed} messages of the schedule was sent: the flow was opened too late"
             ),
             (0, 0) if refused > 0 => format!("no message was sent: the kernel refused {refused}"),
-            (0, 0) => format!("no message was sent{}", self.explanation(asked)),
+            (0, 0) => self
+                .too_short(asked.phase)
+                .unwrap_or_else(|| format!("no message was sent{}", self.explanation(asked))),
             _ => {
                 format!("no message returned over {over}: {} sent{}", were(messages), self.explanation(asked))
             }
@@ -267,12 +297,26 @@ impl Account {
             ways.clone().filter(|way| !self.has_passed(*way, asked.needs_report)).collect();
         // A number of bytes that both directions share may be moved by one of them.
         let shared = matches!(pattern, Pattern::PushPull { .. }) || asked.phase.total_bytes.is_some();
-        match silent.first() {
-            None => Shown::All,
-            Some(_) if silent.len() == ways.count() => Shown::Nothing(self.nothing_passed(asked, &silent)),
-            Some(_) if shared => Shown::All,
-            Some(_) => Shown::Half(self.nothing_passed(asked, &silent)),
+        let too_late = silent.iter().find_map(|way| self.too_late(*way));
+        match (silent.first(), too_late) {
+            (None, _) => Shown::All,
+            (Some(_), Some(why)) => Shown::Half(why),
+            (Some(_), None) if silent.len() == ways.count() => {
+                Shown::Nothing(self.nothing_passed(asked, &silent))
+            }
+            _ if shared => Shown::All,
+            _ => Shown::Half(self.nothing_passed(asked, &silent)),
         }
+    }
+
+    /// Payload that arrived after the time of the test, in a direction in which none did before.
+    fn too_late(&self, way: Way) -> Option<String> {
+        let (_, receiver) = self.ends(way);
+        let place = if way == Way::Up { "at the server" } else { "from the server" };
+        let bytes = format_bytes(receiver.in_all);
+        (receiver.in_all > 0).then(|| {
+            format!("no payload arrived {place} within the time of the test, and {bytes} after it: give a longer -t")
+        })
     }
 
     /// Both ends in the order of a direction: the sender, the receiver.
@@ -330,6 +374,9 @@ impl Account {
                 (0, _) => format!("no datagram arrived{place} over UDP{advice}"),
                 (sent, _) => format!("no datagram arrived{place} over UDP: {} sent{advice}", were(sent)),
             };
+        }
+        if let Some(why) = self.too_short(asked.phase) {
+            return why;
         }
         let but = match opened {
             0 => "no connection was established, and ".to_owned(),

@@ -51,7 +51,7 @@ fn what_a_lie_is_counted_as_is_the_same_everywhere() {
         return skip(test, "there is no Python");
     }
     let fleet = Fleet::new();
-    let lies: [Lie; 17] = [
+    let lies: [Lie; 18] = [
         ("honest2", 2, 2, 0, ""),
         ("names", 2, 2, 0, ""),
         ("empty", 2, 1, 4, "bad_result"),
@@ -65,6 +65,7 @@ fn what_a_lie_is_counted_as_is_the_same_everywhere() {
         ("damaged", 2, 1, 4, "bad_result"),
         ("failed", 2, 1, 4, "failed"),
         ("partial", 2, 1, 4, "failed"),
+        ("nothing", 2, 1, 4, "failed"),
         ("cancelled", 2, 1, 4, "bad_result"),
         ("not_measured_yet", 2, 1, 4, "bad_result"),
         ("unreachable_by_design", 2, 1, 4, "bad_result"),

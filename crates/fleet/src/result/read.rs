@@ -5,6 +5,7 @@ use super::{Ending, PairResult, Reason};
 use crate::message::bounded;
 use crate::plan::{Plan, TaskId, Verb};
 use model::document::Document as _;
+use model::ending::{Account, Asked};
 use model::{Kind, Outcome, SCHEMA, Status, clean_json};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -55,9 +56,10 @@ impl Documents {
         let bad = |why: String| Ending::missing(Reason::BadResult, bounded(&why));
         let (raw, outcome) = clean_outcome(raw).map_err(bad)?;
         differs(plan, task, &outcome).map_or(Ok(()), |why| Err(bad(why)))?;
-        if outcome.status != Status::Complete {
-            let ended = || format!("the test ended as {}", outcome.status.name());
-            let detail = bounded(&outcome.reason.clone().unwrap_or_else(ended));
+        let (status, why) = ending(&outcome);
+        if status != Status::Complete {
+            let ended = || format!("the test ended as {}", status.name());
+            let detail = bounded(&why.unwrap_or_else(ended));
             return Err(Ending::Missing { reason: Reason::Failed, detail, document: Some(raw) });
         }
         let mut hasher = DefaultHasher::new();
@@ -69,6 +71,22 @@ impl Documents {
         }
         Ok((raw, outcome))
     }
+}
+
+/// How a test has ended, by its own word and by the counts in its document: an agent that calls a test complete of which no end counted
+/// anything has measured nothing.
+fn ending(outcome: &Outcome) -> (Status, Option<String>) {
+    let own = (outcome.status, outcome.reason.clone());
+    if own.0 != Status::Complete {
+        return own;
+    }
+    // A step of a search has failed where its rate is above the capacity, and the search has not.
+    let complete = outcome.points.iter().filter(|point| point.status == Status::Complete);
+    let judged = complete.map(|point| {
+        let asked = Asked { phase: &point.phase, protocol: "", needs_report: false };
+        Account::of(point).ending(asked, (point.status, point.reason.clone()))
+    });
+    judged.into_iter().find(|(status, _)| *status != Status::Complete).unwrap_or(own)
 }
 
 /// A document without characters that a terminal obeys, and the outcome that it is.
@@ -120,11 +138,15 @@ pub(crate) fn document(verb: Verb, arguments: &[String]) -> serde_json::Value {
     let words = ["netcaliper", verb.name(), "10.0.0.1"].map(str::to_owned);
     let command: Vec<String> = words.into_iter().chain(arguments.iter().cloned()).collect();
     let kind = if verb == Verb::Load { "tcp" } else { verb.name() };
+    let local = match kind {
+        "ping" => serde_json::json!({ "opened": 1, "pings": { "counts": { "sent": 1, "received": 1 } } }),
+        _ => serde_json::json!({ "opened": 1, "traffic": { "tx_bytes": 1 } }),
+    };
     serde_json::json!({
         "schema": SCHEMA,
         "begin": { "verb": verb.name(), "protocol": OWN, "command": command, "run": Uuid::from_u128(5) },
         "status": "complete",
-        "points": [{ "status": "complete", "phase": { "kind": kind } }],
+        "points": [{ "status": "complete", "phase": { "kind": kind }, "local": local }],
     })
 }
 
@@ -237,6 +259,27 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn an_outcome_in_which_nothing_was_counted_has_failed_and_its_document_stays() {
+        let plan = plan();
+        let id = task(&plan, "b", "a");
+        let mut document = document(Verb::Tcp, &plan.tests[0].arguments);
+        document["points"][0]["local"]["traffic"]["tx_bytes"] = 0.into();
+        let ending = Ending::Measured(raw(&document));
+        let (result, _) = read(&mut Documents::default(), &plan, id, ending);
+        let Ending::Missing { reason: Reason::Failed, detail, document: Some(_) } = &result.ending else {
+            panic!("{result:?}")
+        };
+        assert_eq!(detail, "1 connection was established, but no payload was sent");
+        // A step of a search above the capacity.
+        let mut search = super::document(Verb::Tcp, &plan.tests[0].arguments);
+        let mut step = document["points"][0].clone();
+        step["status"] = "failed".into();
+        search["points"].as_array_mut().unwrap().push(step);
+        let ending = Ending::Measured(raw(&search));
+        assert!(read(&mut Documents::default(), &plan, id, ending).1.is_some());
     }
 
     #[test]

@@ -78,6 +78,55 @@ fn a_transfer_of_which_no_end_counted_a_byte_has_failed() {
     check(ended(&tcp(Pattern::Push), bytes(8, 9, 0), Some(bytes(8, 0, 9))), Status::Complete, "");
 }
 
+/// An end of TCP connections whose payload arrived after the last interval.
+fn afterwards(rx_bytes: u64) -> Totals {
+    let peer = metrics::Remote { connections: 4, rx_bytes, ..metrics::Remote::default() };
+    Totals { remotes: [([127, 0, 0, 1].into(), peer)].into(), ..bytes(4, 0, 0) }
+}
+
+#[test]
+fn payload_that_arrived_after_the_time_of_the_test_is_no_failure_of_the_path() {
+    let end = "within the time of the test, and 16.0 MiB after it: give a longer -t";
+    let up = format!("no payload arrived at the server {end}");
+    let down = format!("no payload arrived from the server {end}");
+    let (sent, late) = (bytes(4, 9, 0), afterwards(16 << 20));
+    check(ended(&tcp(Pattern::Push), sent.clone(), Some(late.clone())), Status::Partial, &up);
+    check(ended(&tcp(Pattern::Pull), late.clone(), Some(sent.clone())), Status::Partial, &down);
+    check(ended(&tcp(DUPLEX), bytes(4, 9, 9), Some(late.clone())), Status::Partial, &up);
+    check(ended(&tcp(DUPLEX), late.clone(), Some(late)), Status::Partial, &up);
+    assert_eq!(ended(&tcp(Pattern::Push), sent, Some(afterwards(0))).0, Status::Failed);
+}
+
+#[test]
+fn a_time_that_was_over_before_a_connection_was_established_is_named() {
+    let timed = Phase { duration_ns: Some(20_000_000), ..tcp(Pattern::Push) };
+    let complete = (Status::Complete, None);
+    let why = "the time of the test was over before a connection was established: give a longer -t";
+    let none = Totals::default;
+    check(of(&timed, complete.clone(), true, none(), Some(none())), Status::Failed, why);
+    let other = of(&timed, complete, true, refused(0), Some(none()));
+    check(other, Status::Failed, "connection refused");
+}
+
+#[test]
+fn a_document_is_judged_as_its_run_was() {
+    let asked = |point: &Point| {
+        let asked = Asked { phase: &point.phase, protocol: "", needs_report: false };
+        Account::of(point).ending(asked, (Status::Complete, None)).0
+    };
+    let of = |rx_bytes| Point {
+        phase: tcp(Pattern::Push),
+        local: bytes(1, 9, 0),
+        remote: vec![bytes(1, 0, rx_bytes)],
+        ..Point::default()
+    };
+    assert_eq!([of(9), of(0)].each_ref().map(asked), [Status::Complete, Status::Failed]);
+    // Before the omitted period was over.
+    let traffic = Traffic { rx_bytes: 9, ..Traffic::default() };
+    let early = Interval { remote: Some(traffic), ..Interval::default() };
+    assert_eq!(asked(&Point { intervals: vec![early], ..of(0) }), Status::Complete);
+}
+
 #[test]
 fn damaged_payload_has_arrived() {
     let of = |text: &str| CauseCount {

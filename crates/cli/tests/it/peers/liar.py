@@ -38,6 +38,10 @@ def ending(order):
             base["status"], base["reason"] = "failed", "nothing came back" + EVIL
         case "partial":
             base["status"] = "partial"
+        case "nothing":
+            point = base["points"][0]
+            point["intervals"], point["remote"] = [], []
+            point["local"] = {"opened": 1, "pings": {"counts": {"sent": 5, "lost": 5}}}
         case "same":
             base["begin"]["run"] = "00000000-0000-4000-8000-0000000000ff"
             base["reason"] = str(number)
