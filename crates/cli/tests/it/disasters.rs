@@ -299,7 +299,7 @@ fn colours_on_a_terminal_can_be_turned_off() {
         if !no_color.is_empty() {
             command.env("NO_COLOR", no_color);
         }
-        crate::support::Proc::spawn(command).wait().exits(0).prints(&["Run complete"]).out
+        crate::support::Proc::spawn(&mut command).wait().exits(0).prints(&["Run complete"]).out
     };
     assert!(on_terminal("").contains("\x1b["), "colours on a terminal");
     let plain = on_terminal("1");

@@ -35,7 +35,7 @@ fn the_services_of_inetd_are_measured() {
     let config = scratch.with("inetd.conf", services);
     let mut command = Command::new("ip");
     command.args(["netns", "exec", space.name(), "inetd", "-d"]).arg(&config);
-    let mut inetd = Proc::spawn(command);
+    let mut inetd = Proc::spawn(&mut command);
     let asked = |words: &str| space.within(tcp("127.0.0.1").args(words));
     eventually("inetd listens", || {
         asked("--protocol discard --transfer 1 --iterations 1").run().code == Some(0)

@@ -73,7 +73,7 @@ fn irtts_own_file_is_read() {
     let mut command = Command::new("irtt");
     // It chooses a port itself, and says which.
     command.args(["server", "-b", "127.0.0.1:0"]);
-    let server = Proc::spawn(command);
+    let server = Proc::spawn(&mut command);
     let line = server.hears("starting IPv4 listener on ");
     let at = line.rsplit(' ').next().unwrap().to_owned();
     let mut client = Command::new("irtt");
@@ -260,7 +260,7 @@ fn a_server_calls_nothing_that_its_unit_forbids() {
         command.args(["--metrics", "127.0.0.1:0"]);
     }
     command.env("NETCALIPER_STORE", "off");
-    let server = Proc::spawn(command);
+    let server = Proc::spawn(&mut command);
     let line = server.hears("listening on ");
     let at = line.split(' ').nth(2).unwrap().to_owned();
     for (verb, how) in [("tcp", "-t 300ms -P 2 -b 1M"), ("delay", "-t 300ms -b 200k"), ("ping", "-n 20")] {

@@ -67,7 +67,7 @@ fn a_file_and_the_real_program() {
     let (_server, port) = server(&["-F", to.to_str().unwrap()]);
     let mut command = Command::new("iperf3");
     command.args(["-c", "127.0.0.1", "-p", &port, "-l", "1000", "-F", from.to_str().unwrap()]);
-    Proc::spawn(command).wait().exits(0);
+    Proc::spawn(&mut command).wait().exits(0);
     // Which part of the last block it sends differs between versions; what came is what it sent.
     let came = fs::read(&to).unwrap();
     assert!(!came.is_empty() && content().starts_with(&came), "{} bytes", came.len());

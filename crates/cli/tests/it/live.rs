@@ -21,7 +21,7 @@ fn on_terminal_by(starter: &[&str], test: &str, size: &str, steps: &[&str], word
     command.arg("--").args(starter).arg(BIN).args(words.split_whitespace());
     command.env("TERM", "xterm-256color").env("LC_ALL", "C.UTF-8").env("NETCALIPER_STORE", "off");
     command.env_remove("NO_COLOR");
-    Some(Proc::spawn(command).wait_within(PATIENCE * 4).exits(0).last_json())
+    Some(Proc::spawn(&mut command).wait_within(PATIENCE * 4).exits(0).last_json())
 }
 
 /// A run that goes on until it is told to end.

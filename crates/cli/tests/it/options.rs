@@ -211,7 +211,7 @@ fn more_connections_than_open_files_are_spread_over_processes() {
             format!("ulimit -n {limit}; exec {} tcp --no-store {CLOSED} -n 1M {words}", crate::support::BIN);
         let mut command = std::process::Command::new("sh");
         command.args(["-c", &script]);
-        crate::support::Proc::spawn(command).wait()
+        crate::support::Proc::spawn(&mut command).wait()
     };
     let shared = |connections: &str| {
         let words = limited("500", connections).exits(1).out;

@@ -73,7 +73,7 @@ fn a_real_iperf3_client_prints_an_error_and_ends() {
     for args in ["-t 1", "-u -t 1", "-R -t 1", "-P 4 -t 1"] {
         let mut command = Command::new("iperf3");
         command.args(["-c", "127.0.0.1", "-p", &server.port.to_string()]).args(args.split_whitespace());
-        let done = Proc::spawn(command).wait_within(SOON);
+        let done = Proc::spawn(&mut command).wait_within(SOON);
         assert_ne!(done.code, Some(0), "{}", done.tell());
         assert!((done.out.clone() + &done.err).contains("error"), "{}", done.tell());
     }
@@ -371,7 +371,7 @@ fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
         );
         let mut command = Command::new("script");
         command.args(["-qec", &run, "/dev/null"]);
-        let done = Proc::spawn(command).wait();
+        let done = Proc::spawn(&mut command).wait();
         let text = done.out.replace('\r', "");
         assert!(text.contains("title"), "{}", done.tell());
         tame(&text);

@@ -268,7 +268,7 @@ fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
     assert!(first.caveat("other-sessions").is_none(), "those who wait do not disturb");
     alone.wait().exits(0);
     last.wait().exits(0);
-    let told = server.end().out;
+    let told = server.ends().out;
     let order: Vec<usize> = (1..=3)
         .flat_map(|n| [format!("session {n} with"), format!("session {n} with")])
         .enumerate()
@@ -354,5 +354,5 @@ fn short_sessions_beside_a_busy_one_lose_nothing() {
     });
     busy.signal("INT");
     busy.wait().exits(130);
-    server.end().prints(&[&format!("session {} with", sized(13, 101))]);
+    server.ends().prints(&[&format!("session {} with", sized(13, 101))]);
 }

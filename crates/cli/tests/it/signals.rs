@@ -216,7 +216,7 @@ fn every_verb_keeps_its_result_when_a_request_to_end_is_two_signals() {
         let case = verb(name, &at, &scratch);
         case.unwrap_or_else(|| panic!("{name}: no test of its end")).keeps_its_result(signal);
     });
-    server.end();
+    server.ends();
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn every_original_keeps_its_result_when_a_request_to_end_is_two_signals() {
             case.keeps_its_result(signal);
         }
     });
-    server.end();
+    server.ends();
 }
 
 /// `timeout` itself, whose exit code for a command that it ended is 124.
@@ -253,7 +253,7 @@ fn a_run_under_timeout_is_printed_and_saved() {
         assert_eq!(done.json()["status"], "interrupted", "{}", done.tell());
         assert!(scratch.so_far("run.jsonl").contains("\"event\":\"end\""));
     }
-    server.end();
+    server.ends();
 }
 
 #[test]

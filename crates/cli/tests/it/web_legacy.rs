@@ -64,7 +64,7 @@ fn clients_of_every_protocol_are_shown_while_they_are_served() {
     let run = |words: &str| {
         let mut command = Command::new(BIN);
         command.args(words.split_whitespace()).env("NETCALIPER_STORE", "off");
-        Proc::spawn(command)
+        Proc::spawn(&mut command)
     };
     let clients = [
         run(&format!("ping 127.0.0.1 --protocol stamp -p {} -t 600s -i 1s -q", at("stamp"))),

@@ -88,7 +88,7 @@ fn stock_clients_of_iperf3() {
     let start = |words: &str| {
         let mut command = Command::new("iperf3");
         command.args(["-c", "127.0.0.1", "-p", &port, "-J", "-t", "1"]).args(words.split_whitespace());
-        Proc::spawn(command)
+        Proc::spawn(&mut command)
     };
     share_evenly(&["-P 1", "-P 1 -R"], sized(5, 10), start, |client| {
         let done = client.wait().exits(0);

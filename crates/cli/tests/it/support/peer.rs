@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// A peer with these arguments, or `None` (and `test` on record as skipped) where there is no Python.
 pub(crate) fn peer(script: &str, test: &str, words: &str) -> Option<Proc> {
-    call(script, test, words).map(|line| Proc::spawn(line.0))
+    call(script, test, words).map(Line::spawn)
 }
 
 /// The same as a service: with the address of the port that it prints.
