@@ -1,29 +1,29 @@
-//! The one way out of a question that fails before it has a result: on stdout in the form that was asked for.
+//! The one way out of a question that fails, or is interrupted, before it has a result: in the forms and files that were asked for.
 
 use crate::args::{Command, JsonArg, OutputArgs, TargetArgs};
+use crate::outputs::{self, Outputs};
 use crate::protocols::{self, Protocol};
-use crate::{CliError, outputs, plan};
+use crate::{CliError, Exit, plan};
 use common::ClientConfig;
 use model::{Begin, Builder, Event, Phase, Status};
 use report::{EventWriter as _, Journal};
 use std::io::{self, Write};
 
-/// The form in which the failure of a question is reported on stdout.
+/// Where the failure of a question is reported.
 pub(crate) struct Form {
     verb: &'static str,
-    /// A document; lines of JSON where it is `None`.
-    json: Option<JsonArg>,
+    output: OutputArgs,
     protocol: Protocol,
     targets: Vec<String>,
 }
 
 impl Form {
-    /// That of a command which asks for JSON; `None` for others, of which the sentence on stderr is all.
+    /// That of a command which measures; `None` for others, of which the sentence on stderr is all.
     pub(crate) fn of(command: &Command) -> Option<Form> {
         let asked = |verb, output: &OutputArgs, target: Option<&TargetArgs>| {
-            (output.json.is_some() || output.jsonl).then(|| Form {
+            Some(Form {
                 verb,
-                json: output.json,
+                output: output.clone(),
                 protocol: target.map_or(protocols::NATIVE, |target| target.protocol),
                 targets: target.map_or_else(Vec::new, |target| target.targets.clone()),
             })
@@ -42,36 +42,48 @@ impl Form {
         }
     }
 
-    /// Prints why there is no result: a name that cannot be looked up, a port that is in use, a setting that the system refuses.
+    /// Reports why there is no result: a name that cannot be looked up, a port that is in use, a setting that the system refuses, a request
+    /// to end. Files are written of questions that failed, not of command lines that are refused.
     pub(crate) fn report(&self, error: &CliError, command: Vec<String>) {
         if error.text.is_empty() {
             // The reader of stdout is gone.
             return;
         }
-        let end = Event::End { status: Status::Failed, reason: Some(error.text.clone()) };
+        let status = if error.exit == Exit::Interrupted { Status::Interrupted } else { Status::Failed };
+        let end = Event::End { status, reason: Some(error.text.clone()) };
+        let begin = self.begin(command);
+        // Where a file is the cause of the failure, the rest of the report goes to stdout alone.
+        if !outputs::has_begun()
+            && error.exit != Exit::Usage
+            && let Ok(outputs) = Outputs::of_failure(&self.output)
+        {
+            outputs.fail(begin, &end);
+            return;
+        }
         // Where stdout takes no more, the sentence on stderr and the exit code report the failure.
-        let _ = self.print(&[self.begin(command), end], &mut io::stdout().lock());
+        let _ = self.print(&[Event::Begin(Box::new(begin)), end], &mut io::stdout().lock());
     }
 
-    fn begin(&self, command: Vec<String>) -> Event {
+    fn begin(&self, command: Vec<String>) -> Begin {
         let (run, version) = (runtime::run_id(), plan::VERSION.to_owned());
         let config = ClientConfig { run, version, ..ClientConfig::new(self.protocol) };
         let begin = runtime::begin(&config, self.verb, command, &Phase::default());
-        Event::Begin(Box::new(Begin { targets: self.targets.clone(), ..begin }))
+        Begin { targets: self.targets.clone(), ..begin }
     }
 
     fn print(&self, events: &[Event], out: &mut impl Write) -> io::Result<()> {
         let mut builder = Builder::default();
         events.iter().for_each(|event| builder.absorb(event));
-        match self.json {
+        match self.output.json {
             Some(JsonArg::All) => report::write_outcome(&builder.outcome(), &mut *out)?,
             Some(JsonArg::Summary) => report::write_summary(&builder.outcome(), &mut *out)?,
-            None => {
+            None if self.output.jsonl => {
                 // The lines of a run that had begun are on stdout already.
                 let mut lines = Journal::new(&mut *out);
                 let mut left = events.iter().skip(usize::from(outputs::has_begun()));
                 left.try_for_each(|event| lines.on_event(event))?;
             }
+            None => {}
         }
         out.flush()
     }

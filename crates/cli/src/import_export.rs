@@ -94,7 +94,12 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, CliError> {
     let latest = store.latest().map_err(CliError::failed)?.unwrap_or(0);
     let id = |name: &PathBuf| {
         let id = name.to_str().and_then(|text| if text == "last" { Some(latest) } else { text.parse().ok() });
-        id.ok_or_else(|| CliError::usage(format!("'{}' is not a run's number", name.display())))
+        id.ok_or_else(|| {
+            CliError::usage(format!(
+                "'{0}' is not a run's number: `netcaliper import {0}` gives its runs numbers",
+                name.display()
+            ))
+        })
     };
     let ids = args.ids.iter().map(id).collect::<Result<Vec<i64>, _>>()?;
     let mut runs = store.list(&args.runs.query(None)).map_err(CliError::failed)?;

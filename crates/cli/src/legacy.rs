@@ -6,6 +6,7 @@ use crate::values::Legacy;
 use crate::{CliError, key, plan};
 use common::{Acl, Keyring, ServerConfig};
 use metrics::format_count;
+use model::ending::WRONG_DATA;
 use model::{Event, Level, Phase, StampSettings};
 use runtime::{Bound, Interrupt};
 use std::fmt::Display;
@@ -209,20 +210,24 @@ fn hosts(listen: &[String]) -> Vec<String> {
     listen.iter().map(host).collect()
 }
 
-/// Failed connections of a test that is over, and why the most failed.
-fn failures(event: &Event) -> Option<String> {
+/// Failed connections of a test that is over, and why the most failed; and how many of them had damaged data. Others are no failure of the
+/// server: over these protocols clients end a test in mid-connection (ctsTraffic by a reset at its time limit).
+fn failures(event: &Event) -> Option<(String, u64)> {
     let Event::Local(totals) = event else { return None };
     let why = totals.causes.first().map_or("unknown", |cause| cause.first.as_str());
     let errors = totals.errors();
-    (errors > 0).then(|| format!("{} FAILED, most because: {why}", format_count(errors, "connection")))
+    let damaged = totals.causes.iter().filter(|cause| cause.text == WRONG_DATA).map(|cause| cause.count);
+    let text = || format!("{} FAILED, most because: {why}", format_count(errors, "connection"));
+    (errors > 0).then(|| (text(), damaged.sum()))
 }
 
-/// Answers a legacy protocol until it is told to end; says what a person should know.
+/// Answers a legacy protocol until its end is asked for; says what a person should know. `fail` counts failures.
 pub(crate) fn answer(
     answering: Answering,
     stop: &Interrupt,
     tell: &dyn Fn(&Event),
     show: &dyn Fn(&'static str, &Event),
+    fail: &dyn Fn(&'static str, u64),
 ) {
     let Answering { asked: Legacy { protocol, info, .. }, mut bound, .. } = answering;
     let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{protocol}: {text}") });
@@ -236,7 +241,8 @@ pub(crate) fn answer(
                 Event::Extra(extra) if extra.shown.is_some() => tell(&event),
                 event => match ((info.notice)(event), failures(event)) {
                     (Some(text), None) => say(Level::Info, &text),
-                    (text, Some(failed)) => {
+                    (text, Some((failed, damaged))) => {
+                        fail(protocol.name(), damaged);
                         let all: Vec<String> = text.into_iter().chain([failed]).collect();
                         say(Level::Warning, &all.join("; "));
                     }
@@ -245,12 +251,16 @@ pub(crate) fn answer(
             }
         });
         if let Err(error) = ran {
+            fail(protocol.name(), 1);
             say(Level::Error, &error.to_string());
         }
         let Some(config) = again.filter(|_| !stop.asked()) else { return };
         bound = match Bound::new(config) {
             Ok(bound) => bound,
-            Err(error) => return say(Level::Error, &format!("cannot listen again: {error}")),
+            Err(error) => {
+                fail(protocol.name(), 1);
+                return say(Level::Error, &format!("cannot listen again: {error}"));
+            }
         };
     }
 }
@@ -263,13 +273,15 @@ mod tests {
 
     #[test]
     fn failed_connections_are_named_with_their_cause() {
-        let line = |network_errors| {
+        let of = |network_errors, text: &str| {
             let first = "timed out: nothing moved for 15 s".to_owned();
-            let cause = CauseCount { class: Ending::NetworkError, text: first.clone(), count: 4, first };
+            let cause = CauseCount { class: Ending::NetworkError, text: text.to_owned(), count: 4, first };
             let totals = Totals { opened: 5, network_errors, causes: vec![cause], ..Totals::default() };
             failures(&Event::Local(Box::new(totals)))
         };
+        let line = |network_errors| of(network_errors, "timed out");
         let four = "4 connections FAILED, most because: timed out: nothing moved for 15 s";
-        assert_eq!((line(4).as_deref(), line(0)), (Some(four), None));
+        assert_eq!((line(4), line(0)), (Some((four.to_owned(), 0)), None));
+        assert_eq!(of(4, WRONG_DATA), Some((four.to_owned(), 4)));
     }
 }

@@ -192,6 +192,7 @@ impl From<runtime::EngineError> for CliError {
     fn from(error: runtime::EngineError) -> Self {
         match error {
             runtime::EngineError::Setting(text) => CliError::usage(text),
+            runtime::EngineError::Interrupted(text) => CliError { text, exit: Exit::Interrupted },
             other => CliError::failed(other),
         }
     }

@@ -5,7 +5,7 @@ use crate::kept::StoreArgs;
 use crate::scrape::{self, MetricsFile};
 use crate::{CliError, Context as _, Exit, lock, outputs, signals, stderr, values};
 use clap::{Args, Parser as _};
-use model::{Assertion, Figure, Outcome, Point, Stat, is_shown};
+use model::{Assertion, Figure, Outcome, Point, Stat, Status, is_shown};
 use report::RunMetrics;
 use runtime::Interrupt;
 use std::io::{self, Write as _};
@@ -51,9 +51,12 @@ pub(crate) struct MonitorArgs {
     question: Vec<String>,
 }
 
-struct Came {
+/// One measurement.
+struct Measured {
     outcome: Option<Outcome>,
     broken: Vec<String>,
+    /// The user has ended it.
+    interrupted: bool,
 }
 
 /// Measures for ever, or as often as was asked for.
@@ -76,15 +79,18 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
         if !wait(began + every * slot, &interrupt) {
             break;
         }
-        let Some(came) = measure_once(args, &program, &interrupt)? else { break };
+        let found = measure_once(args, &program, &interrupt)?;
         measured += 1;
-        tell(args, &came, &mut lock(&metrics));
+        print(args, &found, &mut lock(&metrics));
+        if found.interrupted {
+            break;
+        }
         file.write(&page);
-        let is_well = came.broken.is_empty();
+        let is_well = found.broken.is_empty();
         broke |= !is_well;
         if is_well != well {
             let command = if is_well { &args.on_mend } else { &args.on_break };
-            command.iter().for_each(|command| call(command, &came));
+            command.iter().for_each(|command| call(command, &found));
         }
         well = is_well;
         // The slots that have passed meanwhile are gone.
@@ -139,8 +145,8 @@ fn wait(until: Instant, interrupt: &Interrupt) -> bool {
     }
 }
 
-/// Measures in a process of its own, so that nothing that happens to it ends the monitor. `None` when the user wants to end.
-fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Option<Came>, CliError> {
+/// Measures in a process of its own, so that nothing that happens to it ends the monitor.
+fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Measured, CliError> {
     let mut command = Command::new(program);
     command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
     command.env("NETCALIPER_STORE", args.store.path()?.unwrap_or_else(|| "off".into()));
@@ -160,11 +166,14 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
         thread::sleep(LOOK);
     };
     let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    let outcome = report::read_run(&text).ok();
     // Ctrl-C goes to both, and the measurement may have ended by itself.
     if asked || interrupt.asked() {
-        return Ok(None);
+        let interrupted = outcome.as_ref().is_none_or(|outcome| outcome.status != Status::Complete);
+        if interrupted {
+            return Ok(Measured { outcome, broken: Vec::new(), interrupted });
+        }
     }
-    let outcome = report::read_run(&text).ok();
     let mut broken = outcome.as_ref().map_or_else(Vec::new, |o| outputs::broken(&args.asserts, o));
     match status.code() {
         Some(0) => {}
@@ -173,24 +182,29 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
         Some(code) => broken.push(format!("the measurement ended with exit code {code}")),
         None => broken.push("the measurement was killed".to_owned()),
     }
-    Ok(Some(Came { outcome, broken }))
+    Ok(Measured { outcome, broken, interrupted: false })
 }
 
-/// Prints a line for people, and takes the run into the metrics.
-fn tell(args: &MonitorArgs, came: &Came, metrics: &mut RunMetrics) {
-    match &came.outcome {
+/// Prints a line for people, and takes the run into the metrics, unless the user has cut it short.
+fn print(args: &MonitorArgs, measured: &Measured, metrics: &mut RunMetrics) {
+    match &measured.outcome {
+        _ if measured.interrupted => {}
         Some(outcome) => metrics.add(outcome, &args.asserts),
         None => metrics.add_failed(&args.asserts),
     }
-    let first = came.outcome.as_ref().and_then(|outcome| outcome.points.first());
+    let first = measured.outcome.as_ref().and_then(|outcome| outcome.points.first());
     let shown = |figure: Figure| {
         let value = figure.of(first.filter(|first| is_told(figure, first))?)?;
         Some(format!("{} {}", figure.key(), figure.unit().show(value)))
     };
     let found = Figure::compared().filter_map(shown).collect::<Vec<_>>().join(", ");
-    let verdict = if came.broken.is_empty() { "well".to_owned() } else { came.broken.join("; ") };
+    let verdict = match measured.broken.is_empty() {
+        true if measured.interrupted => "interrupted".to_owned(),
+        true => "well".to_owned(),
+        false => measured.broken.join("; "),
+    };
     // A closed stdout stops neither the store nor the metrics.
-    let began = came.outcome.as_ref().map(|outcome| outcome.begin.started.0);
+    let began = measured.outcome.as_ref().map(|outcome| outcome.begin.started.0);
     let at = jiff::Timestamp::from_nanosecond(began.unwrap_or_else(|| runtime::wall_now().0).into())
         .unwrap_or_default();
     let colon = if found.is_empty() { "" } else { ": " };
@@ -206,11 +220,11 @@ fn is_told(figure: Figure, of: &Point) -> bool {
 }
 
 /// Runs the user's command, and does not wait for it.
-fn call(command: &str, came: &Came) {
-    let begin = came.outcome.as_ref().map(|outcome| &outcome.begin);
+fn call(command: &str, measured: &Measured) {
+    let begin = measured.outcome.as_ref().map(|outcome| &outcome.begin);
     let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
     shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
-    shell.env("NETCALIPER_BROKEN", came.broken.join("\n"));
+    shell.env("NETCALIPER_BROKEN", measured.broken.join("\n"));
     shell.env("NETCALIPER_RUN", begin.map_or(String::new(), |b| b.run.to_string()));
     shell.env("NETCALIPER_VERB", begin.map_or("", |b| b.verb.as_str()));
     shell.env("NETCALIPER_TARGET", begin.map_or(String::new(), |b| b.targets.join(" ")));

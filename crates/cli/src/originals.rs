@@ -68,7 +68,11 @@ impl Write for Stdout {
 
 impl From<CliError> for Refusal {
     fn from(error: CliError) -> Self {
-        if error.exit == Exit::Usage { Refusal::Usage(error.text) } else { Refusal::Failed(error.text) }
+        match error.exit {
+            Exit::Usage => Refusal::Usage(error.text),
+            Exit::Interrupted => Refusal::Interrupted(error.text),
+            _ => Refusal::Failed(error.text),
+        }
     }
 }
 
@@ -87,7 +91,9 @@ fn driver(command: &[String]) -> Driver {
         is_ours: runtime::is_ours,
         open_files: runtime::rlimit_nofile,
         resolve: |host, port, v4, v6| {
-            let peers = runtime::resolve_targets(&[host.to_owned()], port, v4, v6).map_err(refused)?;
+            let interrupt = signals::interrupt()?;
+            let targets = [host.to_owned()];
+            let peers = runtime::resolve_targets(&targets, port, (v4, v6), &interrupt).map_err(refused)?;
             Ok(peers.into_iter().flat_map(Peer::each).collect())
         },
         open_to: |networks| Ok(plan::open_to(networks)?),

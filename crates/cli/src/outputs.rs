@@ -9,6 +9,7 @@ use crate::{CliError, Exit, kept, signals, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{Console, Detail, EventCsv, EventWriter, Journal, Planned, Rows, RunMetrics, Style};
 use runtime::Interrupt;
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,6 +61,10 @@ pub(crate) struct Outputs {
     files_beside: bool,
     live: Option<Live>,
     serves: bool,
+    /// The reason of a failure is reported on stderr elsewhere.
+    reason_elsewhere: bool,
+    /// Failures of the protocols that a server answers beside its own.
+    failed_beside: BTreeMap<&'static str, u64>,
 }
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -130,6 +135,28 @@ impl Outputs {
         let mut outputs = Outputs::with_files(&own, None, &[], NewFile::in_place)?;
         outputs.page = args.web.open(&args.store, metrics)?;
         Ok(outputs)
+    }
+
+    /// Opens everything that `args` ask for but views, for a run that cannot begin.
+    pub(crate) fn of_failure(args: &OutputArgs) -> Result<Self, CliError> {
+        let own = OutputArgs { web: WebArgs::default(), asserts: Vec::new(), ..args.clone() };
+        let outputs = Outputs::with_files(&own, None, &[], NewFile::create)?;
+        Ok(Outputs { console: None, reason_elsewhere: true, ..outputs })
+    }
+
+    /// Reports a run that could not begin. The store keeps one that the user wants saved.
+    pub(crate) fn fail(mut self, begin: Begin, end: &Event) {
+        self.begin(begin);
+        self.measured = self.args.save.is_some();
+        self.event(end);
+        self.finish();
+    }
+
+    /// Counts failures of a protocol beside the server's own.
+    pub(crate) fn fails_beside(&mut self, protocol: &'static str, failed: u64) {
+        if failed > 0 {
+            *self.failed_beside.entry(protocol).or_default() += failed;
+        }
     }
 
     /// Opens everything that `args` ask for. `others` are the files that [`Outputs::with`] and the caller
@@ -379,6 +406,7 @@ impl Outputs {
         drop(out);
         // A terminal that shows the report has the reason on it already.
         let told = self.console.is_some() && io::stdout().is_terminal() && io::stderr().is_terminal();
+        let told = told || self.reason_elsewhere;
         let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed && !told);
         let failed_why = why.map(|why| report::clean(why).into_owned());
         failed_why
@@ -386,6 +414,10 @@ impl Outputs {
             .chain(&failed.texts)
             .for_each(|text| stderr::say(format_args!("netcaliper: {text}")));
         broken.iter().for_each(|text| stderr::say(format_args!("netcaliper: not met: {text}")));
+        for (protocol, failed) in &self.failed_beside {
+            let failed = metrics::format_count(*failed, "failure");
+            stderr::say(format_args!("netcaliper: {protocol}: {failed}"));
+        }
         if self.measured {
             kept::keep(&self.args, &outcome);
         }
@@ -394,6 +426,7 @@ impl Outputs {
         }
         match judge(&outcome) {
             _ if failed.count > 0 => Exit::Failed,
+            Exit::Good | Exit::Interrupted if !self.failed_beside.is_empty() => Exit::Failed,
             Exit::Good if !broken.is_empty() => Exit::Threshold,
             exit => exit,
         }

@@ -3,7 +3,7 @@
 use crate::args::{ConnectArgs, CoreArgs, LocalArgs, RunArgs, SocketArgs, TargetArgs, TcpArgs};
 use crate::protocols::Protocol;
 use crate::values;
-use crate::{CliError, config, key};
+use crate::{CliError, config, key, signals};
 use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
 use metrics::{Clamped, SECOND};
@@ -44,7 +44,8 @@ pub(crate) fn client(
     let protocol = target.protocol;
     let port = target.port.unwrap_or_else(|| protocol.port());
     let targets: Vec<String> = target.targets.iter().map(|name| config::target(name)).collect();
-    let mut peers = runtime::resolve_targets(&targets, port, target.ipv4, target.ipv6)?;
+    let families = (target.ipv4, target.ipv6);
+    let mut peers = runtime::resolve_targets(&targets, port, families, &signals::interrupt()?)?;
     let fits = |to: &SocketAddr| local.bind.iter().any(|from| from.is_ipv4() == to.is_ipv4());
     peers.iter_mut().filter(|_| !local.bind.is_empty()).for_each(|peer| peer.keep(fits));
     Ok(ClientConfig {

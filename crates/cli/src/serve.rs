@@ -196,11 +196,12 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     let tell = |event: &Event| lock(&outputs_of_all).event(event);
     let show =
         |protocol: &'static str, event: &Event| lock(&outputs_of_all).show(Source::Beside(protocol), event);
+    let fail = |protocol: &'static str, failed| lock(&outputs_of_all).fails_beside(protocol, failed);
     let (over, stop) = (AtomicBool::new(false), Interrupt::new());
     std::thread::scope(|scope| {
         for answering in also.answering {
-            let (stop, tell, show) = (&stop, &tell, &show);
-            scope.spawn(move || legacy::answer(answering, stop, tell, show));
+            let (stop, tell, show, fail) = (&stop, &tell, &show, &fail);
+            scope.spawn(move || legacy::answer(answering, stop, tell, show, fail));
         }
         // Ctrl-C is for all of them at once.
         scope.spawn(|| {

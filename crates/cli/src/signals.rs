@@ -41,14 +41,11 @@ pub(crate) fn on_first_request(mut first: impl FnMut() + Send + 'static) -> Resu
 /// # Errors
 /// When the system refuses.
 pub(crate) fn interrupt() -> Result<Interrupt, CliError> {
+    if let Some(known) = INTERRUPT.get() {
+        return Ok(known.clone());
+    }
     let interrupt = INTERRUPT.get_or_init(Interrupt::new).clone();
     let raised = interrupt.clone();
-    on_first_request(move || {
-        // Nothing has been measured while a name is looked up.
-        if runtime::is_resolving() {
-            exit_at_once();
-        }
-        raised.ask();
-    })?;
+    on_first_request(move || raised.ask())?;
     Ok(interrupt)
 }

@@ -48,6 +48,9 @@ pub enum EngineError {
         /// The system's error.
         source: std::io::Error,
     },
+    /// A request to end arrived before the run had begun; one sentence.
+    #[error("{0}")]
+    Interrupted(String),
     /// A setting cannot work here; one sentence.
     #[error("{0}")]
     Setting(String),

@@ -34,6 +34,17 @@ impl Point {
         std::iter::once(&self.local).chain(&self.remote)
     }
 
+    /// Connections or flows of the phase: as many as were asked for, less those that servers did not grant.
+    pub fn granted(&self) -> u32 {
+        let changes = self.sessions.iter().flat_map(|session| &session.accepted.changes);
+        let reduced = changes.filter(|change| change.what == "connections");
+        let less = reduced.filter_map(|change| {
+            let [asked, given] = [&change.asked, &change.given].map(|text| text.parse::<u32>().ok());
+            Some(asked?.saturating_sub(given?))
+        });
+        less.fold(self.phase.connections, u32::saturating_sub)
+    }
+
     /// Shortest round trip to a server before the run, ns.
     pub fn idle_rtt_ns(&self) -> Option<u64> {
         self.sessions.iter().map(|session| session.base_rtt_ns).filter(|ns| *ns > 0).min()

@@ -11,11 +11,12 @@ use engine::Setup;
 use io::resolve::{Family, resolve};
 use io::thread::{CAN_PIN, available};
 use metrics::{Clamped, SECOND};
-use model::{Begin, Event, Level, Phase};
+use model::{Begin, Event, Kind, Level, Phase, Transport};
 use std::collections::BTreeMap;
-use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 use transport::SocketSettings;
 use uuid::Uuid;
@@ -25,20 +26,51 @@ pub fn run_id() -> Uuid {
     transport::Rng::new(io::clock::entropy()).uuid()
 }
 
-/// Names that are being looked up at the moment.
-static LOOKED_UP: AtomicUsize = AtomicUsize::new(0);
+/// Period of looks for a request to end during a lookup.
+const LOOK: Duration = Duration::from_millis(20);
 
-/// True while the program waits for the system to resolve a name: nothing can cut that short.
-pub fn is_resolving() -> bool {
-    LOOKED_UP.load(Ordering::Relaxed) > 0
+/// Looks a host's addresses up. The system's lookup of a name cannot be cut short: a thread waits for
+/// it, and is left behind after a request to end.
+fn look_up(
+    host: &str,
+    port: u16,
+    family: Family,
+    interrupt: &Interrupt,
+) -> Result<Vec<SocketAddr>, EngineError> {
+    if host.parse::<IpAddr>().is_ok() {
+        return resolve(host, port, family).map_err(EngineError::Resolve);
+    }
+    let (answer, answered) = channel();
+    let name = host.to_owned();
+    let waiting = move || drop(answer.send(resolve(&name, port, family)));
+    let thread = thread::Builder::new().name("lookup".to_owned()).spawn(waiting);
+    thread.map_err(|source| EngineError::System { what: "cannot start a thread", source })?;
+    loop {
+        match answered.recv_timeout(LOOK) {
+            Ok(found) => return found.map_err(EngineError::Resolve),
+            Err(RecvTimeoutError::Timeout) if !interrupt.asked() => {}
+            Err(RecvTimeoutError::Timeout) => {
+                let text = format!("interrupted while the name '{host}' was looked up");
+                return Err(EngineError::Interrupted(text));
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(EngineError::Resolve(format!("the lookup of '{host}' failed")));
+            }
+        }
+    }
 }
 
 /// The servers `targets` (`name`, `name:port`, `[::1]:port`): one address of each is used, the
 /// name's others are its fallback. A target with the address in use of another is that server.
 ///
 /// # Errors
-/// One sentence naming the first target that cannot be resolved.
-pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Result<Vec<Peer>, EngineError> {
+/// One sentence naming the first target that cannot be resolved, or whose lookup was interrupted.
+pub fn resolve_targets(
+    targets: &[String],
+    port: u16,
+    (v4, v6): (bool, bool),
+    interrupt: &Interrupt,
+) -> Result<Vec<Peer>, EngineError> {
     let family = match (v4, v6) {
         (true, false) => Family::V4,
         (false, true) => Family::V6,
@@ -47,10 +79,7 @@ pub fn resolve_targets(targets: &[String], port: u16, v4: bool, v6: bool) -> Res
     let mut peers: Vec<Peer> = Vec::new();
     for target in targets {
         let (host, port) = split_port(target, port).map_err(EngineError::Setting)?;
-        LOOKED_UP.fetch_add(1, Ordering::Relaxed);
-        let found = resolve(host, port, family);
-        LOOKED_UP.fetch_sub(1, Ordering::Relaxed);
-        let mut addresses = found.map_err(EngineError::Resolve)?.into_iter();
+        let mut addresses = look_up(host, port, family, interrupt)?.into_iter();
         if let Some(address) = addresses.next()
             && !peers.iter().any(|p| p.address == address)
         {
@@ -129,6 +158,7 @@ pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     let placement = session::placed(&config.placement, CAN_PIN)?;
     placement.check(&available()).map_err(EngineError::Setting)?;
     check_sources(config)?;
+    check_ports(config, phase)?;
     check_sockets(config, phase)?;
     processes::of_client(config, phase, available().len()).map(drop)
 }
@@ -153,6 +183,41 @@ fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
             peer.address
         ))),
         None => Ok(()),
+    }
+}
+
+/// At least one of the local ports has to be free: else each connection fails, for a reason that does
+/// not name the option.
+fn check_ports(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
+    let Some((first, last)) = config.ports else { return Ok(()) };
+    let any = |peer: &Peer| match peer.address {
+        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    let source = config.sources.first().copied().or_else(|| config.peers.first().map(any));
+    let is_tcp = match phase.kind {
+        Kind::Tcp | Kind::Connect => true,
+        Kind::Ping => phase.ping.is_some_and(|ping| ping.transport == Transport::Tcp),
+        Kind::Stream | Kind::Delay | Kind::Train => false,
+    };
+    let bind = |port| match (source?, is_tcp) {
+        (at, true) => {
+            let fault = io::tcp::Stream::try_local((at, port).into()).err()?;
+            Some(std::io::Error::from_raw_os_error(fault.errno))
+        }
+        (at, false) => UdpSocket::bind((at, port)).map(drop).err(),
+    };
+    let mut ports = first..=last;
+    let taken = ports.try_fold(None, |_, port| bind(port).map(Some));
+    match taken.flatten() {
+        Some(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+            let (which, range) = match first == last {
+                true => ("this local port is in use", first.to_string()),
+                false => ("all of these local ports are in use", format!("{first}-{last}")),
+            };
+            Err(EngineError::Resolve(format!("--local-port {range}: {which} ({error})")))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -233,7 +298,7 @@ fn probe_all(peers: &[Peer], hello: &'static Hello) -> Arc<Mutex<BTreeMap<Socket
     for address in peers.iter().map(|p| p.address).take(16) {
         let found = Arc::clone(&found);
         // Without a thread there is merely no UDP reading.
-        let _ = std::thread::Builder::new().name("hello".to_owned()).stack_size(64 * 1024).spawn(move || {
+        let _ = thread::Builder::new().name("hello".to_owned()).stack_size(64 * 1024).spawn(move || {
             if let Some(ns) = probe(address, hello) {
                 found.lock().unwrap_or_else(PoisonError::into_inner).insert(address, ns);
             }

@@ -10,7 +10,7 @@ mod server;
 mod session;
 mod texts;
 
-pub use client::{begin, check, is_resolving, resolve_targets, run, run_id};
+pub use client::{begin, check, resolve_targets, run, run_id};
 pub use engine::{EngineError, Interrupt};
 pub use host::{ThisHost, is_ours, random};
 pub use io::card::permit_change as permit_card_change;

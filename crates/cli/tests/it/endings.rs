@@ -300,13 +300,22 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
             }
         });
     }
-    // Names are looked up before SIGINT is taken over, or after.
-    for words in ["tcp far.example", "ntttcp -s far.example", "iperf3 -c far.example"] {
+    // The lookup of a name: what was asked for says so.
+    let lookups = [
+        ("tcp far.example -J", 130, r#""status":"interrupted""#),
+        ("ping far.example --jsonl", 130, r#""status":"interrupted""#),
+        ("load far.example -J", 130, "'far.example' was looked up"),
+        ("ntttcp -s far.example", 130, ""),
+        ("iperf3 -c far.example -J", 0, "interrupt - the client has terminated"),
+        ("iperf3 -c far.example --json-stream", 0, "interrupt - the client has terminated"),
+    ];
+    for (words, code, said) in lookups {
         let (verb, rest) = words.split_once(' ').unwrap();
-        let program = space.within(netcaliper(verb).args(rest)).spawn();
-        std::thread::sleep(Duration::from_millis(700));
-        let done = ends_at_ctrl_c(program);
-        assert!(matches!(done.code, None | Some(130)), "{}", done.tell());
+        let mut program = space.within(netcaliper(verb).args(rest)).spawn();
+        settle(std::iter::once(&mut program));
+        let done = ends_at_ctrl_c(program).exits(code);
+        let out: String = done.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(out.replace("\": ", "\":").contains(said), "{}", done.tell());
     }
 }
 

@@ -42,9 +42,52 @@ fn a_question_that_cannot_begin_has_a_document() {
     let server = serve("");
     let done = as_it_is("serve").args(&format!("--port {} -J", server.port)).run().exits(1);
     is_document_of(&done, "serve", "in use");
+    // In the files that were asked for, and in the store where the run is to be saved.
+    let scratch = Scratch::new();
+    let file = |name: &str| scratch.file(name);
+    let store = scratch.file("runs.sqlite");
+    let line = as_it_is("tcp").arg("nosuch.invalid").arg("--store").arg(&store);
+    let line = line.arg("--save").arg(file("run.jsonl")).arg("--html").arg(file("run.html"));
+    let line = line.arg("--status-csv").arg(file("status.csv")).arg("--metrics-file").arg(file("run.prom"));
+    let done = line.run().exits(1).says_one_sentence();
+    assert_eq!(done.out, "");
+    let report = as_it_is("report").arg(file("run.jsonl")).run().exits(1);
+    report.complains(&["nosuch.invalid"]);
+    assert!(scratch.so_far("run.html").contains("nosuch.invalid"));
+    assert!(scratch.so_far("status.csv").starts_with("label,"));
+    assert!(scratch.so_far("run.prom").contains("netcaliper"));
+    let kept = as_it_is("history").arg("--store").arg(&store).arg("--json").run().exits(0).json();
+    assert_eq!(kept["runs"].as_array().unwrap().len(), 1, "{kept}");
+    as_it_is("tcp").arg("nosuch.invalid").arg("--store").arg(&store).run().exits(1);
+    let kept = as_it_is("history").arg("--store").arg(&store).arg("--json").run().exits(0).json();
+    assert_eq!(kept["runs"].as_array().unwrap().len(), 1, "what is not to be saved is not: {kept}");
+    // A command line that is refused replaces no file.
+    let old = scratch.with("old.jsonl", "old");
+    as_it_is("tcp").args("127.0.0.1 -M 20 --save").arg(&old).run().exits(2);
+    assert_eq!(scratch.so_far("old.jsonl"), "old");
     // Without JSON the sentence is all.
     let done = as_it_is("tcp").arg("nosuch.invalid").run().exits(1).says_one_sentence();
     assert_eq!(done.out, "");
+}
+
+#[test]
+fn a_local_port_that_is_taken_is_named_with_its_option() {
+    let server = serve("--legacy iperf3:0");
+    let (tcp, udp) = crate::support::net::both_kinds();
+    let (taken, at) = (tcp.local_addr().unwrap().port(), server.at());
+    for verb in ["tcp", "connect", "ping", "delay"] {
+        let line = as_it_is(verb).args(&format!("{at} -B 127.0.0.1 --local-port {taken} -J"));
+        is_document_of(
+            &line.run().exits(1),
+            verb,
+            &format!("--local-port {taken}: this local port is in use"),
+        );
+    }
+    let port = server.proc.port_of("iperf3");
+    let done = iperf3(&format!("-c 127.0.0.1 -p {port} -B 127.0.0.1 --cport {taken} -J")).run().exits(1);
+    let error = done.json()["error"].as_str().unwrap_or_default().to_owned();
+    assert!(error.contains(&format!("--cport {taken}: this local port is in use")), "{}", done.tell());
+    drop((tcp, udp));
 }
 
 fn iperf3(words: &str) -> Line {

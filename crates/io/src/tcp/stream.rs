@@ -46,6 +46,16 @@ impl Stream {
         }
     }
 
+    /// Tries a local address, as a connection from there takes it.
+    ///
+    /// # Errors
+    /// When it cannot be had.
+    pub fn try_local(from: SocketAddr) -> Result<(), Fault> {
+        let settings = SocketSettings::default();
+        let socket = sys::open(Domain::for_address(from), Type::STREAM, protocol(&settings));
+        bind(&socket.map_err(fault(Deed::Open))?, from)
+    }
+
     /// Both ends' addresses; IPv4 is shown as IPv4 on a dual-stack socket, too.
     ///
     /// # Errors

@@ -51,6 +51,41 @@ pub enum Refusal {
     Usage(String),
     /// Something failed.
     Failed(String),
+    /// A request to end arrived before the run had begun.
+    Interrupted(String),
+}
+
+/// The exit code of an original that a signal ends before its run has begun.
+const INTERRUPTED: u8 = 130;
+
+impl Refusal {
+    /// The same refusal, its sentence changed.
+    #[must_use]
+    pub fn map(self, change: impl FnOnce(String) -> String) -> Refusal {
+        match self {
+            Refusal::Usage(text) => Refusal::Usage(change(text)),
+            Refusal::Failed(text) => Refusal::Failed(change(text)),
+            Refusal::Interrupted(text) => Refusal::Interrupted(text),
+        }
+    }
+
+    /// A refusal as one of the command line.
+    #[must_use]
+    pub fn as_usage(self) -> Refusal {
+        match self {
+            Refusal::Failed(text) => Refusal::Usage(text),
+            other => other,
+        }
+    }
+
+    /// A refusal as a failure.
+    #[must_use]
+    pub fn as_failure(self) -> Refusal {
+        match self {
+            Refusal::Usage(text) => Refusal::Failed(text),
+            other => other,
+        }
+    }
 }
 
 impl From<String> for Refusal {
@@ -214,6 +249,7 @@ impl Driver {
             Ok(code) => return code,
             Err(Refusal::Usage(text)) => (text, codes.usage),
             Err(Refusal::Failed(text)) => (text, codes.failed),
+            Err(Refusal::Interrupted(text)) => (text, INTERRUPTED),
         };
         self.say(format_args!("{name}: {text}"));
         code

@@ -72,7 +72,7 @@ fn conditions(of: &Point, serving: bool) -> Vec<String> {
         }
         (_, ended) => ended,
     };
-    let connections = if serving { of.local.opened } else { phase.connections.into() };
+    let connections = if serving { of.local.opened } else { of.granted().into() };
     let many = |what| (serving || connections > 1).then(|| words::count(connections, what));
     let what = match phase.kind {
         Kind::Tcp | Kind::Connect | Kind::Ping => many("connection"),

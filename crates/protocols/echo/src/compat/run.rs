@@ -218,7 +218,7 @@ fn door(server: SocketAddr, port: Option<u16>, driver: &Driver) -> Option<Bound>
             }
             Some(door)
         }
-        Err(Refusal::Usage(error) | Refusal::Failed(error)) => {
+        Err(Refusal::Usage(error) | Refusal::Failed(error) | Refusal::Interrupted(error)) => {
             driver.say(format_args!("RtTcpipServer: warning: no k will end this server: {error}"));
             None
         }

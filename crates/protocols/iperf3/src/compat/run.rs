@@ -23,6 +23,9 @@ use std::sync::Arc;
 /// Any error, as the original has it.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
+/// How the original ends at a signal.
+const INTERRUPTED: &str = "interrupt - the client has terminated";
+
 /// Why there is no run: one sentence.
 fn refused(text: impl Into<String>) -> Refusal {
     Refusal::Failed(text.into())
@@ -65,19 +68,22 @@ fn start(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
         Role::Server => serve(spec, &mut printout),
         Role::Client(host) => client(spec, host, &mut printout),
     };
-    let text = match done {
-        Err(Refusal::Usage(text)) => format!("parameter error - {text}"),
-        Err(Refusal::Failed(text)) => text,
+    let (text, code) = match done {
+        Err(Refusal::Usage(text)) => (format!("parameter error - {text}"), CODES.failed),
+        Err(Refusal::Failed(text)) => (text, CODES.failed),
+        // As of a run: a signal is how users end one.
+        Err(Refusal::Interrupted(_)) => (INTERRUPTED.to_owned(), 0),
         Ok(code) => return Ok(code),
     };
     if spec.output == Output::Text && spec.logfile.is_none() {
-        return Err(refused(text));
+        driver.say(format_args!("iperf3: {text}"));
+        return Ok(code);
     }
     printout.print(&match spec.output {
         Output::Text => format!("iperf3: {text}\n"),
         _ => failure(spec, driver, &text),
     });
-    Ok(CODES.failed)
+    Ok(code)
 }
 
 /// The document of a test that failed before anything was known of it.
@@ -316,8 +322,7 @@ fn serve(spec: &Spec, printout: &mut Printout<'_>) -> Result<u8, Refusal> {
         ..ServerConfig::new(&crate::PROTOCOL)
     };
     let bound = driver.bind(config).map_err(|error| {
-        let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
-        refused(format!("error - unable to start listener for connections: {text}"))
+        error.as_failure().map(|text| format!("error - unable to start listener for connections: {text}"))
     })?;
     PidFile::check(pidfile.as_deref())?;
     if spec.daemon {
@@ -405,7 +410,7 @@ fn client(spec: &Spec, host: &str, printout: &mut Printout<'_>) -> Result<u8, Re
     })?;
     // A signal ends it well, as the original since 3.19. To the original a test of which nothing arrived is a good one.
     let (why, code) = match (run.status, error) {
-        (Status::Interrupted, _) => (Some("interrupt - the client has terminated".to_owned()), 0),
+        (Status::Interrupted, _) => (Some(INTERRUPTED.to_owned()), 0),
         (_, Some(error)) => (Some(format!("error - {error}")), CODES.failed),
         (_, None) => (None, 0),
     };
@@ -436,13 +441,17 @@ fn check_sockets(spec: &Spec, driver: &Driver, config: &ClientConfig, phase: &Ph
         let sockets = SocketSettings { flow_label: Some(terms.flow_label), ..phase.sockets.clone() };
         (format!("-L {}", terms.flow_label), sockets)
     });
-    congestion.into_iter().chain(mss).chain(label).filter(|_| !terms.udp).try_for_each(|(option, sockets)| {
-        let tried = Phase { sockets, ..phase.clone() };
-        (driver.check)(config, &tried).map_err(|error| {
-            let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
-            Refusal::Usage(format!("{option}: {text}"))
-        })
-    })
+    congestion.into_iter().chain(mss).chain(label).filter(|_| !terms.udp).try_for_each(
+        |(option, sockets)| {
+            let tried = Phase { sockets, ..phase.clone() };
+            let named = |error: Refusal| error.as_usage().map(|text| format!("{option}: {text}"));
+            (driver.check)(config, &tried).map_err(named)
+        },
+    )?;
+    let Some(port) = spec.local_port else { return Ok(()) };
+    let tried = ClientConfig { ports: Some((port, port)), ..config.clone() };
+    let named = |error: Refusal| error.map(|text| text.replace("--local-port", "--cport"));
+    (driver.check)(&tried, phase).map_err(named)
 }
 
 /// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.
@@ -457,8 +466,7 @@ fn quote(news: &mut BulkNews, quoted: impl Fn(&str) -> String) {
 fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<ClientConfig, Refusal> {
     let (v4, v6) = spec.family;
     let peers = driver.first(host, spec.port, v4, v6).map_err(|error| {
-        let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
-        refused(format!("error - unable to connect to server: {text}"))
+        error.as_failure().map(|text| format!("error - unable to connect to server: {text}"))
     })?;
     Ok(ClientConfig {
         peers,

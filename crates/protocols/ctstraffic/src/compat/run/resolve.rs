@@ -14,8 +14,7 @@ fn addresses(driver: &Driver, names: &[String], port: u16) -> Result<Vec<SocketA
             "*" => ANY.map(|any| SocketAddr::new(any, port)).to_vec(),
             name => {
                 let peers = (driver.resolve)(name, port, false, false);
-                let usage = |(Refusal::Usage(text) | Refusal::Failed(text))| Refusal::Usage(text);
-                peers.map_err(usage)?.iter().map(|peer| peer.address).collect()
+                peers.map_err(Refusal::as_usage)?.iter().map(|peer| peer.address).collect()
             }
         };
         for at in all {
