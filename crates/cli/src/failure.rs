@@ -1,4 +1,5 @@
-//! The one way out of a question that fails, or is interrupted, before it has a result: in the forms and files that were asked for.
+//! The one way out of a question that fails, or is interrupted, before it has a result: in the forms
+//! and files that were asked for.
 
 use crate::args::{Command, JsonArg, OutputArgs, TargetArgs};
 use crate::outputs::{self, Outputs};
@@ -9,7 +10,7 @@ use model::{Begin, Builder, Event, Phase, Status};
 use report::{EventWriter as _, Journal};
 use std::io::{self, Write};
 
-/// Where the failure of a question is reported.
+/// Forms and files in which the failure of a question is reported.
 pub(crate) struct Form {
     verb: &'static str,
     output: OutputArgs,
@@ -18,7 +19,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// That of a command which measures; `None` for others, of which the sentence on stderr is all.
+    /// The forms of a command that measures; other commands have the sentence on stderr alone.
     pub(crate) fn of(command: &Command) -> Option<Form> {
         let asked = |verb, output: &OutputArgs, target: Option<&TargetArgs>| {
             Some(Form {
@@ -42,8 +43,8 @@ impl Form {
         }
     }
 
-    /// Reports why there is no result: a name that cannot be looked up, a port that is in use, a setting that the system refuses, a request
-    /// to end. Files are written of questions that failed, not of command lines that are refused.
+    /// Reports why there is no result: a name without an address, a port that is in use, a setting that
+    /// the system refuses, a request to end. A command line that is refused writes no files.
     pub(crate) fn report(&self, error: &CliError, command: Vec<String>) {
         if error.text.is_empty() {
             // The reader of stdout is gone.
@@ -52,7 +53,7 @@ impl Form {
         let status = if error.exit == Exit::Interrupted { Status::Interrupted } else { Status::Failed };
         let end = Event::End { status, reason: Some(error.text.clone()) };
         let begin = self.begin(command);
-        // Where a file is the cause of the failure, the rest of the report goes to stdout alone.
+        // If a file is the cause of the failure, the rest of the report goes to stdout alone.
         if !outputs::has_begun()
             && error.exit != Exit::Usage
             && let Ok(outputs) = Outputs::of_failure(&self.output)
@@ -60,7 +61,7 @@ impl Form {
             outputs.fail(begin, &end);
             return;
         }
-        // Where stdout takes no more, the sentence on stderr and the exit code report the failure.
+        // If stdout takes no more, the sentence on stderr and the exit code report the failure.
         let _ = self.print(&[Event::Begin(Box::new(begin)), end], &mut io::stdout().lock());
     }
 

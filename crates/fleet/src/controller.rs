@@ -22,27 +22,27 @@ use std::time::Duration;
 const ALIVE: u64 = SECOND;
 /// After so long without a word from an agent, it counts as lost, ns.
 const SILENCE: u64 = 6 * SECOND;
-/// How long agents go on without a word from this end, ns.
+/// Silence of this end after which agents end the run, ns.
 const PATIENCE: u64 = 10 * SECOND;
-/// How often it is looked whether the user wants something, ns.
+/// Period of looks for the user's wish, ns.
 const LOOK: u64 = SECOND / 10;
-/// How much longer hosts are waited for with each one that has an agent: only a few are dialled at a time, ns.
+/// Additional wait for hosts for each one with an agent, ns: only a few are dialled at a time.
 const DIALLING: u64 = SECOND;
 /// Most results that one order names as stored: it has to fit into a line.
 const MAX_STORED: usize = 1_000;
 
-/// What the user wants of a run that goes on.
+/// The user's wish for a run in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// That it goes on.
+    /// The run goes on.
     GoOn,
-    /// That it ends once the tests that run are over; it can be resumed.
+    /// The run ends after its running tests, and can be resumed.
     Stop,
-    /// That it ends now without a word to the agents: another controller has taken the run over.
+    /// The run ends now without a farewell to the agents: another controller has taken it over.
     Leave,
 }
 
-/// What is told while a run goes on.
+/// News of a run in progress.
 #[derive(Clone, Debug)]
 pub enum Progress {
     /// A host's agent is gone, or was not to be had.
@@ -51,16 +51,16 @@ pub enum Progress {
     Ended(usize, usize),
 }
 
-/// How far a host is.
+/// Stage of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Away,
     /// Its agent was told of the run.
     Greeted,
     Ready,
-    /// It runs a server of its own, and no agent.
+    /// The host runs a server of another program, and no agent.
     Passive,
-    /// It will not come.
+    /// The host's agent is not expected any more.
     Hopeless,
 }
 
@@ -92,19 +92,20 @@ pub struct Controller<'a> {
     lacking: BTreeSet<TaskId>,
     /// Endings that are not on the disk yet.
     fresh: Vec<(TaskId, Ending)>,
-    /// Agents that are told of the next results on the disk.
+    /// Acknowledgements that follow the next results on the disk.
     owed: BTreeMap<HostId, BTreeSet<Attempt>>,
-    /// Acknowledgements that were sent. A transport may lose one, and its agent would keep the result: all are repeated at the end.
+    /// Acknowledgements that were sent. A transport may lose one, and its agent would keep the result:
+    /// all are repeated at the end.
     acknowledged: BTreeMap<HostId, BTreeSet<Attempt>>,
     arrived: Vec<(HostId, Arrival)>,
-    /// What the user has not been told yet.
+    /// News that the user has not seen yet.
     news: Vec<Progress>,
     /// The time at the last step, and the time of day.
     now: Mono,
     wall: Wall,
     greeted: Mono,
     is_ending: bool,
-    /// Whether endings of tests that have not run are kept: those of a run that can go on later are not.
+    /// Endings of tests that have not run are kept, unless the run can go on later.
     keeps_cancelled: bool,
 }
 
@@ -252,7 +253,7 @@ impl<'a> Controller<'a> {
         }
         member.heard = self.now;
         if member.stage == Stage::Away && !matches!(report.message, Report::Hello { .. }) {
-            // It knows the run from the controller before this one.
+            // The agent knows the run from the controller before this one.
             self.greet(host);
         }
         let member = &mut self.members[host.index()];
@@ -261,7 +262,7 @@ impl<'a> Controller<'a> {
             Report::Hello { .. } if report.run.is_nil() && member.stage == Stage::Ready => {}
             Report::Hello { version: VERSION, .. } => {
                 if member.stage == Stage::Ready {
-                    // It was started anew, and its tests ended with the agent before.
+                    // The agent was started anew, and its tests ended with the one before.
                     self.leave(host, true);
                 }
                 self.greet(host);
@@ -336,7 +337,7 @@ impl<'a> Controller<'a> {
         (assignment.attempt == attempt).then_some(assignment)
     }
 
-    /// Whether this attempt is under way, and the host takes part in it.
+    /// True if this attempt is under way and the host takes part in it.
     fn is_at(&self, host: HostId, attempt: Attempt) -> bool {
         self.assignment(attempt).is_some_and(|assignment| assignment.has(host))
     }
@@ -362,7 +363,7 @@ impl<'a> Controller<'a> {
                 self.run_client(attempt, Some(port), None);
             }
             Some(assignment) if assignment.has(host) => {}
-            // It took so long that the attempt was given up.
+            // The attempt was given up meanwhile.
             _ => self.send(host, Order::Release { attempt }),
         }
     }

@@ -208,8 +208,8 @@ impl Format {
         if extension.eq_ignore_ascii_case("yml") || extension.eq_ignore_ascii_case("yaml") {
             return Format::Yaml;
         }
-        let is_told = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', ';']);
-        let first = text.lines().map(str::trim_end).find(is_told).unwrap_or_default();
+        let is_entry = |line: &&str| !line.trim().is_empty() && !line.starts_with(['#', ';']);
+        let first = text.lines().map(str::trim_end).find(is_entry).unwrap_or_default();
         // `all:` and `- targets:` are no names of hosts.
         let yaml =
             first == "---" || first.starts_with("- ") || (first.ends_with(':') && !first.contains("::"));

@@ -34,7 +34,7 @@ impl Point {
         std::iter::once(&self.local).chain(&self.remote)
     }
 
-    /// Connections or flows of the phase: as many as were asked for, less those that servers did not grant.
+    /// Connections or flows of the phase: as many as the servers granted.
     pub fn granted(&self) -> u32 {
         let changes = self.sessions.iter().flat_map(|session| &session.accepted.changes);
         let reduced = changes.filter(|change| change.what == "connections");

@@ -1,5 +1,5 @@
-//! What an agent may be told to run: a question, and of its options those that neither read nor write files, nor choose
-//! addresses or devices of this host, nor take cores. Within the agent's own ceilings.
+//! Orders that an agent obeys: a question within the agent's own ceilings, with options that neither
+//! read nor write files, nor choose addresses or devices of this host, nor take cores.
 
 use crate::message::Target;
 use crate::plan::{CostClass, Verb};
@@ -13,7 +13,7 @@ const LEAST_RATE: u64 = 8;
 /// Longest word, bytes.
 const MAX_WORD: usize = 64;
 
-/// What one agent, or the holder of a key at it, may do to the network at most.
+/// Ceilings of the network load of one agent, or of one key at an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ceilings {
     /// Bits per second and direction, of all tests together.
@@ -24,9 +24,9 @@ pub struct Ceilings {
     pub share: f64,
     /// Names and addresses that tests may go to, networks as `192.0.2.0/24`; empty for all.
     pub targets: Vec<String>,
-    /// What tests may ask for (`tcp`, `ping`, …); `None` is all.
+    /// Verbs that tests may use (`tcp`, `ping`, …); `None` is all.
     pub verbs: Option<Vec<&'static str>>,
-    /// Whether a test may have a host to itself.
+    /// A test may have a host to itself.
     pub exclusive: bool,
 }
 
@@ -51,7 +51,7 @@ impl Ceilings {
     }
 }
 
-/// Who gives orders: the name of a key and its rights. Over a remote shell and a NATS server, which know no keys of ours, the name is
+/// The source of orders: the name of a key and its rights. Over a remote shell and a NATS server, which know no keys of ours, the name is
 /// empty and the rights are all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holder {
@@ -67,12 +67,12 @@ impl Default for Holder {
     }
 }
 
-/// What the words of a test mean, as plans and agents read them alike.
+/// The meaning of a test's words, which plans and agents read alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
-    /// How much the test disturbs others.
+    /// Class of the test's load on others.
     pub class: CostClass,
-    /// What it costs.
+    /// Cost of the test.
     pub cost: Cost,
     /// Concurrent connections.
     pub connections: u32,
@@ -158,7 +158,7 @@ pub fn parse(verb: Verb, words: &[String]) -> Result<Vec<(&str, Option<&str>)>, 
     Ok(options)
 }
 
-/// What a test means within the ceilings, and what is to be added to its words so that it keeps them.
+/// The meaning of a test within the ceilings, and further words with which the test keeps them.
 ///
 /// # Errors
 /// One sentence where it cannot: what was asked for, and what the ceiling is.
@@ -231,7 +231,7 @@ pub(super) fn target(target: &Target, ceilings: &Ceilings) -> Result<Vec<String>
     Ok(words)
 }
 
-/// Whether a name, an address or a network is or has this host.
+/// True of a name, an address or a network that is or contains this host.
 fn covers(allowed: &str, host: &str) -> bool {
     use std::net::IpAddr;
     let Ok(address) = host.parse::<IpAddr>() else { return allowed.eq_ignore_ascii_case(host) };

@@ -179,7 +179,7 @@ impl<F> Drop for Child<F> {
     }
 }
 
-/// This program, even when its file has been replaced or removed.
+/// Path of the running program, even when its file has been replaced or removed.
 fn this_program() -> Command {
     #[cfg(target_os = "linux")]
     {
@@ -211,10 +211,10 @@ fn watch(
 
 /// Passes on the port that a server listens on, and reads its further output, which is not kept.
 fn read_port(out: ChildStdout, tell: impl Fn(u16)) -> Vec<u8> {
-    let (mut lines, mut line, mut is_told) = (BufReader::new(out), String::new(), false);
+    let (mut lines, mut line, mut is_reported) = (BufReader::new(out), String::new(), false);
     while matches!(lines.by_ref().take(4096).read_line(&mut line), Ok(1..)) {
-        if let Some(port) = port_of(&line).filter(|_| !is_told) {
-            is_told = true;
+        if let Some(port) = port_of(&line).filter(|_| !is_reported) {
+            is_reported = true;
             tell(port);
         }
         line.clear();

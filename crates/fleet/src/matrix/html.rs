@@ -90,12 +90,12 @@ fn legend(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
 
 /// Indices of the cells with a row of their own below.
 fn listed(matrix: &Matrix) -> BTreeSet<usize> {
-    let is_told = |reason| !matches!(reason, Reason::UnreachableByDesign | Reason::NotMeasuredYet);
+    let is_failure = |reason| !matches!(reason, Reason::UnreachableByDesign | Reason::NotMeasuredYet);
     let all = matrix.cells.len() <= MOST_LISTED;
     let cells = matrix.cells.iter().enumerate();
-    let told =
-        cells.filter(|(_, cell)| all || !cell.caveats.is_empty() || cell.reason().is_some_and(is_told));
-    told.map(|(at, _)| at).take(MOST_LISTED).collect()
+    let listed =
+        cells.filter(|(_, cell)| all || !cell.caveats.is_empty() || cell.reason().is_some_and(is_failure));
+    listed.map(|(at, _)| at).take(MOST_LISTED).collect()
 }
 
 struct Page<'a> {

@@ -50,8 +50,8 @@ pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut 
     }
     if !missing.is_empty() {
         page.gap();
-        let told = missing.iter().map(|(reason, n)| format!("{} {n} {reason}", reason.letter()));
-        page.paragraph(Tone::Plain, "Without an outcome: ", &told.collect::<Vec<_>>().join(", "));
+        let counted = missing.iter().map(|(reason, n)| format!("{} {n} {reason}", reason.letter()));
+        page.paragraph(Tone::Plain, "Without an outcome: ", &counted.collect::<Vec<_>>().join(", "));
     }
     page.end()
 }

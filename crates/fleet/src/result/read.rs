@@ -73,8 +73,8 @@ impl Documents {
     }
 }
 
-/// How a test has ended, by its own word and by the counts in its document: an agent that calls a test complete of which no end counted
-/// anything has measured nothing.
+/// The ending of a test, by its own word and by the counts in its document: a test that its agent
+/// calls complete, and of which no end counted anything, has measured nothing.
 fn ending(outcome: &Outcome) -> (Status, Option<String>) {
     let own = (outcome.status, outcome.reason.clone());
     if own.0 != Status::Complete {
@@ -132,7 +132,7 @@ fn differs(plan: &Plan, id: TaskId, outcome: &Outcome) -> Option<String> {
     (!is_ordered).then(other)
 }
 
-/// What a test of this verb prints that measured something.
+/// The document of a test of this verb that measured something.
 #[cfg(test)]
 pub(crate) fn document(verb: Verb, arguments: &[String]) -> serde_json::Value {
     let words = ["netcaliper", verb.name(), "10.0.0.1"].map(str::to_owned);

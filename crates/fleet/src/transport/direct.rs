@@ -1,6 +1,7 @@
 //! A TCP connection to the agent of each host, which listens: for a few hosts that can reach each other and need nothing between.
 //!
-//! Both ends prove that they know one key; what they say is encrypted. How is not this module's affair: it is given a [`Secure`].
+//! Both ends prove that they know one key, and encrypt their messages. A [`Secure`] does both for this
+//! module.
 //!
 //! Connections without a proof have places of their own, of which the oldest gives way to a new one; controllers, which have given
 //! an order, keep theirs as long as they speak.
@@ -20,9 +21,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// How long a connection and its handshake may take.
+/// Longest time of a connection's establishment and handshake.
 const OPENING: Duration = Duration::from_secs(5);
-/// How long the first order may take, the handshake included, ns.
+/// Longest time to the first order, the handshake included, ns.
 const FIRST: u64 = 15 * SECOND;
 /// Patience of a controller, ns, whose greeting has not said otherwise, and the longest.
 const PATIENCE: (u64, u64) = (10 * SECOND, 60 * SECOND);
@@ -30,7 +31,7 @@ const PATIENCE: (u64, u64) = (10 * SECOND, 60 * SECOND);
 const PATIENCES: u64 = 3;
 /// A controller that has said nothing for so long gives way to another one, ns: it speaks each second.
 const SILENT: u64 = 4 * SECOND;
-/// How long the host of a controller may not answer before its kernel is asked whether it is there.
+/// Silence of a controller's host after which TCP keep-alives probe it.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 /// Most connections whose peers have proved nothing.
 const MAX_PENDING: usize = 256;
@@ -47,7 +48,7 @@ pub trait Sealed: Send {
     fn open(&mut self, bytes: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// What proves who the ends of a connection are.
+/// Proves the identity of both ends of a connection.
 pub trait Secure: Send + Sync + 'static {
     /// The controller's end of a handshake.
     ///
@@ -142,7 +143,7 @@ fn opening(stream: &TcpStream) -> io::Result<()> {
 
 /// Connects to agents that listen.
 pub struct Direct<S> {
-    /// What proves who the ends are.
+    /// Proves the identity of both ends.
     pub secure: S,
     /// Port of the agents.
     pub port: u16,
@@ -213,7 +214,7 @@ pub fn serve(
     drive(agent, &inputs.1, &mut send, false)
 }
 
-/// What the threads of all listeners share.
+/// State that the threads of all listeners share.
 struct Accepting<S> {
     secure: S,
     /// The agent's first line on each connection.
@@ -226,7 +227,7 @@ struct Accepting<S> {
 /// Connections by their numbers.
 #[derive(Default)]
 struct Open {
-    /// Those whose peers have proved nothing.
+    /// Connections whose peers have proved nothing.
     pending: BTreeMap<u64, Arc<TcpStream>>,
     controllers: BTreeMap<u64, Controller>,
 }
@@ -240,7 +241,7 @@ struct Controller {
     reports: SyncSender<Arc<str>>,
 }
 
-/// What a thread knows of its connection.
+/// A thread's state of its connection.
 struct Talk {
     stream: Arc<TcpStream>,
     holder: Arc<Holder>,
@@ -249,7 +250,7 @@ struct Talk {
     place: Option<PendingPlace>,
     patience: u64,
     until: Arc<Mutex<Mono>>,
-    /// Where reports go, until it is a controller's.
+    /// Queue of reports, until a controller owns the connection.
     reports: Option<SyncSender<Arc<str>>>,
 }
 
@@ -291,7 +292,7 @@ impl<S: Secure> Accepting<S> {
             drop(open);
             let shared = Arc::clone(self);
             let talking = move || {
-                // Who does not prove the key is not answered.
+                // A peer that does not prove the key has no answer.
                 let _ = shared.talk(&stream, place);
                 let _ = stream.shutdown(Shutdown::Both);
                 let mut open = lock(&shared.open);

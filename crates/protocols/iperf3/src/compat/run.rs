@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Any error, as the original has it.
 const CODES: ExitCodes = ExitCodes { usage: 1, failed: 1 };
 
-/// How the original ends at a signal.
+/// The original's error at a signal.
 const INTERRUPTED: &str = "interrupt - the client has terminated";
 
 /// Why there is no run: one sentence.
