@@ -197,6 +197,10 @@ impl Server {
         let config = &self.plan.config;
         let Some(client) = self.clients.get_mut(&link) else { return };
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
+        // The sessions of a key share its rate: each keeps to its own part.
+        let shares = client.holder.as_ref().is_some_and(|holder| holder.rights.rate.is_some());
+        let own = rate_of(&phase).filter(|_| shares);
+        let rate = limits.rate.map(|most| own.map_or(most, |own| own.min(most)));
         let granting = Granting {
             group,
             session,
@@ -205,7 +209,7 @@ impl Server {
             records: config.records,
             busy: config.limits.busy,
             eager: config.limits.eager && phase.kind == Kind::Ping,
-            terms: Bounds { rate: limits.rate, bytes: limits.bytes, time: limits.duration_ns.is_some() },
+            terms: Bounds { rate, bytes: limits.bytes, time: limits.duration_ns.is_some() },
             phase,
             process_ports,
         };
