@@ -77,7 +77,7 @@ fn the_series_of_the_slac_report() {
     line.arg("--series").arg(&live).run().exits(0).prints(&[
         "Data rate by measurement number and wait",
         "TCP: streams against rate",
-        "What the hosts did",
+        "Activity of the hosts meanwhile",
     ]);
     // A machine format has stdout alone.
     let rows = slac("--repeat 1 --streams 0 --status-csv -").run().exits(0).out;

@@ -398,12 +398,12 @@ fn a_sweep_is_a_table() {
     ]);
     // The interval of two readings of 100 and 300 reaches beyond 900.
     text.holds(&[
-        "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its repetitions",
-        "  tell), no knee within the sweep, 1 connection FAILED",
+        "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, by its repetitions), no knee",
+        "  within the sweep, 1 connection FAILED",
     ]);
     let brief = summary(Style { columns: Some(80), ..Style::default() }, &swept());
-    let last = "2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, as far as its";
-    brief.holds(&[last, "  repetitions tell), no knee within the sweep, 1 connection FAILED"]);
+    let last = "2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, by its";
+    brief.holds(&[last, "  repetitions), no knee within the sweep, 1 connection FAILED"]);
     assert!(brief.ends_with("1 connection FAILED\n"), "the last line says what was best: {brief}");
     // 900 and 920 differ by less than 5 %.
     let level = measured(&[("1024", 1, 100), ("65536", 1, 900), ("131072", 1, 920)]);
