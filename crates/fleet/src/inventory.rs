@@ -28,6 +28,7 @@ pub const MAX_TEXT: usize = 253;
 
 /// Position of a host in its inventory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct HostId(pub u32);
 
@@ -45,12 +46,13 @@ pub type Labels = BTreeMap<String, String>;
 
 /// A host that takes part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Host {
     /// Unique in the inventory.
     pub name: String,
     /// Name or address at which others reach the host, without a port.
     pub address: String,
-    /// Port of its server; the protocol's own where absent.
+    /// Port of its server; absent for the protocol's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// What is known about it.
@@ -79,8 +81,9 @@ impl Host {
 
 /// Hosts that share a resource, such as an uplink.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Group {
-    /// Its members, ascending.
+    /// Positions of the members in `hosts`, ascending.
     pub members: Vec<HostId>,
     /// Tests, background ones excepted, that may use the resource at a time, at least 1. Without a limit the group only names its
     /// members.
@@ -94,10 +97,11 @@ pub struct Group {
 
 /// All hosts and groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Inventory {
-    /// In the order of their source.
+    /// Hosts in the order of their source.
     pub hosts: Vec<Host>,
-    /// By name.
+    /// Groups of hosts by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, Group>,
 }

@@ -38,17 +38,20 @@ const SHOWN: [&str; 9] = [
 /// Of these the ones that pairs are judged by.
 const JUDGED: [&str; 6] = ["goodput", "rtt.p50", "messages-lost", "delay.p50", "loss", "dispersion"];
 
-/// What a run found.
+/// Result of a run over the pairs of many hosts. Members may be added to version 1; none is removed or
+/// changes its meaning.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Matrix {
-    /// Always [`SCHEMA`].
+    /// Name and version of this format.
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// Identifier of the run.
     pub run: Uuid,
     /// Which round of a series the run is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<Round>,
-    /// When this document was made: ages count to here.
+    /// When this document was made, ns since 1970-01-01T00:00:00Z: ages count to here.
     pub made: Wall,
     /// The hosts and groups.
     pub inventory: Inventory,
@@ -68,23 +71,27 @@ pub struct Matrix {
 
 /// One test of one directed pair, all repeats.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cell {
     /// Name of the host that sends.
     pub from: String,
     /// Name of the host that receives.
     pub to: String,
-    /// Index into [`Matrix::tests`].
+    /// Position of the test in `tests`.
     pub test: u16,
-    /// Values of each figure, one for each repeat that has an outcome, in base units.
+    /// Values of each figure in base units (bits/s, ns, percent), one for each repeat that has an
+    /// outcome. The direction is that of the pair.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": SHOWN})))]
     pub readings: BTreeMap<String, Vec<f64>>,
-    /// When the last outcome came.
+    /// When the last outcome arrived, ns since 1970-01-01T00:00:00Z.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<Wall>,
     /// Repeats without an outcome, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": Reason::TABLE.map(|row| row.0)})))]
     pub missing: BTreeMap<Reason, u16>,
-    /// What was said about the last of these; may be empty.
+    /// Words about the last of the missing repeats; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// Caveats of the outcomes, the gravest first.
@@ -97,6 +104,7 @@ pub struct Cell {
 
 /// A caveat of an outcome; its advice stands in that outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct CellCaveat {
     /// Its code.
     pub code: String,

@@ -49,6 +49,7 @@ pub struct Attempt {
 
 /// How much a test disturbs others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CostClass {
     /// Fills the path, or may: at both hosts nothing but background tests runs beside it.
@@ -90,6 +91,7 @@ impl CostClass {
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
     /// Round trips of messages.
@@ -124,6 +126,7 @@ impl Verb {
 
 /// A test of every pair: a command line without the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Test {
     /// The question.
     pub verb: Verb,

@@ -14,6 +14,7 @@ use std::fmt;
 
 /// Why a pair has no outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// No connection is possible between the two hosts, as the inventory says.

@@ -36,6 +36,7 @@ pub(crate) const LABELS: [&str; 4] = ["site", "rack", "rail", "role"];
 
 /// A direction of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// What the host sends.
@@ -48,6 +49,7 @@ pub enum Side {
 
 /// What a verdict is about; hosts by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Subject {
     /// All pairs of a host in a direction.
@@ -60,11 +62,12 @@ pub enum Subject {
 
 /// Something that is worse than the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// What.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Key of the figure.
+    /// Key of the figure, as in `readings`.
     pub figure: String,
     /// By how much it is worse: a share (0.2 is 20 % more delay, or 20 % less goodput), or percentage points of losses.
     pub effect: f64,

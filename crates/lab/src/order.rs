@@ -27,11 +27,13 @@ pub(crate) struct Order {
 
 /// RFC 4737 reordering of what left. Copies do not count (RFC 4737 §3.4, §5), lost packets neither.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reordering {
+    /// Packets that left.
     pub packets: u64,
     /// Packets that left after a later one: type-P-reordered (§3).
     pub reordered: u64,
-    /// Their share (§4.1).
+    /// Share of the reordered packets (§4.1).
     pub ratio: f64,
     /// Extents (§4.2) and how often they occurred: the distance, in packets, to the earliest later
     /// one that left before. 256 stands for all that are as large or larger.

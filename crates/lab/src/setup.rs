@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// Distribution of a jitter's amounts. All are drawn from the seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Shape {
     /// Evenly between minus and plus the amount.
@@ -20,9 +21,11 @@ pub enum Shape {
 
 /// Delay that differs from packet to packet.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Jitter {
     /// The shape's parameter, ns.
     pub amount_ns: u64,
+    /// Distribution of the amounts.
     pub shape: Shape,
     /// True if a packet may overtake one that was given more delay. Otherwise it waits for it, as
     /// in a queue.
@@ -32,19 +35,24 @@ pub struct Jitter {
 /// Capacity of the bottleneck's queue, the packet on the wire included. A packet that finds it idle
 /// is always taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// A packet that would have to wait for longer is dropped, ns.
     Time(u64),
+    /// Limit in bytes.
     Bytes(u64),
+    /// Limit in packets.
     Packets(u64),
 }
 
 /// A bottleneck with a drop-tail queue before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bottleneck {
     /// Bits per second.
     pub rate_bps: u64,
+    /// Capacity of the queue.
     pub limit: Limit,
     /// Bytes that each packet takes beside its own: 38 for Ethernet's header, checksum, preamble
     /// and gap.
@@ -54,6 +62,7 @@ pub struct Bottleneck {
 /// Losses in bursts: a chain of two states (Gilbert-Elliott), one step per packet, beginning in the
 /// good one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Bursts {
     /// Probability of going from good to bad.
     pub enter: f64,
@@ -67,6 +76,7 @@ pub struct Bursts {
 
 /// Packets that arrive more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Duplicate {
     /// Probability, per packet.
     pub chance: f64,
@@ -78,6 +88,7 @@ pub struct Duplicate {
 
 /// Way in which a packet gets behind later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Behind {
     /// The packet is held until this many later ones have left, or for [`HOLD_NS`] if fewer follow.
@@ -91,14 +102,17 @@ pub const HOLD_NS: u64 = SECOND;
 
 /// Packets that are overtaken.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Reorder {
     /// Probability, per packet.
     pub chance: f64,
+    /// Distance behind the later packets.
     pub behind: Behind,
 }
 
 /// Packets with flipped bits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Corrupt {
     /// Probability, per packet that has payload.
     pub chance: f64,
@@ -111,6 +125,7 @@ pub struct Corrupt {
 
 /// A single or periodic time. Times count from [`crate::Lab::begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Window {
     /// When it begins, ns.
     pub start_ns: u64,
@@ -131,6 +146,7 @@ impl Window {
 
 /// Treatment of packets larger than the path's MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PathMtu {
     /// The largest packet that passes, bytes.
     pub bytes: u32,
@@ -141,6 +157,7 @@ pub struct PathMtu {
 
 /// Which packets the conditions are for. Others pass at once and untouched, and are counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Only {
     /// The protocol's number: 6 is TCP, 17 UDP.
     pub protocol: u8,
@@ -152,13 +169,15 @@ pub struct Only {
 /// loss, burst loss, corruption, marking, bottleneck, delay and jitter, reordering, stall,
 /// duplication. A lost packet therefore takes no room in the queue, and copies do not either.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Path {
     /// For which packets; `None` for all.
     pub only: Option<Only>,
     /// Delay of every packet, ns.
     pub delay_ns: u64,
-    /// And more or less of it.
+    /// Delay that varies, added to `delay_ns`.
     pub jitter: Option<Jitter>,
+    /// Limited rate.
     pub bottleneck: Option<Bottleneck>,
     /// Probability that a packet is lost, each for itself.
     pub loss: f64,
@@ -191,6 +210,7 @@ pub struct Path {
 
 /// The largest packet that a device takes, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Mtu(pub u32);
 
 impl Default for Mtu {
@@ -280,6 +300,7 @@ pub const MOST_COPIES: u8 = 16;
 
 /// The forwarder's way of waiting for packets and due times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
     /// Sleeps, but not through the last moments before a packet is due.

@@ -25,22 +25,25 @@ pub const SCHEMA: &str = "netcaliper.lab.v1";
 ///
 /// Wide: one record of the file, a number for each fate of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Counts {
     /// Packets that arrived at the lab.
     pub arrived: u64,
-    /// Their bytes, IP headers included.
+    /// Bytes of the packets that arrived at the lab, IP headers included.
     pub arrived_bytes: u64,
     /// Packets that left it, copies not counted.
     pub delivered: u64,
-    /// All that left, copies included.
+    /// Packets that left, copies included.
     pub left: u64,
-    /// The bytes of all that left.
+    /// Bytes of the packets that left.
     pub left_bytes: u64,
     /// Of those delivered: passed at once, because the conditions are for others.
     pub passed: u64,
-    /// Lost, each by itself.
+    /// Lost at random, each by itself.
     pub lost_random: u64,
+    /// Lost in bursts.
     pub lost_burst: u64,
+    /// Lost in outages.
     pub lost_outage: u64,
     /// Found the queue full.
     pub dropped_queue: u64,
@@ -54,7 +57,7 @@ pub struct Counts {
     pub unfinished: u64,
     /// Packets of which copies left, too.
     pub duplicated: u64,
-    /// Copies of them.
+    /// Copies that left.
     pub copies: u64,
     /// Delivered with flipped bits and fitting checksums: the application sees them.
     pub corrupted: u64,
@@ -74,6 +77,7 @@ pub struct Counts {
     pub ecn_left: [u64; 4],
     /// The longest run of packets of which the receiver saw none: lost, dropped or damaged.
     pub longest_loss: u64,
+    /// Number of runs of lost packets.
     pub loss_runs: u64,
 }
 
@@ -88,6 +92,7 @@ impl Counts {
 
 /// A flow: packets of one protocol between the same addresses and ports, in one direction.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Flow {
     /// `tcp`, `udp`, `icmp`, or the protocol's number.
     pub protocol: String,
@@ -95,6 +100,7 @@ pub struct Flow {
     pub from: String,
     /// Its destination, with the port if it has one.
     pub to: String,
+    /// Fates of the packets.
     pub counts: Counts,
     /// The delay that was applied to those delivered, ns. Of the first 16 flows of a direction.
     pub delay_ns: Option<DistSummary>,
@@ -105,6 +111,7 @@ pub struct Flow {
 /// Packets that the kernel dropped at one of the lab's devices: not the path's doing, but the lab's
 /// limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Device {
     /// On their way into this direction: the lab did not read fast enough.
     pub not_read: u64,
@@ -112,8 +119,11 @@ pub struct Device {
     pub not_received: u64,
 }
 
+/// One direction of the path.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Direction {
+    /// Fates of the packets.
     pub counts: Counts,
     /// The delay that was applied to those delivered: from when the lab read them until it handed
     /// them to the receiving device, ns.
@@ -135,6 +145,7 @@ pub struct Direction {
     pub housekeeping: u64,
     /// ICMP messages that reported a too big packet to its sender.
     pub told_too_big: u64,
+    /// Drops at the devices.
     pub device: Device,
     /// Its flows, in order of appearance.
     pub flows: Vec<Flow>,
@@ -142,20 +153,29 @@ pub struct Direction {
     pub unlisted: u64,
 }
 
+/// The thread that forwards packets.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Worker {
+    /// Wait of the forwarder.
     pub wait: Wait,
     /// The core it was bound to.
     pub core: Option<usize>,
     /// True if it had the most weight among the machine's threads (nice -20).
     pub hurried: bool,
+    /// Sleeps of the forwarder.
     pub sleeps: u64,
 }
 
+/// Report of `netcaliper lab`: the fate of the packets on its path. Members may be added to version 1;
+/// none is removed or changes its meaning.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Truth {
-    /// [`SCHEMA`].
+    /// Name and version of this format.
+    #[cfg_attr(test, schemars(extend("const" = SCHEMA)))]
     pub schema: &'static str,
+    /// Seed of all chance.
     pub seed: u64,
     /// Requested conditions, client to server.
     pub asked_up: Path,
@@ -168,8 +188,11 @@ pub struct Truth {
     pub origin: Mono,
     /// When the command was started and the timetables with it, ns since the origin.
     pub begin_ns: Option<u64>,
+    /// Client to server.
     pub up: Direction,
+    /// Server to client.
     pub down: Direction,
+    /// Work of the forwarder.
     pub worker: Worker,
     /// Rows of the trace that were lost because they could not be written fast enough, or not kept.
     pub trace_lost: u64,
@@ -407,5 +430,17 @@ fn flow(key: &Key, stats: FlowStats) -> Flow {
         counts: stats.counts,
         delay_ns: stats.delay.and_then(|d| d.summary()),
         reordering: stats.order.summary(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Truth;
+    use metrics::schema::Published;
+
+    #[test]
+    fn the_schema_is_that_of_the_types() {
+        let (file, id) = ("lab.v1.json", "urn:netcaliper:lab:v1");
+        Published { file, id, title: "netcaliper lab report, version 1" }.check::<Truth>().unwrap();
     }
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whole numbers in bins of one width, and what lay beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Binned {
     /// Lower edge of the first bin.

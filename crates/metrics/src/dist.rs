@@ -222,8 +222,9 @@ impl From<Buckets> for Dist {
     }
 }
 
-/// Figures of a distribution in a report. The unit is that of the recorded values.
+/// Summary of a distribution. The unit is that of the recorded values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DistSummary {
     /// Number of values.
     pub count: u64,
@@ -243,7 +244,7 @@ pub struct DistSummary {
     pub p999: u64,
     /// Largest value.
     pub max: u64,
-    /// `(upper bound, count)` in rising order, about ten to a decade; counts add up to `count`.
+    /// `[upper bound, count]` in rising order, about ten to a decade; counts add up to `count`.
     #[serde(default)]
     pub buckets: Vec<(u64, u64)>,
 }

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 
 /// Count, sum and sum of squares: enough for the mean and for Jain's index, and mergeable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Moments {
     /// Number of values.
     pub n: u64,
-    /// Their sum.
+    /// Sum of the values, bytes/s for rates.
     pub sum: f64,
-    /// The sum of their squares.
+    /// Sum of the squared values.
     pub squares: f64,
 }
 

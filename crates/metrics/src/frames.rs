@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 /// Frames as the receiver of a media stream judged them when they were due to be shown
 /// (ctsTraffic's renderer).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Frames {
-    /// All bytes arrived.
+    /// Frames of which all bytes had arrived.
     pub completed: u64,
-    /// Bytes were missing.
+    /// Frames of which bytes were missing.
     pub dropped: u64,
-    /// More bytes arrived than the frame has.
+    /// Frames of which more bytes had arrived than they have.
     pub repeated: u64,
     /// Datagrams of no frame that was waited for: too late, too early, or beyond the last.
     pub errors: u64,

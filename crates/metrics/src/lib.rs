@@ -21,6 +21,8 @@ mod packets;
 mod playout;
 mod record;
 mod runs;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod sequence;
 mod spectrum;
 mod stats;

@@ -59,6 +59,7 @@ impl Exchange {
 
 /// Method by which times of two hosts are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ClockKind {
     /// By exchanges of stamps over the measured path: the bound is half of the smallest round trip,
@@ -73,22 +74,23 @@ pub enum ClockKind {
 
 /// Result of comparing two clocks over a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ClockFound {
-    /// Exchanges that were looked at: before, during and after the run.
+    /// Exchanges of stamps before, during and after the run.
     pub exchanges: u64,
-    /// Smallest round trip of them, ns.
+    /// Smallest round trip of the exchanges, ns.
     pub round_trip_ns: u64,
-    /// Their clock minus ours at the end, ns; the middle of the possible interval.
+    /// The other clock minus this one at the end, ns; the middle of the possible range.
     pub offset_ns: i64,
-    /// Error bound of the offset, ns.
+    /// Bound on the error of `offset_ns`, ns.
     pub bound_ns: u64,
-    /// Gain of their clock over ours, lowest and highest possible, parts per million.
+    /// Skew of the other clock, lowest and highest possible, parts per million; above 0 it is faster.
     pub skew_ppm: (f64, f64),
     /// A step of a clock was seen: it moved by more than any drift explains.
     pub stepped: bool,
-    /// The rates of the clocks wandered by more than the bound allows for, or a clock was stepped
-    /// by little.
+    /// The rate of a clock changed by more than the bound allows for, or a clock was stepped by
+    /// little; absent in documents of earlier builds.
     pub wandered: bool,
 }
 

@@ -110,6 +110,7 @@ impl PacketOutcome {
 
 /// One end's sums over a flow, as a sender and as a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FlowSums {
     /// Outcomes of its datagrams.
@@ -118,9 +119,9 @@ pub struct FlowSums {
     pub delays: u64,
     /// Smallest one-way delay, ns.
     pub delay_min_ns: u64,
-    /// Largest, ns.
+    /// Largest one-way delay, ns.
     pub delay_max_ns: u64,
-    /// Sum, ns.
+    /// Sum of one-way delays, ns.
     pub delay_sum_ns: u64,
 }
 

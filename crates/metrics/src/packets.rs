@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Outcomes of datagrams, as one end of a link counts them. Late is not lost, dropped by our own
 /// receive buffer is not lost by the network, and not sent is not lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Packets {
     /// Datagrams that the kernel accepted from us.
@@ -142,13 +143,14 @@ pub struct PacketTally {
 
 /// IP fields of received datagrams; a merged run has its first one's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct IpFields {
     /// Smallest and largest time to live or hop limit, where the kernel reports it.
     pub ttl: Option<(u8, u8)>,
     /// Smallest and largest DSCP.
     pub dscp: Option<(u8, u8)>,
-    /// Datagrams by ECN field: not capable, ECT(1), ECT(0), congestion experienced.
+    /// Datagrams by ECN field, 0 to 3: not capable, ECT(1), ECT(0), congestion experienced.
     pub ecn: [u64; 4],
 }
 

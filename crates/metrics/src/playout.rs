@@ -50,20 +50,22 @@ impl Playout {
     }
 }
 
-/// Which buffer depth would have been enough?
+/// Buffer depths that frames of a media stream needed, and the stalls with the depth that was asked
+/// for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PlayoutSummary {
     /// From when a frame was due to be sent until it was complete, ns: the depth that it needed. Of
-    /// complete frames.
+    /// complete frames; `None` without one.
     pub need_ns: Option<SignedSummary>,
     /// Frames that never became complete: no depth would have helped.
     pub never: u64,
-    /// `(depth in ns, frames missed)`: misses of a player with a buffer of that depth.
+    /// Depth in ns, and how many frames a player that holds so much would have missed.
     pub misses: Vec<(u64, u64)>,
     /// Times that the picture stood still with the depth that was asked for.
     pub stalls: u64,
-    /// The longest of them, frames.
+    /// The longest stall, frames.
     pub longest_stall: u64,
 }
 

@@ -38,11 +38,12 @@ pub struct Counts {
 /// Bytes beside payload (identifiers, goodbyes) of protocols whose originals count them in their
 /// totals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Framing {
-    /// Sent.
+    /// Bytes sent beside payload.
     pub tx_bytes: u64,
-    /// Received.
+    /// Bytes received beside payload.
     pub rx_bytes: u64,
 }
 
@@ -55,6 +56,7 @@ impl Framing {
 
 /// Class of a connection's ending in every report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// All bytes moved, verified, and both ends agreed on the count.
@@ -71,6 +73,7 @@ pub enum Ending {
 
 /// Counts of one remote address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Remote {
     /// Connections that ended.
     pub connections: u64,
@@ -86,23 +89,25 @@ pub struct Remote {
 
 /// One open connection at an instant: its bytes so far and its TCP_INFO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// The connection, by the identifier that both ends know.
     pub id: Uuid,
-    /// Which of the concurrent connections it is.
+    /// The slot of the connection among the concurrent ones.
     pub slot: u32,
-    /// Payload bytes sent since the connection was opened.
+    /// Payload bytes that the connection has sent.
     #[serde(default)]
     pub tx_bytes: u64,
-    /// Payload bytes that it has received since.
+    /// Payload bytes that the connection has received.
     #[serde(default)]
     pub rx_bytes: u64,
-    /// The kernel's TCP_INFO.
+    /// TCP_INFO of the connection.
     pub info: TcpInfo,
 }
 
 /// Number of connections that failed for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CauseCount {
     /// Class.
     pub class: Ending,

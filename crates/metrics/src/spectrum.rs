@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Percentiles of several such distributions are those of their sum ([`Spectrum::merge`]); they are
 /// never averaged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Spectrum {
     /// Number of values.
@@ -22,12 +23,11 @@ pub struct Spectrum {
     pub mean: f64,
     /// Standard deviation of the population.
     pub sd: f64,
-    /// `(highest value of the bucket, how many it holds)` in rising order; buckets that hold none
-    /// are left out.
+    /// `[highest value of the bucket, how many it holds]` in rising order; empty buckets are left
+    /// out.
     pub counts: Vec<(u64, u64)>,
-    /// Values of which only that they are larger than all that count is known: messages without an
-    /// answer. They take their ranks above all others (RFC 7679 §4.1 counts a loss as an infinite
-    /// delay), and are in no other figure.
+    /// Messages that never returned: they rank above all values (RFC 7679 §4.1 counts a loss as an
+    /// infinite delay), and are in no other figure.
     #[serde(skip_serializing_if = "crate::is_zero")]
     pub missing: u64,
 }

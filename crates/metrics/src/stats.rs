@@ -10,6 +10,7 @@ const FEWEST: u64 = 5;
 
 /// Mean, spread and 95 % confidence interval of a handful of independent readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Spread {
     /// Number of readings.
     pub n: u64,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older
 /// kernels, other systems) are `None`; times are in microseconds as the kernel gives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TcpInfo {
     /// Smoothed round-trip time, µs.
@@ -24,13 +25,13 @@ pub struct TcpInfo {
     pub ssthresh: Option<u32>,
     /// Most recent goodput as the kernel estimates it, bytes/s.
     pub delivery_rate: Option<u64>,
-    /// True if the application limited that estimate.
+    /// True if `delivery_rate` was limited by the application.
     pub app_limited: bool,
     /// Time spent with data outstanding, µs.
     pub busy_us: Option<u64>,
-    /// Part of it limited by the receiver's window, µs.
+    /// Part of `busy_us` limited by the receiver's window, µs.
     pub rwnd_limited_us: Option<u64>,
-    /// Part of it limited by the send buffer, µs.
+    /// Part of `busy_us` limited by the send buffer, µs.
     pub sndbuf_limited_us: Option<u64>,
     /// Bytes sent, retransmissions included.
     pub bytes_sent: Option<u64>,
@@ -47,9 +48,10 @@ pub struct TcpInfo {
 /// State of a connection's socket at an instant, cheap enough to read at every message. Fields are
 /// as the kernel gives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SocketState {
-    /// The number that the process has for it.
+    /// Number of the socket in its process.
     pub number: i32,
     /// Receive buffer, bytes.
     pub rcvbuf: u32,
@@ -83,6 +85,7 @@ pub struct SocketState {
 
 /// Sums over the ended connections' last TCP_INFO, and means over all samples of those still open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TcpTotals {
     /// Connections summed.
@@ -95,15 +98,15 @@ pub struct TcpTotals {
     pub bytes_retrans: u64,
     /// Time with data outstanding, µs.
     pub busy_us: u64,
-    /// Part of it limited by the receiver's window, µs.
+    /// Part of `busy_us` limited by the receiver's window, µs.
     pub rwnd_limited_us: u64,
-    /// Part of it limited by the send buffer, µs.
+    /// Part of `busy_us` limited by the send buffer, µs.
     pub sndbuf_limited_us: u64,
     /// Smallest round-trip time, µs; 0 when unknown.
     pub min_rtt_us: u32,
     /// Sum of sampled smoothed round-trip times, µs.
     pub rtt_sum_us: f64,
-    /// Number of such samples.
+    /// Number of round-trip times in `rtt_sum_us`.
     pub rtt_samples: u64,
 }
 

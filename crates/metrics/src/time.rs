@@ -11,6 +11,8 @@ pub struct Mono(pub u64);
 
 /// A reading of the wall clock, in nanoseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 pub struct Wall(pub i64);
 
 impl Mono {

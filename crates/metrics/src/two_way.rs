@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Outcomes of messages, or of answers, on one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WayCounts {
     /// Known to have been lost on this way.
@@ -26,6 +27,7 @@ impl WayCounts {
 
 /// Facts about both directions besides delays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct WayFacts {
     /// On the way there.
@@ -55,18 +57,18 @@ pub struct WayFacts {
     pub remote_error_ns: Option<u64>,
     /// True while the remote end reports its clock as disciplined; false if it ever did not.
     pub remote_synced: Option<bool>,
-    /// Answers that did not prove to know the key; they count as not received.
+    /// Answers that did not prove to know the key, or are none; they count as not received.
     pub rejected: u64,
     /// Extensions (STAMP's TLVs, by type) that the remote end did not understand.
     pub unrecognised: Vec<u8>,
-    /// Answers in which it found one of ours malformed.
+    /// Answers in which the remote end found one of our extensions malformed.
     pub malformed: u64,
     /// Answers whose extensions differed from what either end sent; none of them was used.
     pub tampered: u64,
     /// Answers without the session's identifier, from a remote end that does not know such.
     pub unnamed: u64,
-    /// Time source of the remote end's clock, and method of its stamps (STAMP's Timestamp
-    /// Information), if reported: source and method when receiving, source and method when sending.
+    /// Source and method of the remote end's clock when receiving, then when sending (STAMP's
+    /// Timestamp Information; RFC 8972, tables 6 and 7), if it reports them.
     pub remote_clock: Option<[u8; 4]>,
     /// Messages that the remote end has received, and answers that it has sent, by its own count
     /// (STAMP's Direct Measurement).

@@ -130,8 +130,9 @@ impl Signed {
     }
 }
 
-/// Figures of a distribution of values that may be negative in a report.
+/// Summary of a distribution of values that may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SignedSummary {
     /// Number of values.
     pub count: u64,

@@ -16,6 +16,7 @@ pub use running::{Meanwhile, caveats_so_far};
 
 /// Gravity of a caveat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CaveatLevel {
     /// The figure must not be used: it does not answer the question.
@@ -39,6 +40,7 @@ impl CaveatLevel {
 
 /// A reason not to take a figure at face value, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Caveat {
     /// A stable name for scripts, in kebab case.
     pub code: String,

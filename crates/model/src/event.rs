@@ -140,6 +140,7 @@ pub enum Level {
 /// The version of a document. A value that is made has this build's; one that is read and does not
 /// say it has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct SchemaName(pub String);
 
 impl SchemaName {
@@ -156,27 +157,28 @@ impl Default for SchemaName {
 
 /// The start of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Begin {
-    /// The version of the documents that the run writes, [`crate::SCHEMA`]; journals of builds that
-    /// did not say it have none.
+    /// The version of the documents that the run writes; empty in journals of the builds that did
+    /// not record it.
     #[serde(default = "SchemaName::unsaid")]
     pub schema: SchemaName,
-    /// Version of this program.
+    /// Version of the netcaliper that measured.
     pub version: String,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// `tcp`, `connect`, `serve`, `demo`.
+    /// The question or command: `tcp`, `connect`, `serve`, `demo`.
     pub verb: String,
-    /// The protocol, by its name for `--protocol`.
+    /// The protocol, as `--protocol` names it; empty when it is not on record.
     pub protocol: String,
     /// Identifies the run on both ends.
     pub run: Uuid,
-    /// Wall clock at the start, ns since the epoch.
+    /// Wall clock at the start, ns since 1970-01-01T00:00:00Z.
     pub started: Wall,
     /// The names or addresses given.
     pub targets: Vec<String>,
-    /// This host.
+    /// The host that ran it.
     pub host: HostSnapshot,
     /// Placement of the workers: `spread`, or the cores they were pinned to.
     pub placement: String,
@@ -189,6 +191,7 @@ pub struct Begin {
 
 /// Limits of a server's clients that are in effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ServerLimits {
     /// Bits/s and direction of one session.
@@ -228,6 +231,7 @@ impl ServerLimits {
 
 /// A difference between the requested value and the server's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Change {
     /// The setting.
@@ -242,6 +246,7 @@ pub struct Change {
 
 /// A server's grant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Accepted {
     /// The session's number on the server.
@@ -252,12 +257,13 @@ pub struct Accepted {
     pub others: u32,
 }
 
-/// A session as the client knows it.
+/// A server, as the client knows it, and its grant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionInfo {
     /// The name given on the command line.
     pub target: String,
-    /// The address it resolved to.
+    /// The address that the name resolved to, with the port.
     pub address: SocketAddr,
     /// Version of the server.
     pub version: String,
@@ -282,6 +288,7 @@ pub struct SessionInfo {
 
 /// One interval, both ends side by side.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Interval {
     /// Number, from 0.
@@ -292,9 +299,9 @@ pub struct Interval {
     pub end_ns: u64,
     /// True if it lies in the omitted start.
     pub omitted: bool,
-    /// Our counts.
+    /// Payload that this end counted.
     pub local: Traffic,
-    /// Counts of the remote ends, summed; `None` without a report.
+    /// Payload that the remote ends counted, summed; `None` when no report arrived.
     pub remote: Option<Traffic>,
     /// Bytes beside payload, where the original of a legacy protocol counts them, too.
     #[serde(skip_serializing_if = "Framing::is_none")]
@@ -309,16 +316,16 @@ pub struct Interval {
     pub data_errors: u64,
     /// Connections opened in this interval.
     pub opened: u64,
-    /// Segments retransmitted by us in this interval, by the samples of TCP_INFO.
+    /// Segments retransmitted by this end in this interval, according to samples.
     pub retransmits: u64,
-    /// Frames received in this interval, when streams are measured.
+    /// Frames received in this interval; `None` when no stream is measured.
     pub frames: Option<Frames>,
-    /// Round trips in this interval, when they are measured.
+    /// Round trips that ended in this interval; `None` when they are not measured.
     pub pings: Option<PingInterval>,
-    /// Our figures of datagrams in this interval, when they are counted.
+    /// Counts and delays of datagrams at this end in this interval, when they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
-    /// Figures of the remote ends together; `None` without a report.
+    /// Counts and delays of datagrams at all remote ends together; `None` when no report arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_packets: Option<Box<PacketReport>>,
     /// TCP_INFO of up to 64 open connections at its end.
@@ -334,11 +341,12 @@ pub struct Interval {
 ///
 /// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Totals {
-    /// Which end (the address, for a remote end).
+    /// The end: the address for a remote one.
     pub who: String,
-    /// Payload bytes and the time they took.
+    /// Payload and the time it took.
     pub traffic: Traffic,
     /// Bytes beside payload, where the original of a legacy protocol counts them, too.
     #[serde(skip_serializing_if = "Framing::is_none")]
@@ -355,14 +363,14 @@ pub struct Totals {
     pub data_errors: u64,
     /// Protocol errors.
     pub protocol_errors: u64,
-    /// Frames received, when streams are measured.
+    /// Frames received; `None` when no stream is measured.
     pub frames: Option<Frames>,
-    /// Round trips, when they are measured.
+    /// Round trips; `None` when they are not measured.
     pub pings: Option<Box<RoundTrips>>,
-    /// Figures of datagrams, when they are counted, arrivals after the end included.
+    /// Counts and delays of datagrams, late ones included, when they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
-    /// When frames of streams were complete, where that is known.
+    /// When frames of streams were complete; `None` when that is not known.
     pub playout: Option<PlayoutSummary>,
     /// Failures by cause, most frequent first, at most 32.
     pub causes: Vec<CauseCount>,
@@ -373,7 +381,7 @@ pub struct Totals {
     pub connect_ns: Option<DistSummary>,
     /// Life of completed connections, ns.
     pub transfer_ns: Option<DistSummary>,
-    /// Rate of ended connections, bytes/s.
+    /// Rate of ended connections, both directions together, bytes/s.
     pub rate: Option<DistSummary>,
     /// The rate of each slot over the life of its ended connections, bytes/s, for Jain's index.
     pub rates: Moments,
@@ -391,7 +399,7 @@ pub struct Totals {
     pub counters: HostCounters,
     /// Largest number of other runs' sessions seen on this server during the phase.
     pub others: u32,
-    /// Receivers' way of reading: `compare`, `read`, `discard` (`MSG_TRUNC`).
+    /// Way of reading: `compare`, `read`, `discard` (`MSG_TRUNC`); empty when not known.
     pub receive: String,
     /// Counts that this end does not have; their fields are 0.
     #[serde(skip_serializing_if = "Counts::is_empty")]

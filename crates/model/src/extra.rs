@@ -5,12 +5,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// A value of JSON that the crate of one protocol writes and reads. Everything else passes it on.
+/// A result or setting that only one protocol has: a value of JSON that its crate writes and reads.
+/// All other code passes it on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Extra {
     /// The protocol, as `--protocol` names it.
     pub protocol: String,
-    /// The value.
+    /// The value, as the protocol writes it: that of `udpmon` is described by
+    /// `schema/udpmon.v1.json`. `null` where there was no room.
     pub value: Box<RawValue>,
     /// With a result: what outputs show of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -20,6 +23,7 @@ pub struct Extra {
 /// A result of a protocol's own as all outputs show it. With neither settings nor figures it is
 /// kept, and not shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Shown {
     /// The title of the table of such results.
@@ -36,25 +40,28 @@ pub struct Shown {
     /// Curves of the first result of each setting.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
-    /// True if something is missing.
+    /// True if something did not arrive.
     pub bad: bool,
 }
 
 /// A number with its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
-    /// As files name it; that of a [`Figure`] where it is one.
+    /// The name in files: the key of a figure where it is one, as in sweep rows.
     pub key: String,
     /// As people read it.
     pub label: String,
     /// The unit of `value`.
     pub unit: Unit,
     /// The number.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub value: f64,
 }
 
 /// A line or the outline of a histogram.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Curve {
     /// The title of the plot, which other settings' plots share.
     pub title: String,
@@ -64,7 +71,7 @@ pub struct Curve {
     pub x: (String, Unit),
     /// The quantity of the y axis, and its unit.
     pub y: (String, Unit),
-    /// A value holds until the next one.
+    /// True if a value holds until the next one.
     pub steps: bool,
     /// Places and values; `None` is a gap.
     pub points: Vec<(f64, Option<f64>)>,

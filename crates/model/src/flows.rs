@@ -22,27 +22,29 @@ const DELAY_LEAST: f64 = 50_000.0;
 
 /// One direction of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FlowWay {
     /// Datagrams sent; `None` without the sender's report.
     pub sent: Option<u64>,
     /// Figures of its receiver.
     pub got: FlowSums,
-    /// True if it lost more than the others.
+    /// True if it lost more than the others, by more than chance.
     pub lossy: bool,
     /// True if it was slower than the others.
     pub slow: bool,
 }
 
-/// A flow.
+/// A flow of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FlowRow {
     /// Its number, from 0.
     pub flow: u32,
-    /// Our address.
+    /// The client's address.
     pub local: Option<SocketAddr>,
-    /// The server's.
+    /// The server's address.
     pub remote: Option<SocketAddr>,
     /// Client to server, by the server's report.
     pub up: Option<FlowWay>,

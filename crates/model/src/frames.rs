@@ -11,20 +11,22 @@ const MOST: usize = 4_096;
 
 /// Whole frames of one stream, the first of the phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FrameTimes {
-    /// Number of frames.
+    /// Number of whole frames.
     pub frames: u64,
-    /// Their arrivals, in order: one row per frame or, of long streams, per 2, 4, 8 … frames that
-    /// followed each other.
+    /// The rows in order: one per frame or, of long streams, per 2, 4, 8 … frames that followed
+    /// each other.
     pub rows: Vec<FrameTime>,
 }
 
 /// A frame, or some that followed each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FrameTime {
-    /// Number of frames.
+    /// Number of frames in the row.
     pub frames: u64,
     /// Arrival of the last of them, ns since the first frame, by the receiver's clock.
     pub at_ns: i64,
@@ -33,7 +35,7 @@ pub struct FrameTime {
     pub flight_ns: i64,
     /// By how much times in flight differed from frame to frame, ns, in the mean.
     pub jitter_ns: f64,
-    /// And at most, ns.
+    /// By how much times in flight differed from frame to frame at most, ns.
     pub most_ns: f64,
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 /// A host as it stood at the start of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostSnapshot {
     /// Host name.
@@ -13,19 +14,20 @@ pub struct HostSnapshot {
     pub kernel: String,
     /// CPU model.
     pub cpu: String,
-    /// Logical CPUs this process may run on.
+    /// Logical CPUs the process may run on.
     pub cpus: u32,
     /// Memory, bytes.
     pub memory: u64,
     /// The system's default congestion control.
     pub congestion: String,
-    /// True if the kernel takes the clock for disciplined, and its error bound in ns.
+    /// True if the kernel says that the wall clock is disciplined.
     pub clock_synced: bool,
     /// The kernel's bound on the wall clock's error, ns.
     pub clock_error_ns: u64,
-    /// Settings that decide TCP results (`net.ipv4.tcp_rmem`, `tcp_wmem`, `net.core.rmem_max`, …).
+    /// Kernel settings that decide TCP results, name to value (`net.ipv4.tcp_rmem`,
+    /// `net.core.rmem_max`, …).
     pub sysctl: BTreeMap<String, String>,
-    /// The interface that carries the run.
+    /// The interface that carries the run; `None` when not known.
     pub nic: Option<NicSnapshot>,
 }
 
@@ -78,6 +80,7 @@ impl HostSnapshot {
 
 /// A network interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct NicSnapshot {
     /// Name.
@@ -90,7 +93,7 @@ pub struct NicSnapshot {
     pub speed_mbit: Option<u64>,
     /// Root queueing discipline.
     pub qdisc: String,
-    /// True if the card could stamp packets both ways; nothing here asks it to.
+    /// True if the card could stamp packets both ways.
     pub hardware_stamps: bool,
     /// The number of the card's PTP clock (`/dev/ptpN`), if it has one.
     pub phc: Option<u32>,
@@ -102,31 +105,33 @@ pub struct NicSnapshot {
 
 /// CPU time spent during a run, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CpuUse {
-    /// By this process, in user mode.
+    /// By this process in user mode, s.
     pub user_s: f64,
-    /// By this process, in the kernel.
+    /// By this process in the kernel, s.
     pub system_s: f64,
-    /// By the whole machine: user, system, interrupts and softirqs (from /proc/stat).
+    /// By the whole machine: user, system, interrupts and softirqs (from /proc/stat), s.
     pub machine_s: f64,
-    /// Softirq part of it.
+    /// Softirq part of `machine_s`, s.
     pub softirq_s: f64,
-    /// Time stolen by the hypervisor.
+    /// Time stolen by the hypervisor, s.
     pub steal_s: f64,
-    /// The run's length times the number of CPUs.
+    /// The run's length times the number of CPUs, s.
     pub available_s: f64,
-    /// The busiest CPU's share of the run, 0..=1.
+    /// The busiest CPU's share of the run, 0 to 1.
     pub busiest: f64,
-    /// The run's length; 0 when unknown.
+    /// The run's length, s; 0 when unknown.
     pub wall_s: f64,
 }
 
 /// Changes of drop and softirq counters during a run; unchanged ones are left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HostCounters {
-    /// Name to difference, e.g. `TcpExt.ListenDrops`, `softnet.dropped`, `eth0.rx_dropped`.
+    /// Name to difference: `TcpExt.ListenDrops`, `softnet.dropped`, `eth0.rx_dropped`, ….
     pub moved: BTreeMap<String, u64>,
 }
 

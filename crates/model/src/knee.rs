@@ -17,8 +17,9 @@ const LEAST_DELAY: f64 = 1_000.0;
 /// the spread of both: a smaller difference is that of one run to the next.
 const LESS: f64 = 0.1;
 
-/// One direction of a slot of datagrams, over its repetitions.
+/// One direction of a slot of a sweep over datagrams, over its repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Slot {
     /// Error bound of delays because two clocks were compared, ns; the worst.

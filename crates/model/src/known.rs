@@ -145,6 +145,23 @@ impl Serialize for Counts {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Counts {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Counts".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let names: Vec<String> = Count::ALL.iter().map(|count| format!("`{}`", count.name())).collect();
+        let names = format!("{}; later versions may have more.", names.join(", "));
+        schemars::json_schema!({
+            "description": "Names of counts.",
+            "type": "array",
+            "items": {"description": names, "type": "string"},
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Counts {
     /// Names that a later version added are passed over.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

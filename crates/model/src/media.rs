@@ -15,6 +15,7 @@ const MOST_DEPTH: u64 = 1_000_000;
 /// The streamed media. Sizes count whole datagrams, protocol headers of the measurement included,
 /// IP and UDP excluded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Media {
     /// Rate asked for, bits/s.
     pub rate_bps: u64,

@@ -23,18 +23,21 @@ const WAY: &str = "to";
 
 /// Results of one direction. Sizes are of IP packets, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MtuFound {
-    /// The largest that arrived.
+    /// The largest packet that arrived.
     pub mtu: u32,
-    /// The smallest that did not; `None` when the search ended before one.
+    /// The smallest packet that did not arrive; `None` when the search ended before one.
     pub too_big: Option<u32>,
-    /// True if the sender's own system or a router refused it as too big. Otherwise it vanished.
+    /// True if the sender's own system or a router refused that packet as too big. Otherwise it
+    /// vanished.
     pub told: bool,
 }
 
 /// The path's MTU in the tested directions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PathMtu {
     /// Client to server.

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Status of a run or a phase at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// As planned.
@@ -46,11 +47,15 @@ impl Status {
 /// The document's name and version.
 pub const SCHEMA: &str = "netcaliper.outcome.v2";
 
-/// Results of a run.
+/// Result of a run of netcaliper. Durations are in ns, sizes in bytes, rates in bits/s unless a
+/// name or a description says otherwise. Members may be added to version 2; none is removed or
+/// changes its meaning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Outcome {
-    /// Always `netcaliper.outcome.v2`.
+    /// Name and version of this format.
+    #[cfg_attr(feature = "schema", schemars(extend("const" = SCHEMA)))]
     pub schema: String,
     /// Settings and conditions of the run.
     pub begin: Begin,
@@ -60,21 +65,22 @@ pub struct Outcome {
     pub reason: Option<String>,
     /// One per phase: one, or one per setting and repetition of a sweep.
     pub points: Vec<Point>,
-    /// With a sweep: one row per setting, over its repetitions.
+    /// With a sweep, one row per setting, over its repetitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sweep: Vec<SweepRow>,
     /// The path's MTU, when it was looked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_mtu: Option<PathMtu>,
-    /// Notices of the run, in order, at most 200.
+    /// Notices of the run, in order, at most 200; `warning: ` or `error: ` first when they are.
     pub notices: Vec<String>,
 }
 
 /// One direction of a phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Direction {
-    /// Payload bytes the sender's kernel accepted.
+    /// Payload bytes the sender's kernel accepted; 0 when the sender's count is not known.
     pub sent_bytes: u64,
     /// Payload bytes the receiver got; the result.
     pub received_bytes: u64,
@@ -82,9 +88,10 @@ pub struct Direction {
     pub sent_bps: f64,
     /// Goodput: the receiver's rate, bits/s.
     pub goodput_bps: f64,
-    /// Goodput per interval, bits/s.
+    /// Goodput over the full intervals after the omitted start, bits/s; of a server's life over the
+    /// latest of them, which were not joined.
     pub per_interval: Option<Spread>,
-    /// True if the received figure is the receiver's own (else it is only the sender's).
+    /// True if the received figures are the receiver's own; otherwise they repeat the sender's.
     pub confirmed: bool,
     /// Unknown counts of the sender; their fields are 0. The arrivals are unknown unless
     /// `confirmed`.
@@ -96,9 +103,10 @@ pub struct Direction {
 ///
 /// Wide: one object of the JSON, a member for each kind of result, of which a phase has some.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Point {
-    /// The sweep's settings, name to value.
+    /// The settings that a sweep varies, name to value in base units (bytes, connections, bits/s).
     pub label: BTreeMap<String, String>,
     /// Which repetition, from 1.
     pub repeat: u32,
@@ -108,8 +116,8 @@ pub struct Point {
     pub status: Status,
     /// Why, when not as planned.
     pub reason: Option<String>,
-    /// Wall clock when payload might flow, ns since the epoch; the times of its intervals and
-    /// connections count from there.
+    /// Wall clock when payload might flow, ns since 1970-01-01T00:00:00Z; the times of the phase's
+    /// intervals and connections count from there.
     pub started: Option<Wall>,
     /// The servers.
     pub sessions: Vec<SessionInfo>,
@@ -119,7 +127,7 @@ pub struct Point {
     pub up: Option<Direction>,
     /// Server to client; `None` when nothing was to go that way.
     pub down: Option<Direction>,
-    /// Local baseline of the round trips, if measured.
+    /// Local baseline of the round trips, where it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<Box<Baseline>>,
     /// Arrivals of a media stream's frames, where each was reported.
@@ -135,11 +143,11 @@ pub struct Point {
     /// them are in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extras: Vec<Extra>,
-    /// Our totals.
+    /// Totals of the local end.
     pub local: Totals,
     /// The servers' totals.
     pub remote: Vec<Totals>,
-    /// Jain's fairness index over connections.
+    /// Jain's fairness index over connections, 0 to 1.
     pub fairness: Option<f64>,
     /// TCP efficiency (RFC 6349), percent of bytes that were not retransmissions; both senders
     /// together.
@@ -147,9 +155,9 @@ pub struct Point {
     /// Buffer delay (RFC 6349), percent by which the mean of the kernel's smoothed round-trip times
     /// under load exceeds the smallest that it saw.
     pub buffer_delay_percent: Option<f64>,
-    /// CPU seconds per 10^9 payload bytes: this process.
+    /// CPU seconds of this process per 10^9 payload bytes.
     pub local_cpu_s_per_gb: Option<f64>,
-    /// CPU seconds per 10^9 payload bytes: the servers' processes.
+    /// CPU seconds of the servers' processes per 10^9 payload bytes.
     pub remote_cpu_s_per_gb: Option<f64>,
     /// Reasons not to take its figures at face value.
     pub caveats: Vec<Caveat>,
@@ -159,18 +167,20 @@ pub struct Point {
 
 /// A sweep's row: one setting over its repetitions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SweepRow {
-    /// The setting, name to value.
+    /// The setting, name to value in base units.
     pub label: BTreeMap<String, String>,
-    /// Its figures over the repetitions that measured something, by their [keys](Figure::key).
+    /// Figures over the repetitions that measured something, by their keys (`goodput.up`,
+    /// `rtt.p99`, `loss.down`, `cpu`, …), in base units.
     pub figures: BTreeMap<String, Spread>,
     /// Errors of all kinds over the repetitions.
     pub errors: u64,
     /// Power and knee of datagrams client to server, where they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub up_slot: Option<Slot>,
-    /// And server to client.
+    /// Power and knee of datagrams server to client, where they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub down_slot: Option<Slot>,
 }

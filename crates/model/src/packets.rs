@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 ///
 /// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketReport {
     /// Outcomes of the datagrams.
     pub counts: Packets,
     /// Delay from the actual send, ns.
     pub delay_ns: Option<DistSummary>,
-    /// The same where another program reported no distribution of it, only its extremes and its
-    /// mean.
+    /// Extremes and mean of delays whose distribution another program did not report, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_range_ns: Option<DelayRange>,
     /// Delay from the intended send, ns: the delay that an application with this schedule would
@@ -31,52 +31,55 @@ pub struct PacketReport {
     /// Time of datagrams in this system after their actual send, by the transmit stamps of the
     /// kernel or the network card, ns; `None` without them.
     pub stack_ns: Option<DistSummary>,
-    /// Number of those stamps that were the card's.
+    /// Transmit stamps behind `stack_ns` that are the network card's.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_sent: u64,
-    /// Error bound of those stamps from the card's clock, ns; the worst.
+    /// Bound on the error of the card's transmit stamps from the card's clock, ns; the worst.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_sent_bound_ns: u64,
-    /// RFC 3550 jitter, ns: the mean of its estimates after each datagram.
+    /// RFC 3550 jitter, ns: the mean of the estimates after each datagram of the interval or phase
+    /// that arrived by itself; of other programs the value that they report, usually the last
+    /// estimate.
     pub jitter_ns: Option<f64>,
-    /// Jitter of the interval with the largest, ns. Only over a whole phase.
+    /// Jitter of the interval with the largest, ns. Over a phase only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_max_ns: Option<f64>,
     /// Runs of consecutive lost datagrams. Only over a whole phase.
     pub loss_bursts: Option<u64>,
-    /// Longest of them, datagrams. In an interval, missing numbers before an arrival are lost, as
-    /// in `counts.lost`.
+    /// The longest run of lost datagrams. In an interval, numbers that had not arrived when a
+    /// higher one did, and no more than it lost.
     pub longest_loss: Option<u64>,
     /// Largest reordering extent (RFC 4737 §4.2), datagrams.
     pub max_extent: Option<u64>,
     /// Error bound of delays because two clocks were compared, ns.
     pub clock_bound_ns: Option<u64>,
-    /// Method by which those clocks were compared.
+    /// Comparison of the two clocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock: Option<ClockKind>,
-    /// Result of comparing them over the path, where this end did it. Only over a phase.
+    /// Result of comparing the two clocks over the path, where this end did it. Over a phase only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_found: Option<ClockFound>,
     /// Datagrams that seem to have arrived before they were sent; their delay was taken for 0.
     pub before_sent: u64,
-    /// By how much at most, ns.
+    /// By how much datagrams seem to have arrived before they were sent, at most, ns.
     pub before_sent_ns: u64,
     /// Time that sends waited because the socket was full, ns; of several flows together.
     pub blocked_ns: u64,
     /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the
     /// receive call.
     pub kernel_stamped: u64,
-    /// Datagrams whose arrival was stamped by the network card; none of the former.
+    /// Datagrams whose arrival was stamped by the network card; none of `kernel_stamped`.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_stamped: u64,
-    /// Error bound of those stamps from the card's clock, ns; the worst. Part of `clock_bound_ns`.
+    /// Bound on the error of the card's receive stamps from the card's clock, ns; the worst. Part of `clock_bound_ns`.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_bound_ns: u64,
     /// Stamps of the card that could not be true, being later than the kernel's or far too early;
-    /// the kernel's were taken.
+    /// the kernel's were taken in their place.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_refused: u64,
-    /// Stamps of the card without a known time because its clock could not be read; likewise.
+    /// Stamps of the card without a meaning because its clock could not be read; the kernel's were
+    /// taken in their place.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
@@ -88,6 +91,7 @@ pub struct PacketReport {
 
 /// Summary of delays without a distribution, ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayRange {
     /// Smallest; `None` where it is unknown, too.
     pub min: Option<u64>,

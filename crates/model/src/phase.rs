@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 
 /// Which question is asked; it decides what counts as the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Goodput, integrity and reliability of TCP connections.
@@ -34,6 +35,7 @@ impl Kind {
 
 /// Which end sends payload, and in what order (the patterns of ctsTraffic).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// The client sends.
@@ -104,8 +106,9 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A receiver's check.
+/// Check of payload by receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
     /// Every byte is compared with the sent one.
@@ -128,8 +131,9 @@ impl Verify {
     }
 }
 
-/// The payload.
+/// Payload that senders send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Payload {
     /// The ctsTraffic pattern: a 16-bit little-endian counter, period 64 KiB.
@@ -144,6 +148,7 @@ pub enum Payload {
 
 /// A client's way of ending a connection that has moved all its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Shutdown {
     /// In order: FIN both ways.
@@ -157,6 +162,7 @@ pub enum Shutdown {
 
 /// A size or a range of sizes, both ends included; from a range one is drawn per use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Range {
     /// Smallest, bytes.
     pub low: u64,
@@ -183,6 +189,7 @@ impl fmt::Display for Range {
 
 /// `count` sends, then a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Burst {
     /// Sends in a burst.
     pub count: u32,
@@ -196,6 +203,7 @@ pub struct Burst {
 /// Datagrams are settings of three questions, which is why the questions are no enum that holds
 /// their own: each reader would go through accessors that take it apart again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Phase {
     /// The question.
@@ -204,24 +212,25 @@ pub struct Phase {
     pub pattern: Pattern,
     /// Concurrent connections.
     pub connections: u32,
-    /// Payload of one connection, both directions together; it is replaced by another when done.
+    /// Payload of one connection, both directions together, bytes; a connection that is done is
+    /// replaced by another.
     pub transfer: u64,
-    /// With a range of transfers, its upper end: each end draws one for each connection, which
-    /// makes failures on purpose.
+    /// With a range of transfers, its upper end, bytes: each end draws one for each connection,
+    /// which makes failures on purpose.
     pub transfer_high: Option<u64>,
-    /// Lives of each connection slot; `None` replaces them until the time is up.
+    /// Lives of each connection slot; `None` replaces connections until the time is up.
     pub iterations: Option<u64>,
-    /// Time that all connections are kept open together once each has moved its payload, ns: the
+    /// Time for which all connections are kept open together once each has moved its payload, ns; the
     /// run ends then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_ns: Option<u64>,
-    /// Payload of all connections together, after which the run ends.
+    /// Payload of all connections together after which the run ends, bytes.
     pub total_bytes: Option<u64>,
-    /// Length of the run.
+    /// Length of the run, ns; `None` when something else ends it.
     pub duration_ns: Option<u64>,
-    /// Part at its start that does not count.
+    /// Part at its start that does not count, ns.
     pub omit_ns: u64,
-    /// Length of an interval.
+    /// Length of an interval, ns.
     pub interval_ns: u64,
     /// Bytes per send and receive call.
     pub buffer: Range,
@@ -231,30 +240,31 @@ pub struct Phase {
     pub rate_high: Option<u64>,
     /// The stretch of time over which ctsTraffic's limit is kept, ns; `None` paces evenly.
     pub rate_period_ns: Option<u64>,
-    /// Sends in bursts.
+    /// Sends in bursts; `None` sends evenly.
     pub burst: Option<Burst>,
     /// Receivers' check.
     pub verify: Verify,
     /// The payload.
     pub payload: Payload,
-    /// Seed of random payload, for protocols that let their users choose it.
+    /// Seed of random payload, where the user chose it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payload_seed: Option<u64>,
     /// End of connections.
     pub shutdown: Shutdown,
-    /// The streamed media, when a media stream is measured.
+    /// The media stream; `None` when no stream is measured.
     pub media: Option<Media>,
-    /// Messages of a round-trip measurement.
+    /// Messages of a round-trip measurement; `None` when no round trips are measured.
     pub ping: Option<Ping>,
     /// Between two exchanges that each connection makes inside its payload, ns; `None` makes none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inside_gap_ns: Option<u64>,
-    /// Datagrams of a delay measurement.
+    /// Datagrams of a delay measurement; `None` when none is made.
     pub probe: Option<Probe>,
-    /// Recorded send times, if a trace is played.
+    /// Recorded times between datagrams, repeated over and over, when the sending times follow a
+    /// trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<Trace>,
-    /// The trains that they form, when trains are measured.
+    /// The trains that datagrams form, when trains are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<Train>,
     /// Settings of one protocol only, in place of probe and trains: its crate checks them.
@@ -267,11 +277,11 @@ pub struct Phase {
     /// Connections that may be connecting at once. A connection of a phase with `hold_ns` counts as
     /// connecting until the server has confirmed its bytes.
     pub throttle: u32,
-    /// Longest time of a connect.
+    /// Longest time that a connect may take, ns.
     pub connect_timeout_ns: u64,
-    /// Longest time without progress of a connection.
+    /// Longest time for which a connection may move nothing while it should, ns.
     pub stall_ns: u64,
-    /// No other session may run on the server at the same time.
+    /// True if no other session may run on the server at the same time.
     pub exclusive: bool,
     /// The worker of either end that has the first connection; the next have the others in turn.
     /// Clients draw it, so that many with one connection each do not all meet on one worker.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Transport of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
     /// A stream: nothing is lost, and a late message delays all later ones.
@@ -18,6 +19,7 @@ pub enum Transport {
 
 /// When messages are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(tag = "when"))]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Schedule {
     /// Closed loop: the next one leaves when the last one has returned. While one is held up none
@@ -59,9 +61,10 @@ impl Schedule {
 
 /// Messages of a round-trip measurement: size, schedule, time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Ping {
-    /// Its transport.
+    /// The transport of the messages.
     pub transport: Transport,
     /// Bytes of a message.
     pub size: u32,
@@ -73,24 +76,25 @@ pub struct Ping {
     pub chunk: Option<u32>,
     /// When messages are sent.
     pub schedule: Schedule,
-    /// Longest wait for an echo before it is late; over TCP it only ends the wait at the end.
+    /// Wait for an echo before it is late, ns; over TCP it only ends the wait at the end.
     pub timeout_ns: u64,
     /// From agreeing to the first message of an open loop, ns: time to open the connections.
     pub lead_ns: u64,
-    /// Spin instead of sleeping, at both ends if the remote end is ours and allows it.
+    /// True if the ends spin instead of sleeping, the remote end if it is ours and allows it.
     pub busy: bool,
-    /// True if the kernel is to stamp departing messages and arriving echoes; datagrams only.
+    /// True if the kernel stamps messages as they leave and echoes as they arrive; datagrams only.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub kernel_stamps: bool,
-    /// True if every single message is reported.
+    /// True if every message is recorded by itself.
     pub samples: bool,
-    /// Settings of STAMP packets, when messages are such.
+    /// The form of STAMP packets, when messages are such.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stamp: Option<StampSettings>,
 }
 
 /// Settings of STAMP packets (RFC 8762, RFC 8972).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct StampSettings {
     /// Both ends prove to know a key (authenticated mode).
@@ -206,6 +210,7 @@ impl Ping {
 /// Numbers of messages by their fate. Of the sent ones, each is `received` (late ones among them),
 /// `lost`, `damaged`, or was still waited for when its connection ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PingCounts {
     /// Sent.
@@ -214,7 +219,7 @@ pub struct PingCounts {
     pub received: u64,
     /// Returned whole after the timeout; part of `received`, and in the distributions.
     pub late: u64,
-    /// Did not return.
+    /// Did not return; below 0 in an interval in which more returned late than were given up.
     pub lost: i64,
     /// Returned with other bytes, or too short.
     pub damaged: u64,
@@ -307,23 +312,26 @@ pub fn is_reliable(values: &Spectrum, q: f64) -> bool {
 /// Round trips of a phase. Late ones are in the distributions; a lost message is `missing` in each
 /// of them, so that percentiles are over all sent messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RoundTrips {
     /// Outcomes of the messages.
     pub counts: PingCounts,
-    /// From the actual send until the echo was whole, ns.
+    /// From the actual send until the echo was whole, ns; `None` when no message returned.
     pub rtt_ns: Option<Spectrum>,
-    /// From the intended send, ns; in an open loop only.
+    /// From the intended send, ns; `None` in a closed loop.
     pub intended_ns: Option<Spectrum>,
-    /// Without the time that the remote end reports, ns.
+    /// `rtt_ns` without the time that the remote end reports to have spent, ns; `None` when it
+    /// reports none.
     pub path_ns: Option<Spectrum>,
     /// Time between receiving and sending that the remote end reports, ns.
     pub remote_ns: Option<Spectrum>,
-    /// From the kernel's stamp of a message's departure until its stamp of the echo's arrival, ns;
-    /// on request.
+    /// From the kernel's stamp when a message left until its stamp when the echo arrived, ns, where
+    /// stamps were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_ns: Option<Spectrum>,
-    /// Each way by itself, where the remote end reports when messages arrived and answers left.
+    /// Each way by itself, where the remote end reports when messages arrived and answers left
+    /// (STAMP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ways: Option<Box<Ways>>,
 }
@@ -332,6 +340,7 @@ pub struct RoundTrips {
 /// just before the phase, less the remote end's time. A measurement's round trips contain as much
 /// of this host, and the rest is the path's and the remote end's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Baseline {
     /// From the actual send until the echo was whole, without the remote end's time, ns.
@@ -342,14 +351,16 @@ pub struct Baseline {
 
 /// Round trips taken apart into their two ways.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Ways {
     /// From our send until the remote end received, ns; no more certain than `facts.clock_bound_ns`
     /// says.
     pub there_ns: Option<Spectrum>,
-    /// From the remote end's send until we received, ns; as certain.
+    /// From the remote end's send until we received, ns; no more certain than
+    /// `facts.clock_bound_ns` says.
     pub back_ns: Option<Spectrum>,
-    /// Delay of answers after their own stamps until they left the remote end, ns.
+    /// Delay of answers in the remote end after their own stamps, by its kernel's stamps, ns.
     pub left_late_ns: Option<Spectrum>,
     /// Losses by direction, marks, clocks.
     pub facts: WayFacts,
@@ -387,6 +398,7 @@ impl RoundTrips {
 /// Round trips of an interval, by the time of the echo. Messages whose time-out passed in it rank
 /// above all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PingInterval {
     /// Outcomes of messages in this interval.
@@ -397,9 +409,11 @@ pub struct PingInterval {
     pub min_ns: u64,
     /// Arithmetic mean, ns.
     pub mean_ns: f64,
-    /// Median, ns; `None` when too many messages were missing to know it.
+    /// Median of the messages that returned or were given up in the interval, ns; `None` when it
+    /// falls among those given up.
     pub p50_ns: Option<u64>,
-    /// 99th percentile, ns; likewise.
+    /// 99th percentile of the same messages as the median, ns; `None` when it falls among those
+    /// given up.
     pub p99_ns: Option<u64>,
     /// Largest, ns.
     pub max_ns: u64,

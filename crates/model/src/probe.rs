@@ -18,6 +18,7 @@ const MOST_STREAMS: u32 = 10_000;
 /// Sequence of the intended sending times, drawn beforehand, so to speak: a late datagram does not
 /// delay the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
     /// Always the same.
@@ -33,6 +34,7 @@ pub enum Spacing {
 
 /// A sender's way of waiting for the next due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Waiting {
     /// In the kernel: costs nothing, and sends leave some tens of microseconds late.
@@ -47,11 +49,12 @@ pub enum Waiting {
 /// Datagrams of a delay measurement. The mean rate is the phase's `rate`: bits/s of UDP payload per
 /// flow and direction; without one, as fast as it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Probe {
     /// UDP payload of a datagram, bytes.
     pub size: u32,
-    /// Sequence of sending times.
+    /// Distances between intended sending times.
     pub spacing: Spacing,
     /// Senders' way of waiting.
     pub waiting: Waiting,

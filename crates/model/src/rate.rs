@@ -9,8 +9,9 @@
 use metrics::{Clamped, Mono, SECOND, Tally, bits_per_second};
 use serde::{Deserialize, Serialize};
 
-/// Bytes in a stretch of time.
+/// Payload in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Traffic {
     /// Payload bytes sent.
@@ -19,11 +20,12 @@ pub struct Traffic {
     pub rx_bytes: u64,
     /// The stretch, ns.
     pub ns: u64,
-    /// The part of it in which a schedule had them sent, ns; `None` is all of it.
+    /// The part of `ns` in which a schedule had the bytes sent, ns, by which their rate is divided;
+    /// `None` is all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tx_ns: Option<u64>,
-    /// The part of it in which they were to arrive by the sender's schedule and the path's delay,
-    /// ns; likewise.
+    /// The part of `ns` in which the bytes were to arrive by the sender's schedule and the path's
+    /// delay, ns, by which their rate is divided; `None` is all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rx_ns: Option<u64>,
 }

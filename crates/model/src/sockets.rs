@@ -13,6 +13,7 @@ const TCP_OPTIONS: u32 = 40;
 ///
 /// Wide: a field for each option.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SocketSettings {
     /// `SO_SNDBUF`, bytes (Linux doubles it). Beyond `net.core.wmem_max` only UDP, where the
@@ -26,19 +27,19 @@ pub struct SocketSettings {
     pub rcvbuf: Option<u64>,
     /// `TCP_NODELAY`.
     pub nodelay: bool,
-    /// Long sends end where a segment ends (TCP): each call takes the largest part of the buffer
-    /// that fills whole segments. A rest would travel as a short segment of its own.
+    /// True if long TCP sends end where a segment ends. A call then sends as much of the buffer as
+    /// fills whole segments; the rest would travel as a short segment of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub whole_segments: bool,
     /// `TCP_MAXSEG`, bytes.
     pub mss: Option<u32>,
     /// `TCP_CONGESTION`.
     pub congestion: Option<String>,
-    /// DSCP, 0..=63.
+    /// DSCP, 0 to 63.
     pub dscp: Option<u8>,
     /// Time to live or hop limit.
     pub ttl: Option<u8>,
-    /// IPv6 flow label, 0..=0xfffff; the client's packets only.
+    /// IPv6 flow label, 0 to 0xfffff; the client's packets only.
     pub flow_label: Option<u32>,
     /// `SO_KEEPALIVE` with this idle time, and interval between probes, ns; a second at least.
     pub keepalive_ns: Option<u64>,
@@ -63,7 +64,7 @@ pub struct SocketSettings {
     /// only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<u64>,
-    /// Multipath TCP, where both kernels have it.
+    /// True if Multipath TCP is asked for, where both kernels have it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub multipath: bool,
     /// `TCP_USER_TIMEOUT`, ns.
@@ -186,12 +187,13 @@ fn difference<T: PartialEq + Display>(name: &str, asked: Option<T>, got: Option<
 /// Settings as the kernel really applied them, read back from the first connection; `None` where it
 /// reports none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Effective {
     /// `SO_SNDBUF`, bytes, as the kernel counts (Linux: twice the requested size).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sndbuf: Option<u32>,
-    /// `SO_RCVBUF`, likewise.
+    /// `SO_RCVBUF`, bytes, as the kernel counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rcvbuf: Option<u32>,
     /// `TCP_NODELAY`: Nagle's algorithm is off.

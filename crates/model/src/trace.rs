@@ -10,9 +10,10 @@ const LONGEST: u64 = 3_600 * SECOND;
 
 /// Times from one send to the next. After the last one the first follows again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Trace {
-    /// The gaps, ns.
+    /// Times from one send to the next, ns.
     pub gaps_ns: Vec<u64>,
 }
 

@@ -10,6 +10,7 @@ const MOST_SETTINGS: usize = 16;
 
 /// Trains of packets, several settings in turn. The size of the packets is the probe's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Train {
     /// Packets of a train.
@@ -105,6 +106,7 @@ impl Train {
 
 /// Results of trains, which go one way: the phase's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Trains {
     /// Bytes that IP and UDP add to a packet; dispersion rates count them.

@@ -199,7 +199,7 @@ fn the_report_says_what_was_asked_for() {
     // The schema describes all that is there.
     let schema: Value = serde_json::from_str(include_str!("../../../../schema/lab.v1.json")).unwrap();
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    for (name, value) in [("path", up), ("direction", &report["up"]), ("counts", &report["up"]["counts"])] {
+    for (name, value) in [("Path", up), ("Direction", &report["up"]), ("Counts", &report["up"]["counts"])] {
         assert_eq!(keys(&schema["$defs"][name]["properties"]), keys(value), "{name}");
     }
     assert_eq!(keys(&schema["properties"]), keys(&report));

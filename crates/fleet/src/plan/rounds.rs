@@ -11,12 +11,13 @@ pub const MAX_ROUNDS: u32 = 100_000;
 
 /// When the rounds of a series are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Rounds {
-    /// When the first one is.
+    /// When the first round is due, ns since 1970-01-01T00:00:00Z.
     pub first: Wall,
-    /// Time from one to the next, ns.
+    /// Time from one round to the next, ns.
     pub every_ns: u64,
-    /// How many there are, from 1 to [`MAX_ROUNDS`].
+    /// Rounds of the series, from 1 to [`MAX_ROUNDS`].
     pub count: u32,
 }
 
@@ -46,6 +47,7 @@ impl Rounds {
 
 /// A round of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Round {
     /// Identifier of the series.
     pub series: Uuid,

@@ -19,6 +19,7 @@ pub struct Echo {
 /// Returned packets of one setting's trains, over its repetitions. Both ways together: nothing here
 /// says which of them was slow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Echoes {
     /// Packets that were back, each counted once.
@@ -39,7 +40,7 @@ pub struct Echoes {
     pub round_trip_ns: Option<DistSummary>,
     /// Time of the packets at the remote end, ns.
     pub held_ns: Option<DistSummary>,
-    /// Time there and back without that, ns.
+    /// Time there and back without `held_ns`, ns.
     pub path_ns: Option<DistSummary>,
 }
 

@@ -19,8 +19,9 @@ const LEAST_ROUNDS: usize = 5;
 /// Median and quartiles, linearly interpolated between order statistics (type 7 of Hyndman and Fan,
 /// 1996).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quartiles {
-    /// Values.
+    /// Number of values.
     pub n: u64,
     /// First quartile.
     pub q1: f64,
@@ -46,6 +47,7 @@ impl Quartiles {
 
 /// One train. Rates are bits/s of UDP payload, durations ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TrainRow {
     /// The train, from 0.
@@ -68,32 +70,33 @@ pub struct TrainRow {
     pub overtaken: u32,
     /// Packets that arrived again.
     pub repeated: u32,
-    /// From the first send to the last.
+    /// From the first send to the last, ns.
     pub send_ns: u64,
-    /// From the first arrival to the last.
+    /// From the first arrival to the last, ns.
     pub receive_ns: u64,
-    /// Rate of sending: what followed the first packet, over `send_ns`.
+    /// Rate of sending, bits/s of UDP payload: the packets after the first, over `send_ns`.
     pub send_bps: Option<f64>,
-    /// Rate of receiving, likewise.
+    /// Rate of receiving, bits/s of UDP payload: the packets after the first, over `receive_ns`.
     pub receive_bps: Option<f64>,
-    /// Mean time between arrivals: the dispersion.
+    /// Mean time between arrivals, the dispersion, ns.
     pub dispersion_ns: Option<f64>,
-    /// Smallest one-way delay.
+    /// Smallest one-way delay, ns; below 0 when the clocks say so.
     pub delay_min_ns: Option<i64>,
-    /// Mean one-way delay.
+    /// Mean one-way delay, ns.
     pub delay_mean_ns: Option<f64>,
-    /// Largest one-way delay.
+    /// Largest one-way delay, ns.
     pub delay_max_ns: Option<i64>,
 }
 
 /// One-way delay of packets with one number, over the repetitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DelayAt {
     /// Number in the train, from 0.
     pub number: u32,
-    /// Number of arrivals.
+    /// Number of packets that arrived.
     pub received: u32,
-    /// Their mean delay, ns.
+    /// Mean delay of the packets, ns.
     pub mean_ns: f64,
 }
 
@@ -101,23 +104,24 @@ pub struct DelayAt {
 ///
 /// Wide: one object of the JSON, a member for each figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TrainSetting {
     /// The setting, from 0.
     pub setting: u32,
-    /// Intended time between the starts of two packets, ns.
+    /// From the start of a packet to the start of the next, as intended, ns.
     pub wait_ns: u64,
     /// Trains of which something was sent.
     pub trains: u32,
     /// Packets sent.
     pub sent: u64,
-    /// Packets not sent.
+    /// Packets that were to be sent and were not.
     pub unsent: u64,
     /// Packets received, each counted once.
     pub received: u64,
-    /// Packets lost.
+    /// Packets sent that did not arrive.
     pub lost: u64,
-    /// Packets overtaken.
+    /// Packets that others of higher number had overtaken.
     pub overtaken: u64,
     /// Packets that arrived again.
     pub repeated: u64,
@@ -145,13 +149,14 @@ pub struct TrainSetting {
     pub before_sent: u64,
     /// Delay by number in the train, the first 1000.
     pub by_number: Vec<DelayAt>,
-    /// Returned packets, where the remote end returns any.
+    /// Figures of the returned packets, where the remote end returns them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub echo: Option<Box<Echoes>>,
 }
 
 /// Fate of a troubled packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TroubleKind {
     /// Did not arrive.
@@ -167,13 +172,14 @@ pub enum TroubleKind {
 
 /// A packet that something befell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Trouble {
-    /// The kind.
+    /// Fate of the packet.
     pub kind: TroubleKind,
-    /// Its train.
+    /// The train of the packet, from 0.
     pub train: u32,
-    /// Its number in the train.
+    /// The number of the packet in its train, from 0.
     pub number: u32,
     /// When it was to be sent, ns after the start.
     pub intended_ns: u64,
@@ -183,36 +189,38 @@ pub struct Trouble {
 
 /// A repetition in which trains arrived much slower than usual.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Trough {
-    /// The repetition.
+    /// The repetition, from 0.
     pub round: u32,
-    /// When its first train was to begin, ns after the start.
+    /// When its first slow train was to begin, ns after the start.
     pub at_ns: u64,
     /// Settings that were slow.
     pub settings: Vec<u32>,
-    /// True if all of several settings were slow: the cause is then the path's (or a host's) at
-    /// that time, not the setting's.
+    /// True if all settings were slow, of several: the cause is then the path's or a host's at that
+    /// time, not the setting's.
     pub common: bool,
 }
 
 /// Everything about trains in one direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct TrainReport {
     /// One per setting.
     pub settings: Vec<TrainSetting>,
     /// One per train.
     pub trains: Vec<TrainRow>,
-    /// Slow repetitions.
+    /// Repetitions in which trains were much slower than usual.
     pub troughs: Vec<Trough>,
     /// Troubled packets, the first 1000.
     pub troubles: Vec<Trouble>,
-    /// Further ones.
+    /// Number of further troubles.
     pub more_troubles: u64,
     /// Packets whose arrival was stamped by the kernel.
     pub kernel_stamped: u64,
-    /// Packets whose arrival was stamped by the network card; none of the former.
+    /// Packets whose arrival was stamped by the network card, none of `kernel_stamped`.
     #[serde(skip_serializing_if = "crate::is_zero")]
     pub card_stamped: u64,
 }

@@ -74,6 +74,7 @@ pub enum FrameVerdict {
 
 /// Cause of a connection's failure, apart from the words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(tag = "why"))]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub enum Failure {
     /// The system refused.
@@ -110,12 +111,14 @@ impl FrameVerdict {
 
 /// One connection, from open to end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ConnectionRecord {
-    /// Known to both ends; nil when the connection failed before it was exchanged.
+    /// Identifier of the connection at both ends; nil when it failed before the identifier was
+    /// exchanged.
     pub id: Uuid,
-    /// Our address.
+    /// Local address and port; `None` when there was none.
     pub local: Option<SocketAddr>,
-    /// The peer's address.
+    /// The peer's address and port.
     pub remote: SocketAddr,
     /// When it ended, ns since the phase's start.
     pub ended_ns: u64,
@@ -129,12 +132,12 @@ pub struct ConnectionRecord {
     pub duration_ns: u64,
     /// Its ending.
     pub result: Ending,
-    /// The error in words.
+    /// The error in words; `None` without one.
     pub error: Option<String>,
-    /// The error as class and number, for programs.
+    /// The error as class and number, for programs; `None` without one.
     pub failure: Option<Failure>,
-    /// The kernel's word at its end.
+    /// TCP_INFO at its end.
     pub tcp: Option<TcpInfo>,
-    /// Frames received, when it was a media stream.
+    /// Frames received; `None` when the connection is no media stream.
     pub frames: Option<Frames>,
 }

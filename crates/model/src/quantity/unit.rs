@@ -3,8 +3,9 @@
 use metrics::{Clamped, format_bits_per_second, format_bytes, format_duration, format_number};
 use serde::{Deserialize, Serialize};
 
-/// Units of figures; always base units.
+/// Units of figures, always base units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Bits per second.

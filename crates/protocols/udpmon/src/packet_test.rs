@@ -8,11 +8,12 @@ use model::{Event, Extra, Outcome, Phase, Point};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What is asked for beside the trains themselves.
+/// What is asked for beside the trains themselves. Times in tenths are tenths of a microsecond.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestSettings {
-    /// What kind of test.
+    /// Kind of the test.
     pub role: PacketTestRole,
     /// UDP payload of a packet, or of a request, bytes.
     pub size: u32,
@@ -29,21 +30,22 @@ pub struct PacketTestSettings {
     pub gap: u32,
     /// Bin width of the histogram of gaps, tenths (of round trips: µs).
     pub bin_width: u32,
-    /// Its lower edge.
+    /// Lower edge of the histograms.
     pub low: i32,
-    /// All histograms are wanted, not only that of gaps.
+    /// True if all histograms are wanted, not only that of gaps.
     pub histograms: bool,
     /// Records that are wanted.
     pub records: PacketTestRecords,
-    /// Kernel or hardware receive stamps are asked for.
+    /// True if kernel or hardware receive stamps are asked for.
     pub stamps: bool,
-    /// Every packet is to be acknowledged before the next leaves.
+    /// True if every packet is to be acknowledged before the next leaves.
     pub acks: bool,
-    /// CPU figures of the remote end are wanted.
+    /// True if CPU figures of the remote end are wanted.
     pub cpu: bool,
     /// How long is waited behind the last packet, ns.
     pub settle_ns: u64,
-    /// The next packet is timed from when this one really left, as the original does, instead of from the start.
+    /// True if the next packet is timed from when this one really left, as the original does,
+    /// instead of from the start.
     pub drift: bool,
     /// Response sizes, bytes: first, last (included), step.
     pub responses: (u32, u32, u32),
@@ -56,6 +58,7 @@ pub struct PacketTestSettings {
 
 /// Which of UDPmon's programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PacketTestRole {
     /// `udpmon_bw_mon`: a stream, and what the responder found.
@@ -69,6 +72,7 @@ pub enum PacketTestRole {
 
 /// Records that a responder is to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PacketTestRecords {
     /// None.
@@ -176,20 +180,22 @@ impl PacketTestSettings {
     }
 }
 
-/// What one test found, or what a responder or receiver knows of one so far.
+/// What one test found, or what a responder or receiver knows of one so far. Times in tenths are
+/// tenths of a microsecond.
 ///
 /// Wide: one object of the JSON, a member for each thing that the original's tests tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTest {
     /// The remote end's address.
     pub peer: String,
-    /// Our own address; empty where it is not told.
+    /// Own address of a requester; empty where it is not known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub address: String,
-    /// When it began.
+    /// When it began, ns since 1970-01-01T00:00:00Z.
     pub started: Wall,
-    /// When a receiver told it.
+    /// When a receiver reported it, ns since 1970-01-01T00:00:00Z.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub told: Option<Wall>,
     /// UDP payload of a packet, bytes.
@@ -202,13 +208,14 @@ pub struct PacketTest {
     pub refused: u64,
     /// From the first packet of the first burst until the wait behind the last packet was over, ns.
     pub send_ns: u64,
-    /// The same for the last burst alone, ns: UDPmon divides by this.
+    /// From the first packet of the last burst until the wait behind its last packet was over, ns:
+    /// UDPmon divides by this.
     pub last_burst_ns: u64,
     /// Acknowledgements.
     pub acks: u64,
     /// Requests that had to be repeated.
     pub timeouts: u64,
-    /// What the receiver counted.
+    /// Counts of the receiver; `None` when it did not report any.
     pub counts: Option<PacketTestCounts>,
     /// Histogram of the times between packets, tenths; with tcpmon of the times that messages took to be sent, µs.
     pub gaps: Option<Binned>,
@@ -226,7 +233,7 @@ pub struct PacketTest {
     /// With tcpmon: the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<Uuid>,
-    /// The remote clock: ours is `slope · remote + offset`, µs since either's zero.
+    /// The remote clock, if known: ours is `slope · remote + offset`, µs since either's zero.
     pub clock: Option<PacketTestClock>,
     /// This host meanwhile.
     pub local: PacketTestHost,
@@ -239,7 +246,7 @@ pub struct PacketTest {
     pub retransmitted: Option<u64>,
     /// With `udpmon_req`: the round trips of one size.
     pub latency: Option<PacketTestLatency>,
-    /// The test is over; else this is a snapshot.
+    /// True if the test is over; otherwise this is a snapshot.
     pub over: bool,
 }
 
@@ -292,6 +299,7 @@ impl PacketTest {
 
 /// What a receiver counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestCounts {
     /// Packets, repeats included.
@@ -321,6 +329,7 @@ impl PacketTestCounts {
 
 /// A packet's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacketTestRecord {
     /// When it came, tenths since the responder's zero; 0 for one that did not come.
     pub received: i64,
@@ -334,6 +343,7 @@ pub struct PacketTestRecord {
 
 /// A lost packet's record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacketTestLost {
     /// When the last packet before it came, tenths.
     pub received: i64,
@@ -345,6 +355,7 @@ pub struct PacketTestLost {
 
 /// How long a message of tcpmon took to be sent, or to be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestPut {
     /// From its beginning until the kernel had taken all of it, ns; with a responder from when reading was begun until all was read.
@@ -362,10 +373,11 @@ pub struct PacketTestPut {
 
 /// How two clocks relate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacketTestClock {
-    /// 1: two exchanges some milliseconds apart tell nothing about a slope.
+    /// Always 1: two exchanges some milliseconds apart say nothing about a slope.
     pub slope: f64,
-    /// µs; from the exchange with the shortest round trip.
+    /// Offset from the exchange with the shortest round trip, µs.
     pub offset: f64,
     /// How far `offset` may be wrong, µs.
     pub bound: f64,
@@ -375,6 +387,7 @@ pub struct PacketTestClock {
 
 /// Round trips of one response size, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestLatency {
     /// Response size, bytes.
@@ -385,13 +398,13 @@ pub struct PacketTestLatency {
     pub missing: u64,
     /// Responses that came after the next request had left, or twice.
     pub stray: u64,
-    /// All of it, pauses included.
+    /// Duration of all of it, pauses included, ns.
     pub total_ns: u64,
-    /// Sum of the round trips.
+    /// Sum of the round trips, ns.
     pub sum_ns: u64,
-    /// The shortest.
+    /// Shortest round trip, ns.
     pub min_ns: u64,
-    /// The longest.
+    /// Longest round trip, ns.
     pub max_ns: u64,
     /// Round trips, µs.
     pub histogram: Binned,
@@ -399,6 +412,7 @@ pub struct PacketTestLatency {
 
 /// What a host did during a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestHost {
     /// Shares of CPU time: all CPUs together, then each.
@@ -407,7 +421,7 @@ pub struct PacketTestHost {
     /// Interfaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<PacketTestInterface>,
-    /// Counters of IP and UDP.
+    /// Counters of IP, UDP and TCP.
     pub ip: PacketTestIp,
     /// Counters of the requested cards.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -416,6 +430,7 @@ pub struct PacketTestHost {
 
 /// Shares of a CPU's time, whole percent, rounded down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestCpu {
     /// User.
@@ -438,6 +453,7 @@ pub struct PacketTestCpu {
 
 /// What went through an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestInterface {
     /// Its name.
@@ -448,6 +464,7 @@ pub struct PacketTestInterface {
 
 /// Counters of IP, UDP and TCP that moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestIp {
     /// `Ip: InReceives`.
@@ -478,9 +495,10 @@ pub struct PacketTestIp {
 
 /// A card's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestCard {
-    /// Interface.
+    /// Name of the interface.
     pub name: String,
     /// Counters, in UDPmon's order; -1 for one that it has not.
     pub counts: Vec<i64>,
@@ -489,7 +507,8 @@ pub struct PacketTestCard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use metrics::schema::Published;
+    use serde_json::json;
 
     #[test]
     fn what_cannot_be_is_named() {
@@ -548,19 +567,35 @@ mod tests {
         (test, asked)
     }
 
+    /// A test of UDPmon or tcpmon, or in a phase the settings of one.
+    #[derive(schemars::JsonSchema)]
+    #[serde(untagged)]
+    #[expect(dead_code, reason = "only described")]
+    enum Written {
+        Test(Box<PacketTest>),
+        Settings(PacketTestSettings),
+    }
+
+    const PUBLISHED: Published = Published {
+        file: "udpmon.v1.json",
+        id: "urn:netcaliper:udpmon:v1",
+        title: "The value of an extra of udpmon",
+    };
+
     #[test]
-    fn the_schema_describes_what_is_written() {
-        let schema: Value = serde_json::from_str(include_str!("../../../../schema/udpmon.v1.json")).unwrap();
-        let of = |name: &str| {
-            let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
-            jsonschema::validator_for(&part).unwrap()
-        };
+    fn the_schema_is_that_of_the_types() {
+        PUBLISHED.check::<Written>().unwrap();
+    }
+
+    #[test]
+    fn what_is_written_is_valid() {
+        let defs = &PUBLISHED.read().unwrap()["$defs"];
         let (test, asked) = full();
-        for (name, value) in [("packet_test", json!(test)), ("packet_test_settings", json!(asked))] {
-            let complaints: Vec<String> = of(name).iter_errors(&value).map(|e| e.to_string()).collect();
+        for (name, value) in [("PacketTest", json!(test)), ("PacketTestSettings", json!(asked))] {
+            let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": defs});
+            let validator = jsonschema::validator_for(&part).unwrap();
+            let complaints: Vec<String> = validator.iter_errors(&value).map(|e| e.to_string()).collect();
             assert_eq!(complaints, [""; 0]);
-            let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-            assert_eq!(fields(&value), fields(&schema["$defs"][name]["properties"]), "{name}");
         }
     }
 

@@ -5,7 +5,6 @@
 mod common;
 mod console;
 mod csv;
-mod fields;
 mod json;
 mod schema;
 mod units;

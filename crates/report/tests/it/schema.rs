@@ -1,32 +1,29 @@
-//! `schema/outcome.v2.json` and written outcomes against each other: what is written is described, and what is described is written.
+//! `schema/outcome.v2.json`, the types, and written outcomes against each other.
 
 use crate::common::{built, events, outcome};
 use jsonschema::Validator;
 use metrics::ClockKind;
+use metrics::schema::Published;
 use model::{
     Baseline, CaveatLevel, Count, Counts, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound,
-    PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, ServerLimits, Shown, Slot, StampSettings,
-    Totals, Trace, Unit,
+    Outcome, PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, ServerLimits, Shown, Slot,
+    StampSettings, Totals, Trace, Unit,
 };
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-pub(crate) fn schema() -> &'static Value {
-    static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schema/outcome.v2.json");
-        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
-    });
-    &SCHEMA
-}
+const PUBLISHED: Published = Published {
+    file: "outcome.v2.json",
+    id: "urn:netcaliper:outcome:v2",
+    title: "netcaliper outcome, version 2",
+};
 
-fn validator() -> &'static Validator {
-    static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::validator_for(schema()).unwrap());
-    &VALIDATOR
-}
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| PUBLISHED.read().unwrap());
+static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| jsonschema::validator_for(&SCHEMA).unwrap());
 
-fn complaints(document: &Value) -> Vec<String> {
-    validator().iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
+fn complaints(validator: &Validator, document: &Value) -> Vec<String> {
+    validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
 /// An outcome in which every field has a value: a duplex and a push-pull phase, and a sweep that counted connections.
@@ -119,10 +116,15 @@ fn extra() -> Extra {
 }
 
 #[test]
-fn what_is_written_is_valid() {
-    assert_eq!(complaints(full()), [""; 0]);
+fn the_schema_is_that_of_the_types() {
+    PUBLISHED.check::<Outcome>().unwrap();
+}
+
+#[test]
+fn written_outcomes_are_valid() {
     for (name, written) in [("whole", outcome()), ("empty", built(&[])), ("cut", built(&events()[..6]))] {
-        assert_eq!(complaints(&serde_json::to_value(written).unwrap()), [""; 0], "{name}");
+        let written = serde_json::to_value(written).unwrap();
+        assert_eq!(complaints(&VALIDATOR, &written), [""; 0], "{name}");
     }
 }
 
@@ -131,7 +133,7 @@ fn what_is_wrong_is_not_valid() {
     let spoilt = |spoil: fn(&mut Value)| {
         let mut document = full().clone();
         spoil(&mut document);
-        !validator().is_valid(&document)
+        !VALIDATOR.is_valid(&document)
     };
     assert!(spoilt(|d| d["schema"] = json!("netcaliper.outcome.v1")));
     assert!(spoilt(|d| d["status"] = json!("perfect")));
@@ -143,134 +145,46 @@ fn what_is_wrong_is_not_valid() {
     assert!(!spoilt(|d| d["points"][0]["later"] = json!("fields may be added")));
 }
 
-/// What a walk through a document and the schema beside it finds.
-#[derive(Default)]
-struct Walk {
-    /// Fields in the document that the schema does not describe.
-    unknown: Vec<String>,
-    /// Properties of the schema that had a value.
-    seen: BTreeSet<String>,
-}
-
-impl Walk {
-    fn through(document: &Value) -> Walk {
-        let (root, mut walk) = (schema(), Walk::default());
-        walk.walk(document, &Place { root, schema: root, pointer: String::new() }, "outcome");
-        walk
-    }
-
-    fn walk(&mut self, value: &Value, at: &Place<'_>, path: &str) {
-        let at = at.resolved(value);
-        match value {
-            Value::Object(fields) => {
-                for (name, field) in fields {
-                    let path = format!("{path}.{name}");
-                    match (at.child("properties", name), at.schema.get("additionalProperties")) {
-                        (Some(property), _) => {
-                            if !field.is_null() {
-                                self.seen.insert(property.pointer.clone());
-                            }
-                            self.walk(field, &property, &path);
-                        }
-                        (None, Some(map @ Value::Object(_))) => {
-                            let entry =
-                                Place { schema: map, pointer: format!("{}/*", at.pointer), ..at.clone() };
-                            self.walk(field, &entry, &path);
-                        }
-                        _ => self.unknown.push(path),
-                    }
-                }
-            }
-            Value::Array(items) => {
-                if let Some(item) = at.schema.get("items") {
-                    let item = Place { schema: item, pointer: format!("{}/[]", at.pointer), ..at.clone() };
-                    items.iter().for_each(|value| self.walk(value, &item, path));
-                } else if at.schema.get("prefixItems").is_none() {
-                    self.unknown.push(path.to_owned());
-                }
-            }
-            _ => {}
+/// Visits every schema within `schema`.
+fn visit(schema: &mut Value, look: &mut dyn FnMut(&mut Map<String, Value>)) {
+    match schema {
+        Value::Object(object) => {
+            look(object);
+            object.values_mut().for_each(|value| visit(value, look));
         }
+        Value::Array(items) => items.iter_mut().for_each(|value| visit(value, look)),
+        _ => {}
     }
 }
 
-#[derive(Clone)]
-struct Place<'a> {
-    root: &'a Value,
-    schema: &'a Value,
-    pointer: String,
-}
-
-impl<'a> Place<'a> {
-    fn child(&self, keyword: &str, name: &str) -> Option<Place<'a>> {
-        let schema = self.schema.get(keyword)?.get(name)?;
-        Some(Place { schema, pointer: format!("{}/{name}", self.pointer), ..self.clone() })
-    }
-
-    /// Follows references, and of several alternatives the one that describes an object when `value` is one.
-    fn resolved(&self, value: &Value) -> Place<'a> {
-        if let Some(reference) = self.schema.get("$ref").and_then(Value::as_str) {
-            let pointer = reference.trim_start_matches('#');
-            let schema = self.root.pointer(pointer).unwrap();
-            return Place { schema, pointer: pointer.to_owned(), ..self.clone() }.resolved(value);
-        }
-        if let Some(options) = self.schema.get("anyOf").and_then(Value::as_array) {
-            let fits =
-                |s: &&Value| s.get("$ref").is_some() || s.get("properties").is_some() == value.is_object();
-            let schema = options.iter().find(fits).unwrap();
-            return Place { schema, ..self.clone() }.resolved(value);
-        }
-        self.clone()
-    }
-}
-
-/// The pointers of all properties under `schema`, each with its own schema.
-fn properties(schema: &Value, pointer: &str, all: &mut BTreeMap<String, Value>) {
-    for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-        let pointer = format!("{pointer}/{name}");
-        properties(property, &pointer, all);
-        all.insert(pointer, property.clone());
-    }
-    for option in schema.get("anyOf").and_then(Value::as_array).into_iter().flatten() {
-        properties(option, pointer, all);
-    }
-}
-
-fn described() -> BTreeMap<String, Value> {
-    let root = schema();
-    let mut all = BTreeMap::new();
-    properties(root, "", &mut all);
-    for (name, definition) in root["$defs"].as_object().unwrap() {
-        properties(definition, &format!("/$defs/{name}"), &mut all);
-    }
-    all
-}
-
+/// Implementations by hand of `Serialize` and `JsonSchema` agree, and a full outcome is full.
 #[test]
-fn every_field_written_is_described_and_every_field_described_is_written() {
-    let walk = Walk::through(full());
-    assert_eq!(walk.unknown, [""; 0], "fields that schema/outcome.v2.json does not describe");
-    let described: BTreeSet<String> = described().into_keys().collect();
-    assert!(described.len() > 200, "the walk found the schema: {}", described.len());
-    let unused: Vec<&String> = described.difference(&walk.seen).collect();
-    assert_eq!(unused, [""; 0], "properties of the schema that a full outcome does not have");
-}
-
-#[test]
-fn the_walk_finds_what_is_not_described() {
+fn every_member_written_is_described_and_every_member_described_is_written() {
+    let mut written = BTreeSet::new();
+    visit(&mut full().clone(), &mut |object| written.extend(object.keys().cloned()));
+    let mut unused = BTreeSet::new();
+    let mut strict = SCHEMA.clone();
+    visit(&mut strict, &mut |object| {
+        let Some(Value::Object(members)) = object.get("properties") else { return };
+        unused.extend(members.keys().filter(|name| !written.contains(*name)).cloned());
+        object.insert("additionalProperties".to_owned(), json!(false));
+    });
+    assert_eq!(unused, BTreeSet::new(), "members that a full outcome does not have");
+    let strict = jsonschema::validator_for(&strict).unwrap();
+    assert_eq!(complaints(&strict, full()), [""; 0]);
     let mut document = full().clone();
     document["points"][0]["local"]["extra"] = json!(1);
-    document["points"][0]["intervals"][1]["samples"][0]["info"]["new"] = json!([1]);
-    let walk = Walk::through(&document);
-    assert_eq!(walk.unknown, ["outcome.points.intervals.samples.info.new", "outcome.points.local.extra"]);
+    assert_eq!(complaints(&strict, &document).len(), 1, "members that are not described are found");
 }
 
 #[test]
-fn every_property_has_a_description() {
-    for (pointer, property) in described() {
-        let text = property["description"].as_str().unwrap_or_default();
-        assert!(text.len() > 4, "{pointer} is not described: '{text}'");
-    }
+fn every_member_has_a_description() {
+    visit(&mut SCHEMA.clone(), &mut |object| {
+        for (name, member) in object.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            let text = member["description"].as_str().unwrap_or_default();
+            assert!(text.len() > 4, "{name} is not described: '{text}'");
+        }
+    });
 }
 
 #[test]
