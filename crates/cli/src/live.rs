@@ -17,8 +17,8 @@ use canvas::Canvas;
 use clap::ValueEnum;
 use metrics::SECOND;
 use model::Event;
-use report::{Feed, Grid, Look, Planned, Presses, View, Wish};
 use runtime::{Called, CpuMeter, Interrupt, Keys};
+use screen::{Feed, Grid, Look, Planned, Presses, View, Wish};
 use screen::{Pen, UP};
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -349,7 +349,7 @@ impl Show {
     /// Keeps this screen as a picture.
     fn picture(&self) -> io::Result<()> {
         let title = "The live view of a run of netcaliper on a terminal";
-        file::write(PICTURE.as_ref(), |out| report::write_screen(&self.canvas.shown, title, out))
+        file::write(PICTURE.as_ref(), |out| screen::write_svg(&self.canvas.shown, title, out))
     }
 
     /// Takes the queued events and draws the changes.

@@ -5,8 +5,8 @@ use crate::outputs::Outputs;
 use crate::{CliError, Exit, plan, signals};
 use common::ClientConfig;
 use model::{Event, Method, Outcome, Phase, Status, Step};
-use report::Planned;
 use runtime::Interrupt;
+use screen::Planned;
 
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {

@@ -13,7 +13,6 @@ mod histogram;
 mod history;
 mod html;
 mod json;
-mod live;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod plot;
@@ -23,7 +22,7 @@ mod rows;
 mod summary;
 mod text;
 
-mod words;
+pub mod words;
 
 pub use compare::Comparison;
 pub use console::{Console, Detail, Style};
@@ -34,12 +33,10 @@ pub use html::history::{HistoryQuery, write_history_page, write_trend};
 pub use html::live::{LivePage, LivePlot, LiveView, live_units, page_policy};
 pub use html::{SCRIPT as REPORT_SCRIPT, STYLE as REPORT_STYLE, escape, svg_files, url_encoded, write_html};
 pub use json::{Journal, read_run, replay, write_outcome, write_outcome_line, write_summary};
-pub use live::{
-    Cell, CellStyle, Color, Feed, Grid, Look, Planned, Press, Presses, View, Wish, write_svg as write_screen,
-};
 #[cfg(feature = "parquet")]
 pub use parquet::write_figures_parquet;
+pub use plot::round_up;
 pub use prometheus::{
     Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
 };
-pub use text::{Page, Table, Tone, clean, hanging};
+pub use text::{Page, Table, Tone, broken, clean, hanging, or_dash};

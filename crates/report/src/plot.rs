@@ -6,7 +6,8 @@ mod scale;
 mod svg;
 
 pub(crate) use panels::panels;
-pub(crate) use scale::{round_up, show};
+pub use scale::round_up;
+pub(crate) use scale::show;
 pub(crate) use svg::{class, inline, standalone};
 
 use model::Unit;

@@ -263,7 +263,7 @@ pub(crate) fn up_to(mut steps: Vec<(u64, u64)>) -> Vec<(String, u64)> {
 pub(crate) type Column<T> = (&'static str, fn(&T) -> String);
 
 /// A value as `show` has it; a dash where there is none.
-pub(crate) fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+pub fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), show)
 }
 
@@ -393,7 +393,7 @@ fn blocks(widths: &[usize], most: Option<usize>) -> Vec<Vec<usize>> {
 }
 
 /// `lead` and the words of `text` in lines of so many columns.
-pub(crate) fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
+pub fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = lead.to_owned();
     let mut indent = width(lead);

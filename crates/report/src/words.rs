@@ -27,12 +27,12 @@ pub(crate) fn cpus(host: &HostSnapshot) -> String {
 }
 
 /// The round trip before the load, where the server reported it.
-pub(crate) fn idle_round_trip(session: &SessionInfo) -> Option<String> {
+pub fn idle_round_trip(session: &SessionInfo) -> Option<String> {
     (session.base_rtt_ns > 0).then(|| format!("idle round trip {}", format_duration(session.base_rtt_ns)))
 }
 
 /// Text before a notice of this level.
-pub(crate) fn level(level: Level) -> &'static str {
+pub fn level(level: Level) -> &'static str {
     match level {
         Level::Info => "",
         Level::Warning => "warning: ",
@@ -81,7 +81,7 @@ fn label(label: &BTreeMap<String, String>) -> String {
 }
 
 /// Which of several phases: its settings and its repetition; empty when there is but one.
-pub(crate) fn setting(settings: &BTreeMap<String, String>, repeat: u32) -> String {
+pub fn setting(settings: &BTreeMap<String, String>, repeat: u32) -> String {
     let mut words = label(settings);
     if repeat > 1 {
         let comma = if words.is_empty() { "" } else { ", " };

@@ -1,7 +1,7 @@
 //! Writes grids of cells to a terminal: the changes since the last one, as control sequences of
 //! ECMA-48 and xterm.
 
-use report::{CellStyle, Color, Grid};
+use screen::{CellStyle, Color, Grid};
 use std::io::{self, Write};
 
 /// Takes the other screen, and hides the cursor.

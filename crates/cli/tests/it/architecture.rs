@@ -21,14 +21,15 @@ const MAY_USE: &[(&str, &str)] = &[
     ("engine", "metrics, model, transport; its tests io"),
     ("runtime", "engine, io, metrics, model, protocols/common, transport"),
     ("sim", "engine, metrics, model, transport"),
-    ("report", "metrics, model"),
+    ("report", "metrics, model; its tests screen"),
+    ("screen", "metrics, model, report"),
     ("lab", "io, metrics, transport"),
     ("store", "metrics, model"),
     ("web", "model, report, store"),
     ("fleet", "io, metrics, model, report, transport"),
     (
         "cli",
-        "compat, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, store, transport, web",
+        "compat, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
     ),
     ("protocols/tests", "metrics, model, protocols/*, protocols/common, sim, transport"),
 ];

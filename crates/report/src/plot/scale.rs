@@ -165,7 +165,7 @@ fn nice(step: f64) -> f64 {
 
 /// One of `steps`, which lie below 10, times a power of ten, not below `value`; 1 where that is no
 /// number above 0.
-pub(crate) fn round_up(value: f64, steps: &[f64]) -> f64 {
+pub fn round_up(value: f64, steps: &[f64]) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 1.0;
     }

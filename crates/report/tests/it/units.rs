@@ -5,7 +5,8 @@ use metrics::{SECOND, Wall};
 use model::{
     Begin, Direction, Event, Interval, KeptFigure, KeptRun, Outcome, Phase, Point, Status, Traffic, Unit,
 };
-use report::{Cell, Feed, Grid, LivePage, Look, Planned, View};
+use report::LivePage;
+use screen::{Cell, Feed, Grid, Look, Planned, View};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 

@@ -1,8 +1,8 @@
 //! One running measurement: its last intervals, its sums, its connections, its progress.
 
-use crate::words;
 use metrics::{Clamped, SECOND, TcpTotals, bits_per_second, format_bytes, real};
 use model::{Event, Interval, Kind, Phase, Point, Sample};
+use report::words;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Intervals kept: more than a screen is wide.

@@ -6,9 +6,9 @@ use super::figures::{self, Figure, Role, show};
 use super::grid::{CellStyle, Color, wide};
 use super::pages;
 use super::track::Track;
-use crate::plot::round_up;
 use metrics::{Clamped, real};
 use model::Unit;
+use report::round_up;
 
 /// Lines of the least plot: the names, two lines of dots, the times.
 pub(super) const LEAST: u16 = 4;

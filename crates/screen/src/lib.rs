@@ -4,6 +4,7 @@
 //! the queued events and keys, and decides the content of the screen. The view draws into a
 //! [`Grid`] of cells, which the caller writes to a terminal, a test or a [picture](write_svg). None
 //! of them reads a clock: the time is an argument.
+#![forbid(unsafe_code)]
 
 mod draw;
 mod figures;

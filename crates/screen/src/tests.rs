@@ -391,7 +391,9 @@ fn a_screen_becomes_a_picture() {
     let mut view = transfer(5);
     let mut grid = Grid::new(80, 24);
     view.draw(&mut grid, 5 * SECOND);
-    let svg = crate::histogram::tests::text(|out| write_svg(&grid, "goodput & time", out));
+    let mut svg = Vec::new();
+    write_svg(&grid, "goodput & time", &mut svg).unwrap();
+    let svg = String::from_utf8(svg).unwrap();
     assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
     assert!(svg.contains("<title>goodput &amp; time</title>") && svg.contains(">goodput up"));
     assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());

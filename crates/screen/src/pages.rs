@@ -6,10 +6,10 @@ use super::grid::{CellStyle, wide};
 use super::plot::{self, Plot};
 use super::track::{Row, SortBy, Track, clock};
 use super::view::{Known, View};
-use crate::text::{broken, or_dash};
-use crate::words;
 use metrics::{Clamped, Packets, SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::{Caveat, CaveatLevel, Interval, Kind, Level, PingCounts, Unit, Way};
+use report::words;
+use report::{broken, or_dash};
 
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;

@@ -6,10 +6,10 @@ use super::grid::{Area, BRAILLE, CellStyle, Color, Grid, wide};
 use super::pages;
 use super::track::{self, Progress};
 use super::view::{Known, Look, Page, View};
-use crate::text::clean;
-use crate::words;
 use metrics::Clamped;
 use model::Level;
+use report::clean;
+use report::words;
 
 /// With fewer lines, only the title and the most important figures are shown.
 const LEAST: u16 = 6;

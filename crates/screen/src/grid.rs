@@ -5,8 +5,8 @@
 //! and is never there alone. Overwriting one half of such a character blanks the other half, as
 //! terminals do.
 
-use crate::html::escape;
 use metrics::Clamped;
+use report::escape;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthChar;
 
