@@ -145,7 +145,7 @@ impl Beside {
             return Vec::new();
         }
         let row = |name: &str, at: &dyn Display, how: &str, who: &str| {
-            [name.to_owned(), at.to_string(), how.to_owned(), who.to_owned()]
+            vec![name.to_owned(), at.to_string(), how.to_owned(), who.to_owned()]
         };
         let mut rows = vec![row("protocol", &"listens at", "over", "serves")];
         let native = own.addresses().iter();
@@ -156,19 +156,8 @@ impl Beside {
             rows.extend(one.shown().map(|at| row(protocol.name(), at, info.over, &who)));
         }
         rows.extend(self.refused.iter().map(|(name, why)| row(name, &"refused", "-", why)));
-        aligned(&rows)
+        report::aligned(&rows, 4).collect()
     }
-}
-
-/// A table's lines, with columns below each other.
-fn aligned(rows: &[[String; 4]]) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths = [width(0), width(1), width(2)];
-    let line = |[name, at, how, who]: &[String; 4]| {
-        let [a, b, c] = widths;
-        format!("{name:a$}  {at:b$}  {how:c$}  {who}")
-    };
-    rows.iter().map(line).collect()
 }
 
 fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig) -> Result<Bound, CliError> {

@@ -38,18 +38,9 @@ impl Series {
     /// Prints it as a table.
     pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "\n{}", self.title)?;
-        let width = |at: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
-            cells.max().unwrap_or(0).max(self.columns[at].len())
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let heads: Vec<String> = self.columns.iter().map(ToString::to_string).collect();
-        for row in std::iter::once(&heads).chain(&self.rows) {
-            let cells: Vec<String> =
-                row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-            writeln!(out, "  {}", cells.join("  ").trim_end())?;
-        }
-        Ok(())
+        let heads = self.columns.iter().map(ToString::to_string).collect();
+        let rows: Vec<Vec<String>> = std::iter::once(heads).chain(self.rows.clone()).collect();
+        report::aligned(&rows, 0).try_for_each(|line| writeln!(out, "  {line}"))
     }
 }
 

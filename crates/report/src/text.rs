@@ -219,35 +219,46 @@ impl<'a> Page<'a> {
             self.end_lines();
             return table.html("", self);
         }
-        let columns = table.header.len();
-        let cell = |row: &[String], at: usize| row.get(at).map_or(0, |text| width(text));
-        let widths: Vec<usize> = (0..columns)
-            .map(|at| {
-                let below = table.rows.iter().map(|(_, row)| cell(row, at)).max().unwrap_or(0);
-                below.max(cell(&table.header, at))
-            })
-            .collect();
+        let widths = widths(std::iter::once(&table.header).chain(table.rows.iter().map(|(_, row)| row)));
         let blocks = blocks(&widths, self.columns.map(usize::from));
         for (at, block) in blocks.iter().enumerate() {
             if at > 0 {
                 self.gap();
             }
-            let join = |row: &[String]| {
-                let mut line = String::new();
-                for &at in block {
-                    let Some(text) = row.get(at) else { continue };
-                    let blanks = " ".repeat(widths[at].saturating_sub(width(text)));
-                    match at {
-                        0 => line.extend([text.as_str(), &blanks]),
-                        _ => line.extend(["  ", &blanks, text]),
-                    }
-                }
-                line
-            };
-            self.line(Tone::Heading, &join(&table.header));
-            table.rows.iter().for_each(|(tone, row)| self.line(*tone, &join(row)));
+            self.line(Tone::Heading, &joined(&table.header, &widths, block, 1));
+            table.rows.iter().for_each(|(tone, row)| self.line(*tone, &joined(row, &widths, block, 1)));
         }
     }
+}
+
+/// Lines of rows with their columns below each other: the first `left` to the left, the others to
+/// the right.
+pub fn aligned(rows: &[Vec<String>], left: usize) -> impl Iterator<Item = String> {
+    let widths = widths(rows);
+    let all: Vec<usize> = (0..widths.len()).collect();
+    rows.iter().map(move |row| joined(row, &widths, &all, left).trim_end().to_owned())
+}
+
+/// The widest cell of each column.
+fn widths<'a>(rows: impl IntoIterator<Item = &'a Vec<String>>) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for row in rows {
+        widths.resize(row.len().max(widths.len()), 0);
+        widths.iter_mut().zip(row).for_each(|(most, text)| *most = width(text).max(*most));
+    }
+    widths
+}
+
+/// The cells of a row in the columns of `block`.
+fn joined(row: &[String], widths: &[usize], block: &[usize], left: usize) -> String {
+    let mut line = String::new();
+    for &at in block {
+        let Some(text) = row.get(at) else { continue };
+        let (gap, blanks) =
+            (if at == 0 { "" } else { "  " }, " ".repeat(widths[at].saturating_sub(width(text))));
+        line.extend(if at < left { [gap, text, &blanks] } else { [gap, &blanks, text] });
+    }
+    line
 }
 
 /// Upper bounds of times (ns) and counts as bars of a histogram, neighbours together where there would be too many.
