@@ -186,7 +186,7 @@ impl Live {
 
     /// Takes an event of one of the measurements beside each other; of the only one, 0.
     pub(crate) fn tell(&self, part: u32, event: &Event) {
-        lock(&self.shared.feed).hear(part, event);
+        lock(&self.shared.feed).push(part, event);
     }
 
     /// True while it is open: the terminal may close.
@@ -328,7 +328,7 @@ impl Show {
                     Ok(()) => format!("written to {PICTURE}"),
                     Err(error) => format!("cannot write to {PICTURE}: {error}"),
                 };
-                self.view.tell(told, self.now_ns());
+                self.view.notice(told, self.now_ns());
             }
             Wish::Kill => signals::exit_at_once(),
             Wish::Stop => self.aside(Keys::stop),

@@ -61,12 +61,12 @@ impl Figure {
     }
 
     /// A count of an end, as a row of the table of intervals reads it.
-    fn told(name: &'static str, role: Role, measure: Measure, end: End) -> Self {
+    fn of_end(name: &'static str, role: Role, measure: Measure, end: End) -> Self {
         Figure { name, unit: measure.unit, role, sum: Sum::Mean, read: Read::Interval(measure, end) }
     }
 
     fn local(name: &'static str, role: Role, measure: Measure) -> Self {
-        Figure::told(name, role, measure, End::Local)
+        Figure::of_end(name, role, measure, End::Local)
     }
 
     /// The same, where intervals have no mean.
@@ -183,17 +183,17 @@ fn datagrams(pattern: Pattern) -> Vec<Figure> {
     let figures = asked.flat_map(|(way, [received, lost, p50, p99])| {
         let end = way.receiver();
         [
-            Figure::told(received, Main, Measure::DATAGRAMS_RECEIVED, end),
-            Figure::told(lost, Bad, Measure::LOST_SHARE, end).each(),
-            Figure::told(p50, Latency, Measure::DELAY_P50, end).each(),
-            Figure::told(p99, Latency, Measure::DELAY_P99, end).each(),
+            Figure::of_end(received, Main, Measure::DATAGRAMS_RECEIVED, end),
+            Figure::of_end(lost, Bad, Measure::LOST_SHARE, end).each(),
+            Figure::of_end(p50, Latency, Measure::DELAY_P50, end).each(),
+            Figure::of_end(p99, Latency, Measure::DELAY_P99, end).each(),
         ]
     });
     figures.collect()
 }
 
 /// Figures of a finished measurement: means of its intervals, and percentiles from its totals.
-pub(super) fn over(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
+pub(super) fn results(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
     let means = of(&track.point.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
     let mut all: Vec<(&'static str, String)> =
         means.filter_map(|figure| Some((figure.name, show(figure.unit, track.mean(figure)?)))).collect();
@@ -228,7 +228,7 @@ mod tests {
         let phase = Phase { kind: Kind::Delay, ..Phase::default() };
         let mut track = Track::default();
         (track.point.phase, track.point.remote) = (phase, vec![server(0, 10), server(90, 0)]);
-        assert_eq!(over(&track, false), [("lost up", "10 %".to_owned())]);
+        assert_eq!(results(&track, false), [("lost up", "10 %".to_owned())]);
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn probed(n: u64) -> Event {
 /// What a view gets to know at `now_ns`.
 fn tell(view: &mut View, events: impl IntoIterator<Item = Event>, now_ns: u64) {
     let mut feed = Feed::default();
-    events.into_iter().for_each(|event| feed.hear(0, &event));
+    events.into_iter().for_each(|event| feed.push(0, &event));
     view.absorb(feed.take(), now_ns);
 }
 
@@ -317,7 +317,7 @@ fn a_sweep_keeps_what_is_over() {
 #[test]
 fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
     let mut feed = Feed::default();
-    feed.hear(0, &begin("load"));
+    feed.push(0, &begin("load"));
     let both = Phase { pattern: Pattern::Duplex, duration_ns: Some(20 * SECOND), ..Phase::default() };
     let parts = [
         ("load", both.clone()),
@@ -326,8 +326,8 @@ fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
     ];
     for (place, (name, phase)) in (0..).zip(parts) {
         let label = ("part".to_owned(), name.to_owned());
-        feed.hear(place, &Event::Phase { label: BTreeMap::from([label]), repeat: 1, phase: Box::new(phase) });
-        (0..20).for_each(|n| feed.hear(place, &probed(n)));
+        feed.push(place, &Event::Phase { label: BTreeMap::from([label]), repeat: 1, phase: Box::new(phase) });
+        (0..20).for_each(|n| feed.push(place, &probed(n)));
     }
     let mut view = View::new(Look::default(), Planned { phases: Some(4), total_ns: None }, 0);
     view.absorb(feed.take(), 20 * SECOND);
@@ -349,8 +349,8 @@ fn measurements_beside_each_other_have_a_heading_each() {
         let label =
             BTreeMap::from([("part".to_owned(), name.to_owned()), ("stage".to_owned(), "down".to_owned())]);
         let phase = Box::new(Phase { kind: [Kind::Tcp, Kind::Ping][part as usize], ..Phase::default() });
-        feed.hear(part, &Event::Phase { label, repeat: 1, phase });
-        feed.hear(part, &Event::Interval(Box::new(second(0))));
+        feed.push(part, &Event::Phase { label, repeat: 1, phase });
+        feed.push(part, &Event::Interval(Box::new(second(0))));
     }
     let mut view = View::new(Look::default(), Planned { phases: Some(4), total_ns: None }, 0);
     view.absorb(feed.take(), SECOND);
@@ -364,9 +364,9 @@ fn measurements_beside_each_other_have_a_heading_each() {
 #[test]
 fn who_does_not_look_misses_intervals_and_no_memory() {
     let mut feed = Feed::default();
-    feed.hear(0, &begin("tcp"));
-    feed.hear(0, &phase(Phase::default()));
-    seconds(0..10_000).for_each(|event| feed.hear(0, &event));
+    feed.push(0, &begin("tcp"));
+    feed.push(0, &phase(Phase::default()));
+    seconds(0..10_000).for_each(|event| feed.push(0, &event));
     let mut view = View::new(Look::default(), Planned::default(), 0);
     view.absorb(feed.take(), SECOND);
     assert!(feed.is_empty());

@@ -40,7 +40,7 @@ impl Track {
     }
 
     /// Takes an event of this phase, received at `now_ns`.
-    pub(super) fn hear(&mut self, event: Event, now_ns: u64) {
+    pub(super) fn on_event(&mut self, event: Event, now_ns: u64) {
         match event {
             Event::Session(session) => self.point.sessions.push(*session),
             Event::Start { .. } => self.at = Some((0, now_ns)),

@@ -59,7 +59,7 @@ pub(super) enum Page {
 impl Page {
     const ROUND: [Page; 5] = [Page::Overview, Page::Connections, Page::Latency, Page::Caveats, Page::Points];
 
-    fn beside(self, by: usize) -> Page {
+    fn turn(self, by: usize) -> Page {
         let at = Page::ROUND.iter().position(|page| *page == self).unwrap_or(0);
         Page::ROUND[(at + by) % Page::ROUND.len()]
     }
@@ -146,7 +146,7 @@ impl View {
     }
 
     /// Shows a notice about the display, not the run.
-    pub fn tell(&mut self, text: String, now_ns: u64) {
+    pub fn notice(&mut self, text: String, now_ns: u64) {
         self.known.notice(Level::Info, text, now_ns);
     }
 
@@ -194,8 +194,8 @@ impl View {
             Press::Char('4' | 'v') => Page::Caveats,
             Press::Char('5' | 't') => Page::Points,
             Press::Char('?' | 'h') => Page::Help,
-            Press::Tab | Press::Right => self.page.beside(1),
-            Press::BackTab | Press::Left => self.page.beside(Page::ROUND.len() - 1),
+            Press::Tab | Press::Right => self.page.turn(1),
+            Press::BackTab | Press::Left => self.page.turn(Page::ROUND.len() - 1),
             _ => return None,
         })
     }
@@ -225,7 +225,7 @@ impl Known {
                     // Finished measurements beside the previous one are removed with it.
                     let gone = |of: &u32, track: &mut Track| *of == part || track.ended;
                     let over: Vec<Track> = self.tracks.extract_if(.., gone).map(|(_, track)| track).collect();
-                    over.iter().for_each(|track| self.over(track));
+                    over.iter().for_each(|track| self.summarise(track));
                     // Concurrent phases count as one measurement of the run.
                     self.begun += u32::from(self.tracks.is_empty());
                     self.tracks.insert(part, Track::new(label, repeat, *phase));
@@ -234,7 +234,7 @@ impl Known {
                 Event::End { .. } => {}
                 event => {
                     let interval = matches!(event, Event::Interval(_));
-                    self.tracks.entry(part).or_default().hear(event, now_ns);
+                    self.tracks.entry(part).or_default().on_event(event, now_ns);
                     if interval && !measured.contains(&part) {
                         measured.push(part);
                     }
@@ -255,7 +255,7 @@ impl Known {
     }
 
     /// Keeps the figures of a measurement that is over.
-    fn over(&mut self, track: &Track) {
+    fn summarise(&mut self, track: &Track) {
         if track.readings.is_empty() {
             return;
         }
@@ -263,7 +263,7 @@ impl Known {
             self.done.pop_front();
         }
         let errors = track.last().map_or(0, Interval::errors);
-        let figures = super::figures::over(track, self.serving());
+        let figures = super::figures::results(track, self.serving());
         self.done.push_back(Past { setting: track.setting(), figures, errors });
     }
 
@@ -336,7 +336,7 @@ pub struct Feed {
 impl Feed {
     /// Takes an event of one of several measurements that run beside each other; of the only one,
     /// 0.
-    pub fn hear(&mut self, part: u32, event: &Event) {
+    pub fn push(&mut self, part: u32, event: &Event) {
         match event {
             Event::Begin(_)
             | Event::Phase { .. }

@@ -54,7 +54,7 @@ fn events(verb: &str, rate: u64) -> [Event; 3] {
 
 fn live_view(rate: u64) -> String {
     let mut feed = Feed::default();
-    events("tcp", rate).iter().for_each(|event| feed.hear(0, event));
+    events("tcp", rate).iter().for_each(|event| feed.push(0, event));
     let mut view = View::new(Look::default(), Planned::default(), 0);
     view.absorb(feed.take(), 8 * SECOND);
     let mut grid = Grid::new(80, 24);
