@@ -55,7 +55,7 @@ impl Until {
         if measured.len() < usize::clamped(LEAST_REPEATS) {
             return false;
         }
-        let figures = measured.first().map_or(&[][..], |point| Figure::leading(point.phase.kind));
+        let figures = measured.first().map_or(&[][..], |point| Figure::deciding(point.phase.kind));
         let spread = |figure: &Figure| {
             Spread::of(&measured.iter().filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
         };

@@ -27,6 +27,21 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All questions.
+    pub const ALL: [Kind; 6] = [Kind::Tcp, Kind::Connect, Kind::Stream, Kind::Ping, Kind::Delay, Kind::Train];
+
+    /// As documents and the command line name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Tcp => "tcp",
+            Kind::Connect => "connect",
+            Kind::Stream => "stream",
+            Kind::Ping => "ping",
+            Kind::Delay => "delay",
+            Kind::Train => "train",
+        }
+    }
+
     /// True if numbered datagrams are sent on a schedule.
     pub fn probes(self) -> bool {
         matches!(self, Kind::Delay | Kind::Train)

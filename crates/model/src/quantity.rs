@@ -125,7 +125,7 @@ impl Figure {
     }
 
     /// The main figures of a measurement of this kind: they decide the number of repetitions.
-    pub fn leading(kind: Kind) -> &'static [Figure] {
+    pub fn deciding(kind: Kind) -> &'static [Figure] {
         match kind {
             Kind::Tcp => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down)],
             Kind::Connect => &[Figure::Connects],
@@ -135,6 +135,41 @@ impl Figure {
             }
             Kind::Stream => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Frames],
         }
+    }
+
+    /// Figures that lead for a question, the most important first: the history shows them in this
+    /// order, the tiles of a page show the leading figures of every question.
+    pub fn leading(kind: Kind) -> &'static [Figure] {
+        use Figure::{
+            ConnectTime, Connects, Delay, Dispersion, Frames, Goodput, Loss, MessagesLost, RoundTrip,
+        };
+        use Way::{Down, Up};
+        const P50: Stat = Stat::MEDIAN;
+        const P99: Stat = Stat::Quantile(0.99);
+        match kind {
+            Kind::Tcp => &[Goodput(Up), Goodput(Down)],
+            Kind::Connect => &[Connects, ConnectTime(P99)],
+            Kind::Ping => &[RoundTrip(P50), RoundTrip(P99), MessagesLost],
+            Kind::Delay => {
+                &[Loss(Up), Delay(Up, P50), Loss(Down), Delay(Down, P50), Delay(Up, P99), Delay(Down, P99)]
+            }
+            Kind::Train => &[
+                Dispersion,
+                Goodput(Up),
+                Goodput(Down),
+                Delay(Up, P50),
+                Delay(Up, P99),
+                Loss(Up),
+                Delay(Down, P50),
+                Loss(Down),
+            ],
+            Kind::Stream => &[Frames, Loss(Down), Delay(Down, P99)],
+        }
+    }
+
+    /// True if the figure leads for any question.
+    pub fn is_leading(&self) -> bool {
+        Kind::ALL.into_iter().any(|kind| Figure::leading(kind).contains(self))
     }
 
     /// Its unit.

@@ -6,26 +6,9 @@ use crate::text::{Page, Table, Tone, shortened};
 use jiff::Timestamp;
 use metrics::{Clamped, Spread};
 use model::load::GROWN;
-use model::{KeptFigure, KeptRun, Status, Unit};
+use model::{Figure, KeptFigure, KeptRun, Kind, Status, Unit};
 use serde_json::json;
 use std::io::{self, Write};
-
-/// Main figures of a run without a user's choice, the first four that it has.
-const ABOUT: [&str; 13] = [
-    "dispersion",
-    "goodput.up",
-    "goodput.down",
-    "connects",
-    "rtt.p50",
-    "rtt.p99",
-    "messages-lost",
-    "delay.up.p50",
-    "delay.up.p99",
-    "loss.up",
-    "delay.down.p50",
-    "loss.down",
-    "frames",
-];
 
 /// Writes a line for each run, with the figures called `names`, or with its main figures.
 pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -96,10 +79,7 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
     if run.status == Status::Failed {
         return "-".to_owned();
     }
-    let about: Vec<&str> = match names {
-        [] => about(run),
-        names => names.iter().map(String::as_str).collect(),
-    };
+    let about = if names.is_empty() { about(run) } else { names.to_vec() };
     let most = if names.is_empty() { 4 } else { names.len() };
     let one = |name: &str| {
         let (spread, unit) = known(run, name)?;
@@ -115,7 +95,7 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
         Some(if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") })
     };
     let mut text = String::new();
-    for words in about.into_iter().filter_map(one).take(most) {
+    for words in about.iter().filter_map(|name| one(name)).take(most) {
         let comma = if text.is_empty() { "" } else { ", " };
         if !text.is_empty() && text.chars().count() + 2 + words.chars().count() > room {
             break;
@@ -125,20 +105,20 @@ fn found(run: &KeptRun, names: &[String], room: usize) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// The figures that a run is about, the most important first.
-pub(crate) fn about(run: &KeptRun) -> Vec<&'static str> {
-    match run.verb.as_str() {
-        "connect" => vec!["connects", "connect.p99"],
-        "load" => vec![GROWN, "goodput.up", "goodput.down"],
-        "delay" => vec!["loss.up", "delay.up.p50", "loss.down", "delay.down.p50", "delay.up.p99"],
-        "stream" => vec!["frames", "loss.down", "delay.down.p99"],
-        _ => ABOUT.to_vec(),
-    }
+/// The keys of the figures that a run is about, the most important first.
+pub(crate) fn about(run: &KeptRun) -> Vec<String> {
+    let grown = (run.verb == "load").then(|| GROWN.to_owned());
+    let figures: Vec<Figure> = match Kind::ALL.into_iter().find(|kind| kind.name() == run.verb) {
+        Some(kind) => Figure::leading(kind).to_vec(),
+        None if grown.is_some() => Figure::leading(Kind::Tcp).to_vec(),
+        None => Figure::kept().filter(Figure::is_leading).collect(),
+    };
+    grown.into_iter().chain(figures.into_iter().map(Figure::key)).collect()
 }
 
 /// The first of these that a run has: its name, and its mean over the phases.
-pub(crate) fn leading(run: &KeptRun) -> Option<(&'static str, f64)> {
-    about(run).into_iter().find_map(|name| Some((name, known(run, name)?.0.mean)))
+pub(crate) fn leading(run: &KeptRun) -> Option<(String, f64)> {
+    about(run).into_iter().find_map(|name| known(run, &name).map(|(spread, _)| (name, spread.mean)))
 }
 
 /// A figure of a run over its phases, and its unit.

@@ -84,8 +84,8 @@ impl Row {
 
 fn rows(outcome: &Outcome) -> Vec<Row> {
     let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
-    let leading = Figure::leading(kind);
-    let figures = || leading.iter().copied().chain(Figure::kept().filter(|figure| !leading.contains(figure)));
+    let first = Figure::deciding(kind);
+    let figures = || first.iter().copied().chain(Figure::kept().filter(|figure| !first.contains(figure)));
     let known = |of: &dyn Fn(Figure) -> Option<f64>| -> Vec<(String, f64)> {
         figures().filter_map(|figure| Some((figure.key(), of(figure)?))).collect()
     };

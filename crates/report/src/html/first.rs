@@ -99,22 +99,14 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
     for (name, ns, more) in trips {
         tiles.extend(ns.map(|ns| (name.to_owned(), format_duration(ns), more.to_owned())));
     }
-    let others = [
-        Figure::Connects,
-        Figure::RoundTrip(Stat::MEDIAN),
-        Figure::RoundTrip(P99),
-        Figure::MessagesLost,
-        Figure::Dispersion,
-        Figure::Delay(Way::Up, Stat::MEDIAN),
-        Figure::Delay(Way::Up, P99),
-        Figure::Delay(Way::Down, Stat::MEDIAN),
-        Figure::Delay(Way::Down, P99),
-        Figure::Loss(Way::Up),
-        Figure::Loss(Way::Down),
-        Figure::Frames,
-        Figure::Retransmits,
-    ];
-    tiles.extend(others.into_iter().filter_map(|of| Some((of.to_string(), show(of)?, String::new()))));
+    let kind = only.phase.kind;
+    let is_tile = |figure: &Figure| match figure {
+        Figure::Goodput(_) => false,
+        Figure::ConnectTime(_) => Figure::leading(kind).contains(figure),
+        figure => figure.is_leading(),
+    };
+    let others = Figure::kept().filter(is_tile).chain([Figure::Retransmits]);
+    tiles.extend(others.filter_map(|of| Some((of.to_string(), show(of)?, String::new()))));
     tiles
 }
 

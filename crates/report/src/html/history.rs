@@ -148,7 +148,7 @@ fn order(column: &str, a: &KeptRun, b: &KeptRun) -> Ordering {
         "status" => a.status.name().cmp(b.status.name()),
         "result" => {
             let ((name, value), (other, than)) = (result(a), result(b));
-            name.cmp(other).then(value.total_cmp(&than))
+            name.cmp(&other).then(value.total_cmp(&than))
         }
         _ => b.id.cmp(&a.id),
     }
@@ -221,7 +221,8 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
     }
     let mut plots: Vec<Plot> = Vec::new();
     let mut lines = Vec::from_iter(lines);
-    let place = |name: &str| about(first).iter().position(|known| *known == name).unwrap_or(usize::MAX);
+    let about = about(first);
+    let place = |name: &str| about.iter().position(|known| *known == name).unwrap_or(usize::MAX);
     lines.sort_by_key(|(name, _)| place(name));
     for (name, points) in lines {
         let Some(unit) = units.get(name) else { continue };

@@ -114,7 +114,7 @@ fn is_answer(figure: Figure, kind: Kind) -> bool {
         Kind::Delay | Kind::Train => {
             matches!(figure, Figure::Delay(..) | Figure::Loss(_) | Figure::Dispersion)
         }
-        kind => Figure::leading(kind).iter().any(fits),
+        kind => Figure::deciding(kind).iter().any(fits),
     };
     answered
         || matches!(

@@ -302,7 +302,7 @@ pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) {
 /// Their main figures, in a few words.
 pub(super) fn over_repetitions(outcome: &Outcome) -> Vec<String> {
     let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
-    let about = Figure::leading(kind).iter().filter_map(|figure| {
+    let about = Figure::deciding(kind).iter().filter_map(|figure| {
         let spread = over(&outcome.points, *figure)?;
         let show = |value: f64| figure.unit().show(value);
         let known = spread.margin().map_or_else(String::new, |width| format!(" ± {}", show(width)));
