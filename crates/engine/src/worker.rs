@@ -82,6 +82,9 @@ const LOOK_AFTER: u64 = 100_000;
 /// A link that has waited this long on a busy worker is registered with the reactor, ns.
 const REGISTER_AFTER: u64 = 1_000_000;
 
+/// One thread's links, and the state of its rounds.
+///
+/// Wide: the whole state of a loop; what belongs together is a type of its own already.
 pub(crate) struct Worker<P: Platform> {
     platform: P,
     config: WorkerConfig<P>,
