@@ -167,7 +167,13 @@ fn split(text: &str) -> File {
             Some(tag) => (Form::Events, events_end(text, end, &tag)),
             None => (Form::Json, object_end(text, start)),
         };
-        let text = clean_json(&text[start..to]).into_owned();
+        let own = &text[start..to];
+        if form == Form::Events && event(first).as_deref() != Some(OURS) {
+            // A journal of this program is damaged by such a line, and its reader says so.
+            let lines = (line..).zip(own.lines()).map(|(line, text)| (line, text.trim()));
+            passed.extend(lines.filter(|(_, text)| !text.is_empty() && parsed(text).is_none()));
+        }
+        let text = clean_json(own).into_owned();
         file.documents.push(Document { form, is_utf16: false, text, line });
         at = to;
     }
@@ -211,8 +217,11 @@ fn event(line: &str) -> Option<String> {
     top_field(json, "event").ok()??.as_str().map(str::to_owned)
 }
 
+/// The first event of a journal of this program.
+const OURS: &str = "begin";
+
 /// Where the events that begin with one called `first` end: before the next of that name, before another object, or with the text.
-/// A last line may be cut.
+/// A last line may be cut, and one between two events damaged.
 fn events_end(text: &str, from: usize, first: &str) -> usize {
     let again = |line: &str| {
         let head = line.get(..100).unwrap_or(line);
@@ -222,9 +231,11 @@ fn events_end(text: &str, from: usize, first: &str) -> usize {
     while at < text.len() {
         let end = line_end(text, at);
         let line = text[at..end].trim();
-        // A journal of this program is damaged by such a line, and its reader says so.
-        let ours = first == "begin";
-        let other = !ours && (!line.starts_with('{') || line == "{");
+        let goes_on = || {
+            let next = text[end..].lines().map(str::trim).find(|line| !line.is_empty());
+            next.and_then(event).is_some_and(|tag| tag != first)
+        };
+        let other = first != OURS && (!line.starts_with('{') || line == "{") && !goes_on();
         if !line.is_empty() && (other || again(line)) {
             break;
         }

@@ -60,6 +60,21 @@ fn events_are_one_document_until_the_next_begins() {
 }
 
 #[test]
+fn a_damaged_line_between_events_is_named_and_parts_nothing() {
+    let [start, interval] =
+        ["start", "interval"].map(|name| format!("{{\"event\":\"{name}\",\"data\":{{}}}}\n"));
+    for odd in ["{\"event\":\"interval\",\"data\":{\n", "val\",\"data\":{}}\n", "{\n"] {
+        let file = opened(format!("{start}{interval}{odd}{interval}").as_bytes());
+        assert_eq!((file.documents.len(), file.documents[0].form), (1, Form::Events), "{odd}");
+        let said = format!("passed over, being no JSON: line 3 ('{}')", odd.trim());
+        assert_eq!(file.notices, [said]);
+        let Source::Events(events) = file.documents[0].source().unwrap() else { panic!("{odd}") };
+        assert_eq!(events.len(), 3, "{odd}");
+    }
+    assert!(opened(format!("{start}{interval}").as_bytes()).notices.is_empty());
+}
+
+#[test]
 fn refusals_say_what_is_odd_and_where() {
     assert!(open(b" \n").unwrap_err().contains("empty"));
     assert!(open(&[0; 64]).unwrap_err().contains("no text"));

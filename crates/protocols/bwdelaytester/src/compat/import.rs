@@ -4,7 +4,10 @@ use super::table::{COLUMNS, HISTOGRAM, SWEEP};
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, received};
 use metrics::{Clamped, Dist, real};
-use model::{DelayRange, Interval, Kind, PacketReport, Pattern, Totals, Traffic};
+use model::{
+    Count, Counts, CountsByWay, DelayRange, EndCounts, Interval, Kind, PacketReport, Pattern, Role, Totals,
+    Traffic,
+};
 use std::collections::BTreeMap;
 
 /// Lines of one file that are read; an hour is 36,000.
@@ -82,6 +85,11 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
         protocol: "bwdelaytester",
         verb: "delay",
         notices: vec!["the file has neither sender nor date".to_owned()],
+        recorder: Role::Server,
+        counts: Some(EndCounts {
+            server: CountsByWay { up: RECORDED, ..EndCounts::OWN.server },
+            ..EndCounts::OWN
+        }),
         ..ImportedRun::default()
     };
     if !output.lines.is_empty() || !output.histogram.is_empty() {
@@ -98,7 +106,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
         let rate = format!("{:.0}", mbit * 1e6);
         ImportedPhase {
             label: BTreeMap::from([("rate".to_owned(), rate)]),
-            ..phase(Totals::default(), report)
+            ..phase(Totals { unknown: Counts::of(&[Count::ReceivedBytes]), ..Totals::default() }, report)
         }
     }));
     if !output.rates.is_empty() {
@@ -115,6 +123,9 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     }
     Some(Ok(found))
 }
+
+/// Counts in a receiver's lines.
+const RECORDED: Counts = Counts::of(&[Count::ReceivedBytes, Count::ReceivedDatagrams, Count::LostDatagrams]);
 
 /// The receiver's counts are the remote end's.
 fn phase(mut remote: Totals, report: PacketReport) -> ImportedPhase {

@@ -50,6 +50,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
         verb: if phase.kind == Kind::Stream { "stream" } else { "tcp" },
         targets: targets.into_iter().collect(),
         phases: vec![phase],
+        counts: Some(crate::PROTOCOL.info.counts),
         notices: notices.into_iter().map(str::to_owned).collect(),
         ..ImportedRun::default()
     }))

@@ -5,7 +5,10 @@ use crate::{PacketTest, PacketTestLatency};
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns, received};
 use metrics::{Clamped, Wall};
-use model::{Interval, Kind, PacketReport, Pattern, PingCounts, RoundTrips, Totals, Traffic};
+use model::{
+    CountsByWay, EndCounts, Interval, Kind, PacketReport, Pattern, PingCounts, Role, RoundTrips, Totals,
+    Traffic,
+};
 
 /// A row of a table.
 #[derive(Clone, Copy)]
@@ -58,7 +61,8 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let gaps = all.iter().any(|table| !table.right).then_some(GAPS);
     let messages: Vec<ImportedPhase> = rows.iter().filter_map(message).collect();
     if !messages.is_empty() {
-        return Some(Ok(ImportedRun { verb: "tcp", ..found("tcpmon_mon", messages, gaps) }));
+        let counts = Some(crate::tcpmon::PROTOCOL.info.counts);
+        return Some(Ok(ImportedRun { verb: "tcp", counts, ..found("tcpmon_mon", messages, gaps) }));
     }
     if let Some(found) = periods(&rows) {
         return Some(Ok(found));
@@ -80,6 +84,7 @@ fn found(program: &str, phases: Vec<ImportedPhase>, notice: Option<&str>) -> Imp
         protocol: "udpmon",
         verb: "delay",
         phases,
+        counts: Some(crate::PROTOCOL.info.counts),
         notices: notice.map(str::to_owned).into_iter().collect(),
         ..ImportedRun::default()
     }
@@ -120,7 +125,10 @@ fn periods(rows: &[Row<'_>]) -> Option<ImportedRun> {
     let notice = "the ends of the periods are told in whole seconds: each is taken for as long as the mean of them, from the end \
                   of the one before";
     let started = Wall(i64::clamped(ns(first).saturating_sub(period)));
-    Some(ImportedRun { started, ..found("udpmon_recv", vec![phase], Some(notice)) })
+    let received = CountsByWay { up: crate::REPORTED, ..EndCounts::OWN.server };
+    let counts = Some(EndCounts { server: received, ..EndCounts::OWN });
+    let recorder = Role::Server;
+    Some(ImportedRun { started, recorder, counts, ..found("udpmon_recv", vec![phase], Some(notice)) })
 }
 
 fn report([came, lost, order]: [u64; 3]) -> Box<PacketReport> {
