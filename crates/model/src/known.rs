@@ -236,20 +236,50 @@ impl EndCounts {
     }
 }
 
+/// Makes the accessors of counts: each is `None` where its count is unknown.
+macro_rules! known {
+    ($($(#[$about:meta])* $end:ident :: $name:ident -> $of:ty, $count:ident: $value:expr;)*) => {
+        $(impl $end {
+            $(#[$about])*
+            pub fn $name(&self) -> Option<$of> {
+                let value: fn(&Self) -> $of = $value;
+                self.unknown.known(Count::$count, value(self))
+            }
+        })*
+    };
+}
+
+known! {
+    /// Payload bytes sent.
+    Totals::sent_bytes -> u64, SentBytes: |end| end.traffic.tx_bytes;
+    /// Payload bytes received.
+    Totals::received_bytes -> u64, ReceivedBytes: |end| end.traffic.rx_bytes;
+    /// Datagrams sent.
+    PacketReport::sent -> u64, SentDatagrams: |packets| packets.counts.sent;
+    /// Datagrams received.
+    PacketReport::received -> u64, ReceivedDatagrams: |packets| packets.counts.received;
+    /// Datagrams lost.
+    PacketReport::lost -> i64, LostDatagrams: |packets| packets.counts.lost;
+    /// Datagrams reordered.
+    PacketReport::reordered -> u64, ReorderedDatagrams: |packets| packets.counts.reordered;
+    /// Datagrams repeated.
+    PacketReport::repeated -> u64, RepeatedDatagrams: |packets| packets.counts.duplicated;
+    /// Datagrams that the receiver's own buffer had no room for.
+    PacketReport::dropped -> u64, DroppedDatagrams: |packets| packets.counts.dropped;
+    /// Rate that this end sent at, bits/s.
+    Interval::sent_bps -> f64, SentBytes: |interval| interval.local.tx_bps();
+    /// Rate that this end received at, bits/s.
+    Interval::received_bps -> f64, ReceivedBytes: |interval| interval.local.rx_bps();
+    /// Bytes that the sender counted.
+    Direction::sent_bytes -> u64, SentBytes: |way| way.sent_bytes;
+    /// Rate that the sender counted, bits/s.
+    Direction::sent_bps -> f64, SentBytes: |way| way.sent_bps;
+}
+
 impl Totals {
     /// True if this end has `count`.
     pub fn knows(&self, count: Count) -> bool {
         !self.unknown.has(count) && !self.packets.as_ref().is_some_and(|packets| packets.unknown.has(count))
-    }
-
-    /// Payload bytes sent.
-    pub fn sent_bytes(&self) -> Option<u64> {
-        self.unknown.known(Count::SentBytes, self.traffic.tx_bytes)
-    }
-
-    /// Payload bytes received.
-    pub fn received_bytes(&self) -> Option<u64> {
-        self.unknown.known(Count::ReceivedBytes, self.traffic.rx_bytes)
     }
 
     /// Datagrams received, where datagrams are counted.
@@ -265,36 +295,6 @@ impl Totals {
 }
 
 impl PacketReport {
-    /// Datagrams sent.
-    pub fn sent(&self) -> Option<u64> {
-        self.unknown.known(Count::SentDatagrams, self.counts.sent)
-    }
-
-    /// Datagrams received.
-    pub fn received(&self) -> Option<u64> {
-        self.unknown.known(Count::ReceivedDatagrams, self.counts.received)
-    }
-
-    /// Datagrams lost.
-    pub fn lost(&self) -> Option<i64> {
-        self.unknown.known(Count::LostDatagrams, self.counts.lost)
-    }
-
-    /// Datagrams reordered.
-    pub fn reordered(&self) -> Option<u64> {
-        self.unknown.known(Count::ReorderedDatagrams, self.counts.reordered)
-    }
-
-    /// Datagrams repeated.
-    pub fn repeated(&self) -> Option<u64> {
-        self.unknown.known(Count::RepeatedDatagrams, self.counts.duplicated)
-    }
-
-    /// Datagrams that the receiver's own buffer had no room for.
-    pub fn dropped(&self) -> Option<u64> {
-        self.unknown.known(Count::DroppedDatagrams, self.counts.dropped)
-    }
-
     /// Lost datagrams of a phase that the receiver's own buffer had no room for. Unknown where the
     /// part is larger than its whole: sockets count other drops, of damaged datagrams for one, in
     /// the same counter.
@@ -320,30 +320,6 @@ impl Totals {
             packets.counts.dropped = packets.counts.dropped.saturating_sub(damaged);
         }
         self
-    }
-}
-
-impl Interval {
-    /// Rate that this end sent at, bits/s.
-    pub fn sent_bps(&self) -> Option<f64> {
-        self.unknown.known(Count::SentBytes, self.local.tx_bps())
-    }
-
-    /// Rate that this end received at, bits/s.
-    pub fn received_bps(&self) -> Option<f64> {
-        self.unknown.known(Count::ReceivedBytes, self.local.rx_bps())
-    }
-}
-
-impl Direction {
-    /// Bytes that the sender counted.
-    pub fn sent_bytes(&self) -> Option<u64> {
-        self.unknown.known(Count::SentBytes, self.sent_bytes)
-    }
-
-    /// Rate that the sender counted, bits/s.
-    pub fn sent_bps(&self) -> Option<f64> {
-        self.unknown.known(Count::SentBytes, self.sent_bps)
     }
 }
 

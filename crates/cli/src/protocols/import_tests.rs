@@ -35,6 +35,18 @@ const TRUTH: Truth = Truth {
     retransmits: None,
 };
 
+impl Truth {
+    /// A sender's own count of what it sent back, Mbit/s.
+    const fn sends_back(mbit: f64, retransmits: Option<f64>) -> Truth {
+        Truth { down: Some((mbit, false)), sent: [None, Some(mbit)], retransmits, ..TRUTH }
+    }
+
+    /// A server's own counts of both directions, Mbit/s.
+    const fn both_ways(mbit: f64, retransmits: Option<f64>) -> Truth {
+        Truth { up: Some((mbit, true)), ..Truth::sends_back(mbit, retransmits) }
+    }
+}
+
 #[track_caller]
 fn runs(bytes: &[u8]) -> Vec<Outcome> {
     let (runs, errors) = read(bytes).unwrap();
@@ -99,11 +111,7 @@ fn iperf3_by_version_end_and_direction() {
     for (name, bytes, truth) in [
         ("3.12 server", file!("iperf3-3.12-tcp.server.json"), Truth { up: Some((tcp, true)), ..TRUTH }),
         ("3.21 server", file!("iperf3-3.21-tcp.server.json"), Truth { up: Some((tcp, true)), ..TRUTH }),
-        (
-            "3.12 server -R",
-            file!("iperf3-3.12-tcp-R.server.json"),
-            Truth { down: Some((back, false)), sent: [None, Some(back)], retransmits: Some(2.0), ..TRUTH },
-        ),
+        ("3.12 server -R", file!("iperf3-3.12-tcp-R.server.json"), Truth::sends_back(back, Some(2.0))),
         (
             "3.12 client -R",
             file!("iperf3-3.12-tcp-R.json"),
@@ -112,35 +120,10 @@ fn iperf3_by_version_end_and_direction() {
         (
             "3.21 server -R",
             file!("iperf3-3.21-tcp-R.server.json"),
-            Truth {
-                down: Some((mbit(51_511_296.0, 2.059_34), false)),
-                sent: [None, Some(mbit(51_511_296.0, 2.059_34))],
-                retransmits: zero,
-                ..TRUTH
-            },
+            Truth::sends_back(mbit(51_511_296.0, 2.059_34), zero),
         ),
-        (
-            "3.12 server --bidir",
-            file!("iperf3-3.12-bidir.server.json"),
-            Truth {
-                up: Some((both, true)),
-                down: Some((both, false)),
-                sent: [None, Some(both)],
-                retransmits: zero,
-                ..TRUTH
-            },
-        ),
-        (
-            "3.21 server --bidir",
-            file!("iperf3-3.21-bidir.server.json"),
-            Truth {
-                up: Some((both, true)),
-                down: Some((both, false)),
-                sent: [None, Some(both)],
-                retransmits: zero,
-                ..TRUTH
-            },
-        ),
+        ("3.12 server --bidir", file!("iperf3-3.12-bidir.server.json"), Truth::both_ways(both, zero)),
+        ("3.21 server --bidir", file!("iperf3-3.21-bidir.server.json"), Truth::both_ways(both, zero)),
         (
             "3.12 server -u",
             file!("iperf3-3.12-udp.server.json"),
@@ -149,29 +132,17 @@ fn iperf3_by_version_end_and_direction() {
         (
             "3.12 server -u -R",
             file!("iperf3-3.12-udp-R.server.json"),
-            Truth { verb: "delay", down: Some((udp_back, false)), sent: [None, Some(udp_back)], ..TRUTH },
+            Truth { verb: "delay", ..Truth::sends_back(udp_back, None) },
         ),
         (
             "3.21 server -u -R",
             file!("iperf3-3.21-udp-R.server.json"),
-            Truth {
-                verb: "delay",
-                down: Some((mbit(1_277_952.0, 2.005_029), false)),
-                sent: [None, Some(mbit(1_277_952.0, 2.005_029))],
-                ..TRUTH
-            },
+            Truth { verb: "delay", ..Truth::sends_back(mbit(1_277_952.0, 2.005_029), None) },
         ),
         (
             "3.12 server -u --bidir",
             file!("iperf3-3.12-udp-bidir.server.json"),
-            Truth {
-                verb: "delay",
-                up: Some((slow, true)),
-                down: Some((slow, false)),
-                sent: [None, Some(slow)],
-                loss: [zero, None],
-                ..TRUTH
-            },
+            Truth { verb: "delay", loss: [zero, None], ..Truth::both_ways(slow, None) },
         ),
         (
             "3.12 client -u --bidir",
@@ -185,22 +156,8 @@ fn iperf3_by_version_end_and_direction() {
                 ..TRUTH
             },
         ),
-        (
-            "server -R, by hand",
-            file!("iperf3-server-reverse.json"),
-            Truth { down: Some((200.0, false)), sent: [None, Some(200.0)], retransmits: Some(2.0), ..TRUTH },
-        ),
-        (
-            "server --bidir, by hand",
-            file!("iperf3-server-bidir.json"),
-            Truth {
-                up: Some((200.0, true)),
-                down: Some((200.0, false)),
-                sent: [None, Some(200.0)],
-                retransmits: zero,
-                ..TRUTH
-            },
-        ),
+        ("server -R, by hand", file!("iperf3-server-reverse.json"), Truth::sends_back(200.0, Some(2.0))),
+        ("server --bidir, by hand", file!("iperf3-server-bidir.json"), Truth::both_ways(200.0, zero)),
         (
             "3.1 -u, half lost",
             file!("iperf3-3.1-udp-half-lost.json"),
