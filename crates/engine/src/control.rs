@@ -191,11 +191,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             self.finishing = true;
             self.feed(Input::Finish);
         }
-        if let Some((since, told)) = self.stop
-            && self.next_stop().is_some_and(|at| at <= self.clock.now())
-        {
-            self.stop = Some((since, told + 1));
-            self.feed(Input::Stop);
+        if self.stop.is_some_and(|(_, told)| told == 0) {
+            self.stop_session(looked);
         }
         // Links with news first: a link with unread bytes had its share in the round before.
         let before = self.unread.len();
@@ -214,6 +211,19 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         // meanwhile was not silent.
         if self.session.deadline().is_some_and(|at| at <= looked) {
             self.feed(Input::Wake);
+        }
+        if self.stop.is_some_and(|(_, told)| told > 0) {
+            self.stop_session(looked);
+        }
+    }
+
+    /// Hands the session the user's wish for the end, where that is due.
+    fn stop_session(&mut self, now: Mono) {
+        if let Some((since, told)) = self.stop
+            && self.next_stop().is_some_and(|at| at <= now)
+        {
+            self.stop = Some((since, told + 1));
+            self.feed(Input::Stop);
         }
     }
 

@@ -389,6 +389,9 @@ pub struct Totals {
     pub late_ns: Option<DistSummary>,
     /// By remote address.
     pub remotes: BTreeMap<IpAddr, Remote>,
+    /// Servers that were named and at which a client whose protocol has no conversation measured nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub idle_servers: Vec<String>,
     /// Sums of TCP_INFO over ended connections.
     pub tcp: TcpTotals,
     /// Settings as the kernel applied them.

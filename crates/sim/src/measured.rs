@@ -3,10 +3,11 @@
 use super::platform::lock;
 use super::session::SessionState;
 use metrics::{Ending, Mono};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use transport::{
-    Acceptor, Cause, Checked, Connector, Context, Flow, FlowEvent, FlowId, Held, Interest, LinkSource, Open,
-    Path, Received, Sent, Transmit,
+    Acceptor, Cause, Checked, Connector, Context, Fault, Flow, FlowEvent, FlowId, Held, Interest, LinkSource,
+    Open, Path, Received, Sent, Transmit,
 };
 
 /// What a machine keeps, by number.
@@ -73,6 +74,20 @@ impl Connector for MeasuredSource<dyn Connector> {
             Open::Datagram(flow, target) => Open::Datagram(self.measured(flow), target),
             other => other,
         }
+    }
+
+    fn on_connected(&mut self, to: SocketAddr) {
+        self.source.on_connected(to);
+    }
+
+    fn on_unconnected(
+        &mut self,
+        cx: &mut Context<'_>,
+        flow: Box<dyn Flow>,
+        to: SocketAddr,
+        fault: Fault,
+    ) -> Option<Box<dyn Flow>> {
+        self.source.on_unconnected(cx, flow, to, fault)
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {

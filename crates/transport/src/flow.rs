@@ -361,6 +361,22 @@ pub enum Open {
 pub trait Connector: Send {
     /// The next link to connect, if any. Asked until it answers otherwise.
     fn open(&mut self, cx: &mut Context<'_>) -> Open;
+    /// A link to `to` is established.
+    fn on_connected(&mut self, to: SocketAddr) {
+        let _ = to;
+    }
+    /// A link to `to` was not established. A connector that has another address for its flow keeps the flow and returns `None`: the
+    /// attempt counts nowhere, and the next call of [`Connector::open`] connects the flow there.
+    fn on_unconnected(
+        &mut self,
+        cx: &mut Context<'_>,
+        flow: Box<dyn Flow>,
+        to: SocketAddr,
+        fault: Fault,
+    ) -> Option<Box<dyn Flow>> {
+        let _ = (cx, to, fault);
+        Some(flow)
+    }
     /// A link has ended.
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         let _ = (cx, flow, how);

@@ -139,7 +139,7 @@ impl<P: Platform> Worker<P> {
                 link.path = Some(path);
                 let took = now.since(link.born);
                 link.connect_ns = Some(took);
-                let owner = link.owner;
+                let (owner, to) = (link.owner, link.target);
                 let plan = self.groups.get(&owner).map(|watch| &watch.plan);
                 link.state.whole_segments = plan.is_some_and(|plan| plan.sockets.whole_segments);
                 link.state.unheard = plan.is_some_and(|plan| plan.until_heard);
@@ -151,6 +151,9 @@ impl<P: Platform> Worker<P> {
                     watch.state.connecting = watch.state.connecting.saturating_sub(1);
                     watch.state.unheard += unheard;
                     watch.state.ask_at = None;
+                    if let Some(LinkSource::Connector(connector)) = &mut watch.source {
+                        connector.on_connected(to);
+                    }
                     self.up(owner, key, Some(path));
                 }
             }

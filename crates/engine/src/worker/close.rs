@@ -4,7 +4,8 @@ use super::Worker;
 use crate::link::{Key, Link, Phase};
 use metrics::{Clamped, Ending, Group, Mono, SECOND, real};
 use model::{ConnectionRecord, Failure};
-use transport::{Cause, Clock as _, Deed, Defect, Fault, Flow, Platform, Target, Violation};
+use std::net::SocketAddr;
+use transport::{Cause, Clock as _, Deed, Defect, Fault, Flow, LinkSource, Platform, Target, Violation};
 
 /// From this long after a group's stop, ns, a fault of one of its connections is taken for the
 /// abort by which the other end ends slow ones. A client announces that abort a tenth of a second
@@ -16,15 +17,13 @@ impl<P: Platform> Worker<P> {
     pub(super) fn close(&mut self, key: Key, how: Result<Ending, Cause>, reset: bool) {
         let Some(link) = self.links.remove(key) else { return };
         let now = self.clock.now();
-        let link = *link;
+        let Some(link) = self.unless_elsewhere(*link, &how, now) else { return };
         let how = self.softened(&link, how, now);
         if let Some(group) = link.counted {
             self.account(&link, group, &how, now);
         }
         let Link { socket, flow, owner, counted, phase, state, .. } = link;
-        if let Some(row) = flow.id().row {
-            self.own.rec.close(row);
-        }
+        let row = flow.id().row;
         if state.watched {
             socket.as_watch().before_close(&self.reactor);
         }
@@ -40,6 +39,10 @@ impl<P: Platform> Worker<P> {
                 source.on_closed(&mut cx, flow, &how);
             }
         }
+        // The source reads the counts before.
+        if let Some(row) = row {
+            self.own.rec.close(row);
+        }
         for group in
             counted.into_iter().chain((owner == Group::ALL && counted.is_some()).then_some(Group::ALL))
         {
@@ -51,6 +54,46 @@ impl<P: Platform> Worker<P> {
         if let Some(group) = counted {
             self.check_idle(group);
         }
+    }
+
+    /// The link, unless it could not be connected and its source has another address for its flow.
+    fn unless_elsewhere(&mut self, link: Link<P>, how: &Result<Ending, Cause>, now: Mono) -> Option<Link<P>> {
+        let (Phase::Connecting, Err(Cause::Fault(fault))) = (link.phase, how) else { return Some(link) };
+        let Link { flow, target, owner, .. } = link;
+        let flow = self.unless_kept(owner, flow, target, *fault, now);
+        let Some(flow) = flow else {
+            if link.state.watched {
+                link.socket.as_watch().before_close(&self.reactor);
+            }
+            link.socket.close(true);
+            if let Some(watch) = self.groups.get_mut(&owner) {
+                watch.state.connecting = watch.state.connecting.saturating_sub(1);
+                watch.state.open = watch.state.open.saturating_sub(1);
+            }
+            return None;
+        };
+        Some(Link { flow, ..link })
+    }
+
+    /// The flow of a link that could not be connected, unless its source keeps it for another address.
+    fn unless_kept(
+        &mut self,
+        group: Group,
+        flow: Box<dyn Flow>,
+        to: SocketAddr,
+        fault: Fault,
+        now: Mono,
+    ) -> Option<Box<dyn Flow>> {
+        let Some(watch) = self.groups.get_mut(&group).filter(|watch| watch.state.stopped.is_none()) else {
+            return Some(flow);
+        };
+        let Some(LinkSource::Connector(connector)) = &mut watch.source else { return Some(flow) };
+        let mut cx = self.own.cx(now);
+        let flow = connector.on_unconnected(&mut cx, flow, to, fault);
+        if flow.is_none() {
+            watch.state.ask_at = None;
+        }
+        flow
     }
 
     /// Of a run that is over a connection is cut off, by this end or by the other one: it has not
@@ -153,6 +196,7 @@ impl<P: Platform> Worker<P> {
     pub(super) fn never_was(&mut self, group: Group, flow: Box<dyn Flow>, target: &Target, fault: Fault) {
         let cause = Cause::Fault(fault);
         let now = self.clock.now();
+        let Some(flow) = self.unless_kept(group, flow, target.to, fault, now) else { return };
         let tally = self.own.rec.tally(group);
         tally.ended(Ending::NetworkError);
         tally.turned = now;

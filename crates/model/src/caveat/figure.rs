@@ -19,17 +19,21 @@ const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
 const UNSTEADY: f64 = 0.20;
 
-/// Nothing was opened at one of several servers. Protocols other than our own have no report of a
-/// server's.
+/// Nothing was opened at one of several servers, by their own reports; or by the client's count nothing
+/// was moved there.
 pub(super) fn server_not_measured(case: &Case<'_>) -> Option<Reason> {
     let (point, targets) = (case.point, &case.begin.targets);
-    let is_idle = |target: &&String| {
-        let addresses = point.sessions.iter().filter(|s| s.target == **target).map(|s| s.address.to_string());
+    let is_unopened = |target: &str| {
+        let addresses = point.sessions.iter().filter(|s| s.target == target).map(|s| s.address.to_string());
         // A server whose totals are missing may have had its part.
         addresses.into_iter().all(|at| point.remote.iter().any(|end| end.who == at && end.opened == 0))
     };
+    let is_idle = |target: &&String| match case.legacy() {
+        Some(_) => point.local.idle_servers.contains(*target),
+        None => is_unopened(target),
+    };
     let idle: Vec<&str> = targets.iter().filter(is_idle).map(String::as_str).collect();
-    (targets.len() > 1 && !idle.is_empty() && case.legacy().is_none()).then(|| {
+    (targets.len() > 1 && !idle.is_empty()).then(|| {
         let text = format!(
             "Nothing was measured at {}: all figures are those of the other servers.",
             idle.join(", ")

@@ -1,14 +1,18 @@
 //! Openers of a client's connections where the protocol has no conversation, and their answerers.
 
 use crate::kernel::Unconnected;
+use crate::message::notice;
 use crate::one_sided::{Answers, Calls, GROUP};
 use crate::round_robin::RoundRobin;
+use crate::servers::{Elsewhere, Servers};
 use crate::{Acl, Limit};
 use metrics::{Clamped, Ending};
-use model::Phase;
 use model::churn::{Broker, Next};
+use model::{Level, Phase};
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Acceptor, Cause, Connector, Context, Flow, Open, Path, Received, Target, Transmit};
+use transport::{Acceptor, Cause, Connector, Context, Fault, Flow, Open, Path, Received, Target, Transmit};
 
 /// Opens the next connection of a slot, to move this many bytes.
 type OpenNext = dyn FnMut(&mut Context<'_>, u32, u64) -> Open + Send;
@@ -28,7 +32,7 @@ impl Caller {
         Caller { broker, open_next: Box::new(open_next) }
     }
 
-    /// One per worker of a client, to the targets in turn. `make` makes the flow of a slot's next
+    /// One per worker of a client, to the servers in turn. `make` makes the flow of a slot's next
     /// connection; it gets a UDP socket if `datagrams` says so.
     pub fn for_all<M, F>(phase: &Phase, calls: &Calls, datagrams: bool, make: M) -> Vec<Box<dyn Connector>>
     where
@@ -37,19 +41,113 @@ impl Caller {
     {
         let workers = calls.workers.max(1);
         let one = |worker| -> Box<dyn Connector> {
-            let (make, targets) = (make.clone(), calls.targets.clone());
-            let mut round_robin = RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers);
-            let broker = Broker::part(phase, u32::from(worker), u32::from(workers));
-            Box::new(Caller::new(broker, move |cx, slot, _| {
-                let turn = round_robin.turns().checked_rem(u64::clamped(targets.len()));
-                let Some(&to) = turn.and_then(|n| targets.get(usize::clamped(n))) else { return Open::Done };
-                let target = Target { to, from: round_robin.next(to) };
-                let flow = Box::new(make(cx, slot));
-                if datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
-            }))
+            let make = make.clone();
+            Box::new(Dialer {
+                broker: Broker::part(phase, u32::from(worker), u32::from(workers)),
+                make: Box::new(move |cx, slot| Box::new(make(cx, slot))),
+                datagrams,
+                servers: Arc::clone(&calls.servers),
+                round_robin: RoundRobin::new(calls.sources.clone(), calls.ports, worker, workers),
+                slots: phase.connections.max(1),
+                lives: HashMap::new(),
+                again: VecDeque::new(),
+            })
         };
         (0..workers).map(one).collect()
     }
+}
+
+/// Makes the flow of a slot's next connection.
+type Make = dyn Fn(&mut Context<'_>, u32) -> Box<dyn Flow> + Send;
+
+/// Opens the connections of a client without a conversation.
+struct Dialer {
+    broker: Broker,
+    make: Box<Make>,
+    datagrams: bool,
+    servers: Arc<Servers>,
+    round_robin: RoundRobin,
+    /// Slots of all workers.
+    slots: u32,
+    /// Of each slot the connections so far, and the server of the last.
+    lives: HashMap<u32, (u64, usize)>,
+    /// Flows to be connected to another address of their server.
+    again: VecDeque<(Box<dyn Flow>, SocketAddr)>,
+}
+
+impl Dialer {
+    fn to(&mut self, flow: Box<dyn Flow>, to: SocketAddr) -> Open {
+        let target = Target { to, from: self.round_robin.next(to) };
+        if self.datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
+    }
+
+    /// The server of a slot's next connection: slots are dealt to the servers in turn, and so are the further connections.
+    fn server(&mut self, slot: u32) -> usize {
+        let (lives, server) = self.lives.entry(slot).or_default();
+        let turn = u64::from(slot).saturating_add(lives.saturating_mul(self.slots.into()));
+        *lives += 1;
+        *server = usize::clamped(turn.checked_rem(u64::clamped(self.servers.count())).unwrap_or(0));
+        *server
+    }
+
+    fn server_of(&self, flow: &dyn Flow) -> Option<usize> {
+        self.lives.get(&flow.id().slot).map(|(_, server)| *server)
+    }
+}
+
+impl Connector for Dialer {
+    fn open(&mut self, cx: &mut Context<'_>) -> Open {
+        if let Some((flow, to)) = self.again.pop_front() {
+            return self.to(flow, to);
+        }
+        let slot = match self.broker.next(cx.now) {
+            Next::Start { slot, .. } => slot,
+            Next::At(at) => return Open::At(at),
+            Next::Idle => return Open::Idle,
+            Next::Done => return Open::Done,
+        };
+        let server = self.server(slot);
+        let Some(to) = self.servers.address(server) else { return Open::Done };
+        let flow = (self.make)(cx, slot);
+        self.to(flow, to)
+    }
+
+    fn on_connected(&mut self, to: SocketAddr) {
+        self.servers.reached(to);
+    }
+
+    fn on_unconnected(
+        &mut self,
+        cx: &mut Context<'_>,
+        flow: Box<dyn Flow>,
+        to: SocketAddr,
+        fault: Fault,
+    ) -> Option<Box<dyn Flow>> {
+        let elsewhere =
+            self.server_of(&*flow).and_then(|server| self.servers.instead(server, to, &fault.to_string()));
+        let Some(Elsewhere { to, notice: text }) = elsewhere else { return Some(flow) };
+        text.into_iter().for_each(|text| notice(cx, Level::Info, text));
+        self.again.push_back((flow, to));
+        None
+    }
+
+    fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
+        if let (Some(server), Some(row)) = (self.server_of(&*flow), flow.id().row) {
+            let (counts, _) = cx.rec.life(row);
+            self.servers.moved(server, (counts.tx_bytes, counts.rx_bytes));
+        }
+        self.broker.ended(flow.id().slot, cx.now, has_failed(how));
+    }
+
+    fn stop(&mut self) {
+        self.again.clear();
+        self.broker.stop();
+    }
+}
+
+/// Whether a connection did not do what it was to do.
+fn has_failed(how: &Result<Ending, Cause>) -> bool {
+    !matches!(how, Ok(Ending::Completed | Ending::Stopped))
 }
 
 impl Connector for Caller {
@@ -63,8 +161,7 @@ impl Connector for Caller {
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
-        let failed = !matches!(how, Ok(Ending::Completed | Ending::Stopped));
-        self.broker.ended(flow.id().slot, cx.now, failed);
+        self.broker.ended(flow.id().slot, cx.now, has_failed(how));
     }
 
     fn stop(&mut self) {

@@ -113,6 +113,18 @@ impl Peer {
         Peer { name: name.into(), address, others: Vec::new() }
     }
 
+    /// Uses the next address, as no connection to the one in use can be made; the words for the user, or `None` where there is none left.
+    pub fn fall_back(&mut self, why: &str) -> Option<String> {
+        let to = (!self.others.is_empty()).then(|| self.others.remove(0))?;
+        let from = std::mem::replace(&mut self.address, to);
+        Some(Peer::falls_back(&self.name, from, why, to))
+    }
+
+    /// The words for the user when another address of a server is used.
+    pub(crate) fn falls_back(name: &str, from: SocketAddr, why: &str, to: SocketAddr) -> String {
+        format!("{name} ({from}): {why}: trying {to}")
+    }
+
     /// Leaves out addresses that are not `usable`, where one is.
     pub fn keep(&mut self, usable: impl Fn(&SocketAddr) -> bool) {
         let all: Vec<SocketAddr> = std::iter::once(self.address).chain(self.others.iter().copied()).collect();

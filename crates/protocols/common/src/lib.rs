@@ -29,6 +29,7 @@ pub mod ping;
 pub mod protocol;
 pub mod quota;
 pub mod round_robin;
+pub mod servers;
 pub mod verdicts;
 pub mod wait;
 
@@ -39,3 +40,4 @@ pub use keys::{Keyring, Rights};
 pub use original::{Driver, Original};
 pub use params::Params;
 pub use protocol::Protocol;
+pub use servers::Servers;

@@ -17,12 +17,13 @@ use crate::host::Host;
 use crate::message::{Counted, Heard, Told, hear, since};
 use crate::protocol::{Calling, Info, Listening, Ports, Protocol, Serving, Started};
 use crate::wait::wait;
-use crate::{Acl, Psk};
+use crate::{Acl, Psk, Servers};
 use metrics::{Clamped, Group, Mono, Packets, SECOND};
 use model::ending::Asked;
 use model::{EndCounts, Event, Kind, Phase, Role, SocketSettings, Totals, Transport};
 use std::convert::Infallible;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::sync::Arc;
 use transport::{Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Order, Session};
 
 /// Everything such a session needs to know.
@@ -35,6 +36,8 @@ pub struct OneSidedPlan {
     pub sources: Vec<LinkSource>,
     /// True if the sources answer connections (a server), false if they open them.
     pub serving: bool,
+    /// The servers of a client.
+    pub servers: Arc<Servers>,
     /// True if every ended connection is reported, or only failed ones.
     pub records: bool,
     /// Counts that each end of the protocol has.
@@ -44,8 +47,8 @@ pub struct OneSidedPlan {
 /// Targets and local addresses of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
-    /// Addresses to connect to, in turn.
-    pub targets: Vec<SocketAddr>,
+    /// Servers to connect to, in turn.
+    pub servers: Arc<Servers>,
     /// Local addresses to use in turn; empty lets the kernel choose.
     pub sources: Vec<IpAddr>,
     /// Local ports to use in turn, both included.
@@ -144,7 +147,7 @@ impl Protocol for OneSidedProtocol {
         let Calling { config, phase, host } = *calling;
         let workers = config.workers_for(phase, host.cores().len());
         let calls = Calls {
-            targets: config.peers.iter().map(|peer| peer.address).collect(),
+            servers: Servers::of(&config.peers),
             sources: config.sources.clone(),
             ports: config.ports,
             workers,
@@ -158,7 +161,8 @@ impl Protocol for OneSidedProtocol {
         let sources = LinkSource::connectors((self.connectors)(phase, &calls));
         let (protocol, records) = (self.info.name, config.records);
         let counts = if (self.info.unreported)(phase) { EndCounts::OWN } else { self.info.counts };
-        let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: false, records, counts };
+        let (serving, servers, asked) = (false, calls.servers, phase.clone());
+        let plan = OneSidedPlan { protocol, phase: asked, sources, serving, servers, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, phase))
     }
 
@@ -179,7 +183,8 @@ impl Protocol for OneSidedProtocol {
         };
         let sources = LinkSource::acceptors((self.acceptors)(&phase, &answers));
         let (protocol, records, counts) = (self.info.name, config.records, self.info.counts);
-        let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: true, records, counts };
+        let (serving, servers, settings) = (true, Arc::default(), phase.clone());
+        let plan = OneSidedPlan { protocol, phase: settings, sources, serving, servers, records, counts };
         Ok(Started::new(OneSided::new(plan, host.now()), workers, &phase))
     }
 }
@@ -207,6 +212,7 @@ pub struct OneSided {
     protocol: &'static str,
     phase: Phase,
     serving: bool,
+    servers: Arc<Servers>,
     stage: Stage,
     start: Mono,
     driver: Driver,
@@ -224,7 +230,7 @@ pub struct OneSided {
 impl OneSided {
     /// A session that starts as soon as it is polled.
     pub fn new(plan: OneSidedPlan, now: Mono) -> Self {
-        let OneSidedPlan { protocol, phase, sources, serving, records, counts } = plan;
+        let OneSidedPlan { protocol, phase, sources, serving, servers, records, counts } = plan;
         // Trains end with the conversation about the last of them.
         let stop_at =
             phase.ends_after().filter(|_| serving || phase.kind != Kind::Train).map(|ns| now.plus(ns));
@@ -255,6 +261,7 @@ impl OneSided {
             protocol,
             phase,
             serving,
+            servers,
             stage: Stage::Running,
             start: now,
             stop_at,
@@ -310,6 +317,7 @@ impl OneSided {
             let pings = self.phase.kind == Kind::Ping;
             totals.pings = totals.pings.take().filter(|_| pings);
             totals.packets = totals.packets.take().filter(|_| !pings);
+            totals.idle_servers = self.servers.idle(&self.phase);
             self.local = Some(totals);
         }
         if self.left == 0 && self.stage == Stage::Dropping {

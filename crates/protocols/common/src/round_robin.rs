@@ -27,11 +27,6 @@ impl RoundRobin {
         RoundRobin { sources, ports, worker, turns: worker.into() }
     }
 
-    /// How many turns were taken, counted from the worker's number.
-    pub fn turns(&self) -> u64 {
-        self.turns
-    }
-
     /// Where the next connection, to `to`, leaves from; `None` leaves it to the kernel.
     pub fn next(&mut self, to: SocketAddr) -> Option<SocketAddr> {
         let port = self.ports.map(|ports| port_of(self.turns - u64::from(self.worker), ports));

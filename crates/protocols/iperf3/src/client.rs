@@ -17,10 +17,11 @@ use super::stream_stats::StreamStats;
 use super::test_state::TestState;
 use crate::host::Meter;
 use crate::{Bulk, BulkNews, NAME};
+use common::Peer;
 use common::driver::Driver;
-use metrics::{Group, Mono, SECOND};
+use metrics::{Clamped, Group, Mono, SECOND};
 use model::ending::Asked;
-use model::{Phase, Status, Totals};
+use model::{Level, Phase, Status, Totals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -28,8 +29,8 @@ use transport::{Action, Context, Input, Link, Order, Path, Session, Target};
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
-    /// The server, as the user named it, and its address.
-    pub target: (String, SocketAddr),
+    /// The server, as the user named it, and its addresses.
+    pub server: Peer,
     pub parameters: Parameters,
     /// The phase that it comes from, whose intervals are told.
     pub phase: Phase,
@@ -111,11 +112,8 @@ pub struct Client {
 impl Client {
     /// A client that starts as soon as it is polled.
     pub fn new(plan: ClientPlan, now: Mono) -> Self {
-        let to = plan.target.1;
-        let from = plan.from.map(|from| SocketAddr::new(from, 0));
-        let mut driver = Driver::new(now, 0, &plan.phase);
-        driver.ask(Action::Connect(0, Target { to, from }));
-        Client {
+        let driver = Driver::new(now, 0, &plan.phase);
+        let mut client = Client {
             driver,
             plan,
             step: Step::Connecting,
@@ -130,6 +128,32 @@ impl Client {
             stats: None,
             told: false,
             idle: false,
+        };
+        client.connect(now);
+        client
+    }
+
+    /// Asks for the control connection.
+    fn connect(&mut self, now: Mono) {
+        let from = self.plan.from.map(|from| SocketAddr::new(from, 0));
+        let target = Target { to: self.plan.server.address, from };
+        self.driver.ask(Action::Connect(self.attempt(), target));
+        self.enter(Step::Connecting, now);
+    }
+
+    /// The number of the latest attempt: each address of the server has its own.
+    fn attempt(&self) -> u32 {
+        u32::clamped(self.plan.server.others.len())
+    }
+
+    /// No control connection: the server may have another address.
+    fn unconnected(&mut self, cx: &Context<'_>, why: &str) {
+        match self.plan.server.fall_back(why) {
+            Some(text) => {
+                self.driver.notice(Level::Info, text);
+                self.connect(cx.now);
+            }
+            None => self.fail(cx, format!("unable to connect to server{why}")),
         }
     }
 
@@ -213,7 +237,7 @@ impl Client {
             return;
         }
         match self.step {
-            Step::Connecting => self.fail(cx, "unable to connect to server: it did not answer"),
+            Step::Connecting => self.unconnected(cx, ": it did not answer"),
             Step::Greeting => {
                 let seconds = self.plan.greeting_ns / SECOND;
                 self.fail(
@@ -272,8 +296,16 @@ impl Client {
 impl Session for Client {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
-            Input::Up(link, path, Some(0)) if self.step == Step::Connecting => self.up(cx, link, path),
-            Input::Refused(_, fault) => self.fail(cx, format!("unable to connect to server - {fault}")),
+            Input::Up(link, path, Some(attempt))
+                if self.step == Step::Connecting && attempt == self.attempt() =>
+            {
+                self.up(cx, link, path);
+            }
+            // An attempt that was given up.
+            Input::Up(link, _, Some(_)) => self.driver.close(link),
+            Input::Refused(attempt, fault) if self.step == Step::Connecting && attempt == self.attempt() => {
+                self.unconnected(cx, &format!(" - {fault}"));
+            }
             Input::Bytes(_, bytes) => {
                 self.inbox.push(bytes);
                 while self.next(cx) {}

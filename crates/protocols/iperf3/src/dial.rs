@@ -26,7 +26,8 @@ pub(super) struct Dialer {
 
 impl Dialer {
     pub(super) fn for_all(test_state: &Arc<TestState>, plan: &ClientPlan) -> Vec<Box<dyn Connector>> {
-        let ClientPlan { target: (_, to), from, port, workers, .. } = *plan;
+        let to = plan.server.address;
+        let ClientPlan { from, port, workers, .. } = *plan;
         let step = u32::from(workers.max(1));
         let one = |next| {
             let dialer = Dialer { test_state: Arc::clone(test_state), to, from, port, next, step };

@@ -233,7 +233,7 @@ impl Protocol for Iperf3 {
             auth::token((&own.user, &own.password), host.wall(), &own.key, own.pkcs1, host.random())
         };
         let plan = ClientPlan {
-            target: (peer.name.clone(), peer.address),
+            server: peer.clone(),
             phase: phase.clone(),
             interval_ns: asked.interval_ns.unwrap_or(phase.interval_ns),
             workers,

@@ -60,6 +60,10 @@ const HEARTBEAT: u64 = SECOND;
 const GRACE: u64 = 10 * SECOND;
 /// How long before our connections are aborted the servers are told that the run is over.
 const CUT_AFTER: u64 = SECOND / 10;
+/// Limit for a server without an answer since an interrupt: an interrupt ends a run within a second.
+const UNANSWERED: u64 = 9 * SECOND / 10;
+/// Limit for the results of a server with an answer since an interrupt.
+const ANSWERING: u64 = 5 * SECOND;
 /// How long a server may take to send its results after its connections have ended.
 const COUNTING: u64 = 15 * SECOND;
 /// How long an interval waits for the remote ends' reports.
@@ -219,8 +223,8 @@ pub struct Client {
     clock: Clock,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
-    /// When the user asked for the end, and how often that has been told.
-    asked: Option<(Mono, u32)>,
+    /// When the user asked for the end.
+    asked: Option<Mono>,
     beat: Mono,
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
@@ -505,11 +509,7 @@ impl Client {
     /// Connects to another address of a server to which no connection can be made; false when it has none left.
     fn fall_back(&mut self, at: usize, why: &str, now: Mono) -> bool {
         let Server { peer, step: Step::Connecting, .. } = &mut self.servers[at] else { return false };
-        if peer.others.is_empty() {
-            return false;
-        }
-        let before = std::mem::replace(&mut peer.address, peer.others.remove(0));
-        let text = format!("{} ({before}): {why}: trying {}", peer.name, peer.address);
+        let Some(text) = peer.fall_back(why) else { return false };
         self.driver.notice(Level::Info, text);
         self.enter(at, Step::Connecting, now);
         self.connect(at);

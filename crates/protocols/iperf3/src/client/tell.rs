@@ -11,7 +11,7 @@ use transport::Context;
 
 impl Client {
     pub(super) fn tell_begin(&mut self, cx: &Context<'_>, test_state: &TestState) {
-        let (target, address) = self.plan.target.clone();
+        let common::Peer { name: target, address, .. } = self.plan.server.clone();
         let session = SessionInfo {
             target,
             address,
@@ -71,7 +71,7 @@ impl Client {
     /// end, and so is a round trip longer.
     fn arrival_ns(&self, ours: &Traffic, server: &Traffic) -> Option<u64> {
         let ns = match self.test_state.as_ref()?.is_limited() {
-            // What our kernel has taken may be long on its way.
+            // Bytes that the local kernel has taken may be long on the way.
             true => server.ns.saturating_sub(self.round_trip_ns),
             // Payload arrives in as much time as it leaves.
             false => ours.sending_ns().min(server.ns),
@@ -83,7 +83,7 @@ impl Client {
         let (stats, test_state) = (self.stats.as_ref()?, self.test_state.as_ref()?);
         let remote = stats.remote.as_ref()?;
         let udp = test_state.terms.udp;
-        let mut totals = Totals { who: self.plan.target.1.to_string(), ..Totals::default() };
+        let mut totals = Totals { who: self.plan.server.address.to_string(), ..Totals::default() };
         let (mut traffic, mut packets) = (Traffic::default(), Packets::default());
         let mut jitter: f64 = 0.0;
         let mut tcp = TcpTotals::default();

@@ -1,8 +1,8 @@
 //! Following a run to its end: intervals with the remote ends' reports, time-outs, totals.
 
 use super::{
-    COUNTING, CUT_AFTER, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server, Stage,
-    Step, reach,
+    ANSWERING, COUNTING, CUT_AFTER, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server,
+    Stage, Step, UNANSWERED, reach,
 };
 use crate::message::Message;
 use crate::udp::found;
@@ -29,11 +29,11 @@ impl Client {
         }
     }
 
-    /// Handles an interrupt. First call: ends the run in good order. Second: aborts open connections and gives up servers that have
-    /// been silent since. Third: gives up servers without results.
+    /// Handles an interrupt. First call: ends the run in good order. Later: aborts open connections. Servers without results are given up
+    /// by [`Client::limit`].
     pub(super) fn stop(&mut self, now: Mono) {
-        let Some((since, told)) = self.asked else {
-            self.asked = Some((now, 1));
+        if self.asked.is_none() {
+            self.asked = Some(now);
             if matches!(self.stage, Stage::Agreeing | Stage::Running) {
                 self.driver.status = Status::Interrupted;
                 self.driver.reason.get_or_insert("interrupted by the user".to_owned());
@@ -41,19 +41,10 @@ impl Client {
             // A live server answers; silence shows a dead one.
             self.ping_long();
             return self.drain(now.plus(self.for_all(GRACE)));
-        };
-        self.asked = Some((since, told + 1));
+        }
         if self.stage == Stage::Draining {
             self.driver.status = Status::Interrupted;
             self.cut_off(now);
-        }
-        for at in 0..self.servers.len() {
-            let server = &self.servers[at];
-            // The ping and its answer take half a round trip each.
-            let silent = server.heard < since && now.since(since) > 2 * server.base_rtt;
-            if server.step != Step::Over && (silent || told > 1) {
-                self.lose(at, "it was not waited for after the interrupt", now);
-            }
         }
     }
 
@@ -240,13 +231,22 @@ impl Client {
     /// Until when a server may remain in its step.
     pub(super) fn limit(&self, server: &Server) -> Option<Mono> {
         let heard = server.heard.plus(SILENCE);
-        Some(match server.step {
+        let limit = match server.step {
             Step::Over => return None,
             Step::Collecting => heard.min(server.since.plus(self.for_all(COUNTING))),
             step if step.is_long() => heard,
             Step::Reaching => server.since.plus(reach::limit(server.base_rtt)),
             _ => server.since.plus(PATIENCE),
-        })
+        };
+        Some(self.given_up_at(server).map_or(limit, |at| at.min(limit)))
+    }
+
+    /// When a server without results is given up after an interrupt: one that has answered since is alive, however long its results take
+    /// on a loaded host or a long path.
+    fn given_up_at(&self, server: &Server) -> Option<Mono> {
+        let since = self.asked?;
+        let answered = server.heard >= since;
+        Some(since.plus(if answered { ANSWERING } else { UNANSWERED.max(2 * server.base_rtt) }))
     }
 
     /// A server has remained in its step for too long.
@@ -254,6 +254,9 @@ impl Client {
         let Server { step, since, heard, .. } = self.servers[at];
         let (patience, counting) = (PATIENCE / SECOND, self.for_all(COUNTING));
         let why = match step {
+            _ if self.given_up_at(&self.servers[at]).is_some_and(|at| at <= now) => {
+                "it was not waited for after the interrupt".to_owned()
+            }
             // Its hellos have remained unanswered: does it answer on the control connection?
             Step::Reaching => return self.ping(at, Step::Unreached, now),
             Step::Connecting => format!("no connection within {patience} s"),

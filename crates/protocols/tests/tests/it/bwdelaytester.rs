@@ -74,7 +74,7 @@ fn run_with(
     let server = serve_with(&mut net, 1, phase, acceptors, false);
     net.quirks(server, quirks);
     let call = |(n, phase): (u32, &Phase)| {
-        let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
+        let calls = Calls { servers: common::Servers::at([address(1)]), workers: 1, ..Calls::default() };
         call_with(&mut net, n, 1, phase, bwdelaytester::connectors(phase, &calls), false)
     };
     let clients: Vec<Host> = (1..).zip(phases).map(call).collect();

@@ -1,6 +1,7 @@
 //! The ending of a run in which nothing came back, for every protocol, question and direction: a peer that accepts connections and
 //! datagrams and says nothing, no peer at all, and a peer of another protocol.
 
+use crate::support::PROTOCOLS;
 use crate::support::host::host;
 use crate::support::run::{MS, Told, address, client_ip, told};
 use common::one_sided::{Answers, OneSided, OneSidedPlan, OneSidedProtocol};
@@ -13,24 +14,6 @@ use model::{
 };
 use sim::{Link, Network, START};
 use transport::LinkSource;
-
-/// All protocols. A new one joins here.
-fn protocols() -> Vec<&'static dyn Protocol> {
-    vec![
-        &native::PROTOCOL,
-        &iperf3::PROTOCOL,
-        &ctstraffic::PROTOCOL,
-        &ttcp::PROTOCOL,
-        &ntttcp::PROTOCOL,
-        &udpmon::tcpmon::PROTOCOL,
-        &udpmon::PROTOCOL,
-        &bwdelaytester::PROTOCOL,
-        &echo::PROTOCOL,
-        &stamp::PROTOCOL,
-        &discard::PROTOCOL,
-        &discard::chargen::PROTOCOL,
-    ]
-}
 
 /// Protocols whose peers report nothing: to the sender all is well as long as the kernel takes its payload.
 const UNREPORTED: [&str; 4] = ["ttcp", "ntttcp", "bwdelaytester", "discard"];
@@ -112,7 +95,8 @@ fn serve(net: &mut Network, protocol: &'static OneSidedProtocol) {
     let answers = Answers { workers: 1, streams: Acl::default(), ..Answers::default() };
     let sources = LinkSource::acceptors((protocol.acceptors)(&phase, &answers));
     let (name, counts) = (protocol.info.name, protocol.info.counts);
-    let plan = OneSidedPlan { protocol: name, phase, sources, serving: true, records: false, counts };
+    let (serving, servers, records) = (true, Default::default(), false);
+    let plan = OneSidedPlan { protocol: name, phase, sources, serving, servers, records, counts };
     net.serve(address(1), 1, Box::new(OneSided::new(plan, START)));
 }
 
@@ -141,7 +125,7 @@ fn ended(protocol: &'static dyn Protocol, phase: &Phase, remote: Remote) -> Opti
 fn a_run_of_which_nothing_came_back_is_never_a_success() {
     let questions = questions();
     let mut wrong = Vec::new();
-    for protocol in protocols() {
+    for protocol in PROTOCOLS {
         let mut asked = 0;
         for (name, phase) in &questions {
             for remote in [Remote::Mute, Remote::Absent, Remote::Other] {

@@ -41,7 +41,7 @@ fn serve(net: &mut Network, plan: ServerPlan) -> Host {
 pub(crate) fn client_plan(terms: BulkTerms) -> ClientPlan {
     let kind = if terms.udp { Kind::Delay } else { Kind::Tcp };
     ClientPlan {
-        target: ("server".into(), address(1)),
+        server: common::Peer::new("server", address(1)),
         phase: Phase { kind, verify: Verify::None, ..Phase::default() },
         parameters: Parameters { terms, token: None },
         interval_ns: SECOND,

@@ -36,6 +36,7 @@ mod processes;
 mod properties;
 mod rates;
 mod reach;
+mod servers;
 mod session;
 mod stamp;
 mod stream;

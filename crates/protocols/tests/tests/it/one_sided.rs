@@ -24,7 +24,7 @@ fn serve(net: &mut Network, phase: &Phase, exit_after: Option<u64>) -> Host {
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, targets: Vec<SocketAddr>) -> Host {
-    let calls = Calls { targets, workers: 2, ..Calls::default() };
+    let calls = Calls { servers: common::Servers::at(targets), workers: 2, ..Calls::default() };
     call_with(net, n, 2, phase, ctstraffic::connectors(phase, &calls), false)
 }
 
@@ -164,7 +164,12 @@ fn many_streams_at_once_and_several_lives_each() {
     let clients: Vec<Host> = (0..4)
         .map(|n| {
             let phase = Phase { connections: 3, iterations: Some(2), ..phase.clone() };
-            let calls = Calls { targets: vec![address(1)], workers: 2, frames: true, ..Calls::default() };
+            let calls = Calls {
+                servers: common::Servers::at([address(1)]),
+                workers: 2,
+                frames: true,
+                ..Calls::default()
+            };
             call_with(&mut net, n, 2, &phase, ctstraffic::connectors(&phase, &calls), true)
         })
         .collect();

@@ -38,7 +38,7 @@ fn pair(stamp: StampSettings, messages: u64) -> Pair {
     let key = stamp.authenticated.then(key);
     let phase = phase(stamp, messages);
     let calls = Calls {
-        targets: vec![([10, 0, 0, 2], 862).into()],
+        servers: common::Servers::at([([10, 0, 0, 2], 862).into()]),
         workers: 1,
         key: key.clone(),
         ..Calls::default()

@@ -99,6 +99,25 @@ fn an_interrupt_waits_for_nobody_who_has_vanished() {
     assert!(net.done(server).is_some());
 }
 
+/// The server lives, and its results take longer than a second: they are waited for.
+#[test]
+fn an_interrupt_over_a_long_path_has_the_results_of_both_ends() {
+    for pattern in PATTERNS {
+        let mut net = Network::new(12);
+        let link = Link::new().delay(300 * MS).rate(2_000_000).window(300_000);
+        net.links(link.clone(), link);
+        serve(&mut net, server_plan());
+        let plan = client_plan(&Phase { pattern, duration_ns: Some(100 * SECOND), ..small() });
+        let client = join(&mut net, 0, plan);
+        let at = START.plus(10 * SECOND);
+        interrupt(&mut net, client, at);
+        net.run_until(at.plus(5 * SECOND));
+        let it = told(&net, client);
+        assert!(net.done(client).is_some_and(|done| done < at.plus(3 * SECOND)), "{pattern:?}: {it:#?}");
+        assert_eq!((it.status(), it.remote.len()), (Status::Interrupted, 1), "{pattern:?}: {:?}", it.notices);
+    }
+}
+
 /// Seconds of data may be under way, so that connections take long to end.
 fn slow(seconds: usize) -> Network {
     let mut net = Network::new(14);

@@ -95,7 +95,7 @@ fn finish(net: &mut Network) {
 fn measured(seed: u64, called: &Phase, served: &Phase) -> ([Told; 2], [Portion; 2]) {
     let mut net = network(seed);
     let server = serve(&mut net, served);
-    let calls = Calls { targets: vec![address(1)], workers: 1, ..Calls::default() };
+    let calls = Calls { servers: common::Servers::at([address(1)]), workers: 1, ..Calls::default() };
     let client = call_with(&mut net, 1, 1, called, ttcp::connectors(called, &calls), true);
     finish(&mut net);
     let hosts = [client, server];

@@ -28,7 +28,7 @@ fn phase(buffers: u64, length: u64) -> Phase {
 /// What a sender's datagrams are: their lengths and first four bytes.
 fn sequence(marks: Marks, buffers: u64, length: u64) -> Vec<(usize, Vec<u8>)> {
     let phase = phase(buffers, length);
-    let calls = Calls { targets: vec![address(1)], workers: 1, marks, ..Calls::default() };
+    let calls = Calls { servers: common::Servers::at([address(1)]), workers: 1, marks, ..Calls::default() };
     let mut connector = connectors(&phase, &calls).remove(0);
     let (mut side, mut now) = (Side::new(1, Quirks::default()), Mono(1));
     let Open::Datagram(mut flow, _) = connector.open(&mut side.cx(now)) else { panic!("no datagrams") };
@@ -74,7 +74,13 @@ fn serve(net: &mut Network) -> Host {
 }
 
 fn call(net: &mut Network, n: u32, phase: &Phase, marks: Marks) -> Host {
-    let calls = Calls { targets: vec![address(1)], workers: 1, marks, arrivals: true, ..Calls::default() };
+    let calls = Calls {
+        servers: common::Servers::at([address(1)]),
+        workers: 1,
+        marks,
+        arrivals: true,
+        ..Calls::default()
+    };
     call_with(net, n, 1, phase, connectors(phase, &calls), true)
 }
 

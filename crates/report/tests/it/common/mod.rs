@@ -471,6 +471,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         rate: Some(dist(12_500_000)),
         rates: Moments { n: 2, sum: 4.0, squares: 10.0 },
         late_ns: Some(dist(1_000)),
+        idle_servers: vec!["b".to_owned()],
         remotes: [(
             "10.0.0.2".parse().unwrap(),
             Remote { connections: 7, failed: 1, tx_bytes: 3 << 30, rx_bytes: 1 << 30, time_ns: 14 * SECOND },

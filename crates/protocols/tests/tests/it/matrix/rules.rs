@@ -345,6 +345,7 @@ fn caveats(cell: &Cell, ran: &Ran) -> Result<(), String> {
             | "stream-limit" => !lossless || cell.verb.rate.is_none(),
             "late-or-lost" => !lossless || lost(there) + lost(back) > 0,
             "unfinished-connections" => !lossless,
+            "server-not-measured" => !lossless,
             "server-reduced" => cell.is_limited(),
             "unconfirmed" => point.remote.is_empty() || !lossless,
             _ => true,

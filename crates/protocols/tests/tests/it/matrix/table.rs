@@ -2,32 +2,13 @@
 
 use super::cell::Cell;
 use crate::support::run::MS;
-use common::Protocol;
+pub(super) use crate::support::{PROTOCOLS, Spoken};
 use metrics::SECOND;
 use model::{
     Kind, Media, Pattern, Phase, Ping, Probe, Range, Schedule, SocketSettings, StampSettings, Train,
     Transport, Verify,
 };
 use udpmon::PacketTestSettings;
-
-/// A protocol.
-pub(super) type Spoken = &'static dyn Protocol;
-
-/// What the binary speaks, in the order of its table.
-pub(super) static PROTOCOLS: [Spoken; 12] = [
-    &native::PROTOCOL,
-    &iperf3::PROTOCOL,
-    &ctstraffic::PROTOCOL,
-    &ttcp::PROTOCOL,
-    &ntttcp::PROTOCOL,
-    &udpmon::tcpmon::PROTOCOL,
-    &udpmon::PROTOCOL,
-    &bwdelaytester::PROTOCOL,
-    &echo::PROTOCOL,
-    &stamp::PROTOCOL,
-    &discard::PROTOCOL,
-    &discard::chargen::PROTOCOL,
-];
 
 /// Which end sends.
 pub(super) const WAYS: [(&str, Pattern); 4] = [
@@ -341,14 +322,11 @@ const fn out(
 }
 
 const UNNUMBERED: &str = "a server of ntttcp counts the datagrams of tests with a conversation only";
-const UNHEARD: &str = "without a conversation nothing is heard of a server: a connection that moved nothing until the end was stopped";
 const OVER: &str = "the run is over before the server is killed";
 /// What is left out, with the reason.
 pub(super) static LEFT_OUT: &[LeftOut] = &[
     out(("ntttcp", "delay", ""), None, "agree", UNNUMBERED),
     out(("ntttcp", "delay --path-mtu", ""), None, "agree", UNNUMBERED),
-    out(("ctstraffic", "", ""), Some(Trouble::Half), "servers", UNHEARD),
-    out(("chargen", "", ""), Some(Trouble::Half), "servers", UNHEARD),
     out(("ttcp", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
     out(("ntttcp", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
     out(("bwdelaytester", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),

@@ -133,7 +133,7 @@ fn solo(
 ) -> Box<dyn Session> {
     let (phase, sources) = match to {
         Some(to) => {
-            let calls = Calls { targets: vec![to], workers, ..Calls::default() };
+            let calls = Calls { servers: common::Servers::at([to]), workers, ..Calls::default() };
             (phase.clone(), LinkSource::connectors((protocol.connectors)(phase, &calls)))
         }
         // A server has no end of its own, and its intervals are not checked.
@@ -146,7 +146,8 @@ fn solo(
         }
     };
     let (protocol, serving, counts) = (protocol.info.name, to.is_none(), EndCounts::OWN);
-    let plan = OneSidedPlan { protocol, phase, sources, serving, records: true, counts };
+    let (records, servers) = (true, Default::default());
+    let plan = OneSidedPlan { protocol, phase, sources, serving, servers, records, counts };
     Box::new(OneSided::new(plan, now))
 }
 
@@ -255,8 +256,8 @@ impl Scenario {
                 Box::new(Client::new(plan, now))
             }
             Asks::Iperf3(terms) => {
-                let target = ("server".into(), at(5201));
-                let plan = ::iperf3::ClientPlan { target, workers, ..iperf3::client_plan((**terms).clone()) };
+                let server = Peer::new("server", at(5201));
+                let plan = ::iperf3::ClientPlan { server, workers, ..iperf3::client_plan((**terms).clone()) };
                 Box::new(::iperf3::Client::new(plan, now))
             }
             Asks::Ntttcp(layout) => Box::new(ntttcp::sender(*layout, vec![MACHINE], workers, now)),

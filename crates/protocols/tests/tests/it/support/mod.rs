@@ -15,6 +15,25 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// A protocol.
+pub(crate) type Spoken = &'static dyn common::Protocol;
+
+/// What the binary speaks, in the order of its table. A new one joins here.
+pub(crate) static PROTOCOLS: [Spoken; 12] = [
+    &native::PROTOCOL,
+    &::iperf3::PROTOCOL,
+    &::ctstraffic::PROTOCOL,
+    &::ttcp::PROTOCOL,
+    &::ntttcp::PROTOCOL,
+    &::udpmon::tcpmon::PROTOCOL,
+    &::udpmon::PROTOCOL,
+    &::bwdelaytester::PROTOCOL,
+    &::echo::PROTOCOL,
+    &::stamp::PROTOCOL,
+    &::discard::PROTOCOL,
+    &::discard::chargen::PROTOCOL,
+];
+
 /// The number of the session that tests open connections of.
 pub(crate) const SESSION: u64 = 7;
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);

@@ -9,6 +9,7 @@ use model::{EndCounts, Event, Interval, Kind, Phase, Portion, Range, SessionInfo
 use native::{Client, ClientPlan, Server, ServerPlan};
 use sim::{Host, Link, Network};
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use transport::{Acceptor, Connector, LinkSource};
 use uuid::Uuid;
 
@@ -156,6 +157,7 @@ pub(crate) fn serve_with(
         phase,
         sources: LinkSource::acceptors(acceptors),
         serving: true,
+        servers: Arc::default(),
         records,
         counts: EndCounts::OWN,
     };
@@ -174,7 +176,8 @@ pub(crate) fn call_with(
 ) -> Host {
     let sources = LinkSource::connectors(connectors);
     let (protocol, counts) = ("legacy", EndCounts::OWN);
-    let plan = OneSidedPlan { protocol, phase: phase.clone(), sources, serving: false, records, counts };
+    let (phase, serving, servers) = (phase.clone(), false, Arc::default());
+    let plan = OneSidedPlan { protocol, phase, sources, serving, servers, records, counts };
     let now = net.now;
     net.join(client_ip(n), workers, Box::new(OneSided::new(plan, now)))
 }

@@ -1,0 +1,110 @@
+//! The servers that a client without a conversation has named, as its workers share them: which address of each is in use, and what was
+//! moved there.
+
+use crate::config::Peer;
+use model::{Kind, Phase};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// The servers, in the order in which the user named them.
+#[derive(Debug, Default)]
+pub struct Servers(Vec<Server>);
+
+#[derive(Debug)]
+struct Server {
+    name: String,
+    addresses: Vec<SocketAddr>,
+    /// The address in use, by its place.
+    at: AtomicUsize,
+    /// A connection was established: the address stays.
+    reached: AtomicBool,
+    /// Payload bytes of ended connections, sent and received.
+    moved: [AtomicU64; 2],
+}
+
+/// Another address of a server.
+pub(crate) struct Elsewhere {
+    /// The address.
+    pub(crate) to: SocketAddr,
+    /// The words for the user, of the first connection that goes there.
+    pub(crate) notice: Option<String>,
+}
+
+impl Servers {
+    /// Those of a client's configuration.
+    pub fn of(peers: &[Peer]) -> Arc<Self> {
+        let server = |peer: &Peer| Server {
+            name: peer.name.clone(),
+            addresses: std::iter::once(peer.address).chain(peer.others.iter().copied()).collect(),
+            at: AtomicUsize::new(0),
+            reached: AtomicBool::new(false),
+            moved: [AtomicU64::new(0), AtomicU64::new(0)],
+        };
+        Arc::new(Servers(peers.iter().map(server).collect()))
+    }
+
+    /// Servers with one address each, which is their name, too.
+    pub fn at(addresses: impl IntoIterator<Item = SocketAddr>) -> Arc<Self> {
+        let peers: Vec<Peer> = addresses.into_iter().map(|at| Peer::new(at.to_string(), at)).collect();
+        Servers::of(&peers)
+    }
+
+    /// How many were named.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The address in use of server `n`.
+    pub fn address(&self, n: usize) -> Option<SocketAddr> {
+        let server = self.0.get(n)?;
+        server.addresses.get(server.at.load(Ordering::Relaxed)).copied()
+    }
+
+    /// A connection to this address was established.
+    pub(crate) fn reached(&self, to: SocketAddr) {
+        for server in self.0.iter().filter(|server| server.addresses.contains(&to)) {
+            server.reached.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Where a connection goes that could not be established to `from`, an address of server `n`; `None` where the server has no further
+    /// address, or was reached.
+    pub(crate) fn instead(&self, n: usize, from: SocketAddr, why: &str) -> Option<Elsewhere> {
+        let server = self.0.get(n)?;
+        let failed = server.addresses.iter().position(|address| *address == from)?;
+        let to = *server.addresses.get(failed + 1)?;
+        if server.reached.load(Ordering::Relaxed) {
+            // Another worker's connection may have been established at a later address.
+            return self.address(n).filter(|at| *at != from).map(|to| Elsewhere { to, notice: None });
+        }
+        let first =
+            server.at.compare_exchange(failed, failed + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let notice = first.then(|| Peer::falls_back(&server.name, from, why, to));
+        Some(Elsewhere { to: self.address(n)?, notice })
+    }
+
+    /// A connection to server `n` has ended that moved so much, sent and received.
+    pub(crate) fn moved(&self, n: usize, (tx_bytes, rx_bytes): (u64, u64)) {
+        if let Some(server) = self.0.get(n) {
+            server.moved[0].fetch_add(tx_bytes, Ordering::Relaxed);
+            server.moved[1].fetch_add(rx_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// Names of servers at which nothing was measured: nothing came back of what `phase` asks for. Where nothing is to come back, what was
+    /// sent there is all that this end knows.
+    pub fn idle(&self, phase: &Phase) -> Vec<String> {
+        let expects = phase.kind == Kind::Ping || phase.pattern.sends_down();
+        let busy = |server: &&Server| server.moved[usize::from(expects)].load(Ordering::Relaxed) > 0;
+        let busy: BTreeSet<&str> = self.0.iter().filter(busy).map(|server| server.name.as_str()).collect();
+        let mut idle: Vec<String> = Vec::new();
+        for server in self.0.iter().filter(|server| !busy.contains(server.name.as_str())) {
+            if !idle.contains(&server.name) {
+                idle.push(server.name.clone());
+            }
+        }
+        idle
+    }
+}
