@@ -3,7 +3,7 @@
 use crate::EngineError;
 use crate::group::Watched;
 use crate::outgoing::Outgoing;
-use crate::process::{Instruction, Process};
+use crate::process::{self, Instruction, Process};
 use crate::setup::Setup;
 use crate::surroundings::Surroundings;
 use crate::threads::{Workers, begin};
@@ -54,6 +54,9 @@ struct ControlLink<P: Platform> {
 /// while it waits.
 const STOPS: [u64; 3] = [0, 7 * metrics::SECOND / 10, 9 * metrics::SECOND / 10];
 
+/// Time between two lines about peers that give way, ns.
+const CROWDED_EVERY: u64 = 60 * metrics::SECOND;
+
 /// Longest time for queued messages to leave when the session is over, ns.
 const LAST_MESSAGES: u64 = metrics::SECOND / 2;
 
@@ -91,8 +94,12 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     queued: usize,
     workers: Workers<P>,
     processes: Vec<Process>,
+    /// When the worker processes are looked after next.
+    look_at: Mono,
     groups: BTreeMap<Group, Watched>,
     troubles: HashSet<String>,
+    /// When it was last reported that peers which say nothing give way, and how many have since.
+    crowded: (Option<Mono>, u64),
     /// Time of the user's interrupt, and the number of its deliveries to the session.
     stop: Option<(Mono, usize)>,
     /// The session got `Input::Finish`.
@@ -120,6 +127,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let reactor = platform.reactor().map_err(system("making a reactor"))?;
         let workers = Workers::start(&platform, &mut setup, &reactor)?;
         let clock = platform.clock();
+        let look_at = clock.now().plus(process::LOOK);
         let processes = std::mem::take(&mut setup.processes);
         let mut control = Control {
             session,
@@ -138,8 +146,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             queued: 0,
             workers,
             processes: Vec::new(),
+            look_at,
             groups: BTreeMap::new(),
             troubles: HashSet::new(),
+            crowded: (None, 0),
             stop: None,
             finishing: false,
             stage: Stage::Begin,
@@ -179,7 +189,10 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
         match self.unread.is_empty() && !self.reports_left && self.finishing == self.interrupt.is_finishing()
         {
-            true => self.session.deadline().into_iter().chain(self.next_stop()).min(),
+            true => {
+                let look = (!self.processes.is_empty()).then_some(self.look_at);
+                self.session.deadline().into_iter().chain(self.next_stop()).chain(look).min()
+            }
             false => Some(self.clock.now()),
         }
     }
@@ -207,6 +220,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             }
         }
         self.reports_left = self.take_reports();
+        self.look_after_processes();
         // The next round handles a deadline that has passed meanwhile: a peer that has spoken
         // meanwhile was not silent.
         if self.session.deadline().is_some_and(|at| at <= looked) {
@@ -331,6 +345,29 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
+    /// Ends the worker processes that are stopped or stuck.
+    fn look_after_processes(&mut self) {
+        let now = self.clock.now();
+        if self.processes.is_empty() || now < self.look_at {
+            return;
+        }
+        self.look_at = now.plus(process::LOOK);
+        let is_ending = self.stop.is_some();
+        for at in 0..self.processes.len() {
+            let Some(process) = self.processes.get_mut(at) else { continue };
+            let link = process.link;
+            if process.is_alive(self.links.get(&link).is_some_and(|entry| entry.unread), is_ending) {
+                continue;
+            }
+            let text = format!("worker process {} says nothing: it is killed", at + 1);
+            (self.sink)(Event::Notice { level: Level::Error, text });
+            if let Some(kill) = &self.setup.kill_process {
+                kill(at);
+            }
+            self.down(link, None);
+        }
+    }
+
     fn process_ended(&mut self, at: usize) {
         let text = format!("worker process {} has ended: its connections count as failed", at + 1);
         (self.sink)(Event::Notice { level: Level::Error, text });
@@ -422,11 +459,25 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 (self.sink)(Event::Links(Box::new(links)));
             }
             Report::Message(message) => self.feed(Input::Message(message)),
+            Report::Crowded(n) => self.crowd(n),
             Report::Detached { stream, path } => {
                 if let Some(link) = self.enter(stream, None) {
                     self.feed(Input::Up(link, path, None));
                 }
             }
+        }
+    }
+
+    /// Reports, at most once a minute, that peers which say nothing give way.
+    fn crowd(&mut self, n: u64) {
+        let now = self.clock.now();
+        let (last, left_out) = &mut self.crowded;
+        *left_out = left_out.saturating_add(n);
+        if last.is_none_or(|last| now.since(last) >= CROWDED_EVERY) {
+            *last = Some(now);
+            let n = std::mem::take(left_out);
+            let text = format!("too many connections that say nothing: {n} had to give way to newer ones");
+            (self.sink)(Event::Notice { level: Level::Warning, text });
         }
     }
 

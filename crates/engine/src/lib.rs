@@ -21,7 +21,7 @@ mod worker;
 pub use control::Control;
 pub use group::HostMeter;
 pub use member::Member;
-pub use setup::Setup;
+pub use setup::{KillProcess, Setup};
 pub use transport::Interrupt;
 
 use thiserror::Error;

@@ -2,17 +2,19 @@
 //! findings up.
 
 use crate::outgoing::Outgoing;
-use crate::process::{Frames, Instruction, told};
+use crate::process::{BEAT_FRAME, Frames, Instruction, told};
 use crate::threads::{Workers, begin};
 use crate::worker::{Command, Report};
 use crate::{EngineError, Setup};
-use metrics::Clamped as _;
+use metrics::{Clamped as _, Mono, SECOND};
 use model::Finding;
 use transport::{
-    Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _, Task,
-    Trigger, Watch as _,
+    Clock as _, Got, Mail, Net as _, Park, Platform, Read, Ready, Receiver as _, Replica, StreamSocket as _,
+    Task, Trigger, Watch as _,
 };
 
+/// Interval of the signs of life to the process that has the session, ns.
+const BEAT: u64 = SECOND / 4;
 /// Bytes that are read at once.
 const READ: usize = 64 * 1024;
 
@@ -27,6 +29,8 @@ pub struct Member<P: Platform> {
     stream: P::Stream,
     frames: Frames,
     out: Outgoing,
+    /// When the next sign of life is due.
+    beat_at: Mono,
     buffer: Vec<u8>,
     is_over: bool,
 }
@@ -58,6 +62,7 @@ impl<P: Platform> Member<P> {
             stream,
             frames: Frames::default(),
             out: Outgoing::default(),
+            beat_at: Mono(0),
             buffer: vec![0; READ],
             is_over: false,
         })
@@ -125,7 +130,7 @@ impl<P: Platform> Task<P> for Member<P> {
             self.workers.quit();
             return Park::Done;
         }
-        Park::Wait(None)
+        Park::Wait(Some(self.beat_at))
     }
 
     fn reactor(&mut self) -> &mut P::Reactor {
@@ -139,6 +144,11 @@ impl<P: Platform> Task<P> for Member<P> {
         }
         self.read();
         self.gather();
+        let now = self.clock.now();
+        if self.beat_at <= now {
+            self.beat_at = now.plus(BEAT);
+            self.out.push(&BEAT_FRAME);
+        }
         self.write();
     }
 }

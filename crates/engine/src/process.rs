@@ -8,6 +8,7 @@
 //! down:  0 | part (4) | of (4) | what the session says of the group      a group begins
 //!        1 | group (4) | order (1) | value (8)                           an order
 //! up:    worker (2) | a Finding as JSON
+//!        nothing                                                         the process runs
 //! ```
 
 use metrics::{CauseCount, Clamped, Ending, Group, Mono, Tally};
@@ -15,6 +16,16 @@ use model::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use transport::{Order, Part};
+
+/// A sign of life of a worker process: a frame without a body.
+pub(crate) const BEAT_FRAME: [u8; 4] = [0; 4];
+
+/// Interval of the looks at worker processes, ns.
+pub(crate) const LOOK: u64 = metrics::SECOND / 2;
+/// Silent looks after which a worker process counts as stopped or stuck: 4 s.
+const LOST_AFTER: u8 = 8;
+/// The same once the user has asked for the end: 1.5 s.
+const LOST_AT_END_AFTER: u8 = 3;
 
 /// A stream of bodies.
 #[derive(Default)]
@@ -145,6 +156,9 @@ pub(crate) struct Process {
     /// Its workers, as the control thread numbers them.
     pub(crate) workers: Range<usize>,
     pub(crate) is_over: bool,
+    /// Something was heard since the last look; the number of silent looks before.
+    is_heard: bool,
+    silent: u8,
     frames: Frames,
     /// Groups that it has not said to know.
     beginning: BTreeSet<Group>,
@@ -155,7 +169,25 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn new(link: u64, workers: Range<usize>) -> Self {
         let (beginning, groups) = (BTreeSet::new(), BTreeMap::new());
-        Process { link, workers, is_over: false, frames: Frames::default(), beginning, groups }
+        Process {
+            link,
+            workers,
+            is_over: false,
+            is_heard: true,
+            silent: 0,
+            frames: Frames::default(),
+            beginning,
+            groups,
+        }
+    }
+
+    /// A look at the process, of which something may be unread; false when it has said nothing for
+    /// too long. Looks are counted and not times: a host that sleeps, or a program that was stopped
+    /// with its worker processes, proves nothing.
+    pub(crate) fn is_alive(&mut self, is_unread: bool, is_ending: bool) -> bool {
+        let is_heard = std::mem::take(&mut self.is_heard) || is_unread || self.is_over;
+        self.silent = if is_heard { 0 } else { self.silent.saturating_add(1) };
+        self.silent < if is_ending { LOST_AT_END_AFTER } else { LOST_AFTER }
     }
 
     /// The process has this part of a group, with `slots` connections at once.
@@ -174,8 +206,12 @@ impl Process {
     /// malformed.
     pub(crate) fn hear(&mut self, bytes: &[u8]) -> Option<Vec<(usize, Finding)>> {
         self.frames.push(bytes);
+        self.is_heard = true;
         let mut all = Vec::new();
         while let Some(body) = self.frames.pop() {
+            if body.is_empty() {
+                continue;
+            }
             let (worker, finding) = heard(body)?;
             let worker = self.workers.start + worker;
             match &finding {
@@ -341,6 +377,17 @@ mod tests {
             .filter_map(|(worker, finding)| matches!(finding, Finding::Idle(_)).then_some(*worker))
             .collect();
         assert_eq!(idle, [12], "the other has said so itself");
+    }
+
+    #[test]
+    fn a_process_that_says_nothing_is_noticed_by_the_looks_that_it_missed() {
+        let mut process = second();
+        assert!((0..1 + 7).all(|_| process.is_alive(false, false)), "the first look finds it heard");
+        assert!(process.hear(&BEAT_FRAME).unwrap().is_empty());
+        assert!((0..100).all(|_| process.is_alive(true, false)), "what it says waits to be read");
+        assert!((0..7).all(|_| process.is_alive(false, false)) && !process.is_alive(false, false));
+        process.hear(&[&BEAT_FRAME[..], &told(0, &counted(0, 1, 0)), &BEAT_FRAME].concat()).unwrap();
+        assert!((0..1 + 2).all(|_| process.is_alive(false, true)) && !process.is_alive(false, true));
     }
 
     #[test]

@@ -2,7 +2,12 @@
 
 use crate::group::HostMeter;
 use std::sync::Arc;
+use std::sync::Arc;
+use transport::admission::Admission;
 use transport::{Allowance, Clients, Platform, SocketSettings};
+
+/// Kills the worker process at a place, counted from 0.
+pub type KillProcess = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// The threads of a session and the sockets that they begin with.
 pub struct Setup<P: Platform> {
@@ -18,6 +23,8 @@ pub struct Setup<P: Platform> {
     pub listeners: Vec<Vec<P::Listener>>,
     /// Bound UDP sockets of each worker.
     pub datagrams: Vec<Vec<P::Udp>>,
+    /// Places for peers that reach them; `None` sets no bound.
+    pub admission: Option<Admission>,
     /// Options of sockets that belong to no group yet: the interface, and what accepted ones have
     /// from their listener.
     pub inherited: SocketSettings,
@@ -31,6 +38,8 @@ pub struct Setup<P: Platform> {
     pub meter: Option<HostMeter>,
     /// Connections to worker processes, whose workers are numbered after those of this process.
     pub processes: Vec<P::Stream>,
+    /// Kills the worker process at this place, which is stopped or stuck.
+    pub kill_process: Option<KillProcess>,
     /// Workers of each of them.
     pub workers_of_process: u16,
     /// The allowance of all connections and flows that are opened.
@@ -49,12 +58,14 @@ impl<P: Platform> Setup<P> {
             shared_cores: Vec::new(),
             listeners: Vec::new(),
             datagrams: Vec::new(),
+            admission: None,
             inherited: SocketSettings::default(),
             buffer,
             realtime: false,
             links: None,
             meter: None,
             processes: Vec::new(),
+            kill_process: None,
             workers_of_process: 0,
             allowance: None,
             clients: None,

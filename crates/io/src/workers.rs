@@ -4,22 +4,25 @@
 use crate::Stream;
 use metrics::real;
 use std::collections::BTreeMap;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Longest time until a worker process is ready.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Interval of the looks whether the start is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A worker process that has been started.
 #[derive(Debug)]
 pub struct Starting {
     stream: UnixStream,
-    child: Child,
+    /// `None` once it is ready.
+    child: Option<Child>,
 }
 
 /// Starts this program with these arguments. The process has a group of its own, so that a
@@ -36,18 +39,42 @@ pub fn start(arguments: &[String]) -> io::Result<Starting> {
         .process_group(0)
         .spawn()?;
     cpu_times().running.insert(child.id(), (0.0, 0.0));
-    Ok(Starting { stream, child })
+    Ok(Starting { stream, child: Some(child) })
 }
 
 impl Starting {
-    /// Waits until it is ready: returns the connection to it, and the handle to wait for its end.
+    /// Waits until it is ready, or until `is_over`: returns the connection to it, and the handle to
+    /// wait for its end.
     ///
     /// # Errors
-    /// When it ends instead, or takes too long.
-    pub fn ready(mut self) -> io::Result<(Stream, Child)> {
-        self.stream.set_read_timeout(Some(PATIENCE))?;
-        self.stream.read_exact(&mut [0])?;
-        Ok((Stream::of_local(self.stream)?, self.child))
+    /// When it ends instead, takes too long, or is not wanted any more.
+    pub fn ready(mut self, is_over: &dyn Fn() -> bool) -> io::Result<(Stream, Child)> {
+        let until = Instant::now() + PATIENCE;
+        self.stream.set_read_timeout(Some(LOOK))?;
+        loop {
+            match self.stream.read_exact(&mut [0]) {
+                Ok(()) => break,
+                Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    return Err(error);
+                }
+                Err(_) if is_over() => return Err(ErrorKind::Interrupted.into()),
+                Err(error) if Instant::now() >= until => return Err(error),
+                Err(_) => {}
+            }
+        }
+        let child = self.child.take().ok_or(ErrorKind::NotFound)?;
+        Ok((Stream::of_local(self.stream.try_clone()?)?, child))
+    }
+}
+
+impl Drop for Starting {
+    /// One that is not ready may be stopped, and would not notice that its connection has ended.
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+            forget(child.id());
+        }
     }
 }
 

@@ -261,7 +261,7 @@ pub fn run(
         ..WorkerSettings::default()
     };
     let settings: Vec<_> = (0..spread.count).map(|process| settings.nth(process)).collect();
-    let (streams, processes) = processes::start(config.protocol, &settings)?;
+    let (streams, processes) = processes::start(config.protocol, &settings, interrupt)?;
     if let Some(text) = told {
         sink(Event::Notice { level: Level::Info, text });
     }
@@ -276,6 +276,7 @@ pub fn run(
         realtime: config.realtime,
         processes: streams,
         allowance: config.allowance.clone(),
+        kill_process: processes.killer(),
         workers_of_process: spread.workers,
         ..session::setup(&config.placement, started.workers, usize::clamped(first_worker), started.buffer)
     };

@@ -90,6 +90,8 @@ pub struct WorkerSettings {
     pub at_most: Option<u64>,
     /// Addresses to listen at; empty in a client.
     pub listen: Vec<SocketAddr>,
+    /// Connections at once whose peers have proved nothing.
+    pub pending: u32,
 }
 
 impl WorkerSettings {
@@ -112,6 +114,7 @@ impl WorkerSettings {
         self.at_most.iter().for_each(|rate| add("at-most", rate.to_string()));
         self.device.iter().for_each(|name| add("device", name.clone()));
         self.listen.iter().for_each(|address| add("listen", address.to_string()));
+        add("pending", self.pending.to_string());
         words.extend(self.realtime.then(|| "--realtime".to_owned()));
         words
     }
@@ -121,25 +124,30 @@ impl WorkerSettings {
 #[derive(Debug, Default)]
 pub(crate) struct Started {
     #[cfg(target_os = "linux")]
-    children: Vec<std::process::Child>,
+    children: std::sync::Arc<std::sync::Mutex<Vec<std::process::Child>>>,
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
     use super::{EngineError, Protocol, Started, Stream, WorkerSettings};
-    use engine::{Member, Setup};
+    use crate::ThisHost;
+    use common::pending::admission;
+    use engine::{Interrupt, KillProcess, Member, Setup};
     use io::{Listener, System};
     use std::process::Child;
+    use std::sync::{Arc, MutexGuard, PoisonError};
     use std::time::{Duration, Instant};
     use transport::SocketSettings;
 
-    /// Time that a worker process has to end once its connection is closed.
-    const PATIENCE: Duration = Duration::from_secs(5);
+    /// Time that a worker process has to end once its connection is closed: it has nothing left to
+    /// report.
+    const PATIENCE: Duration = Duration::from_secs(2);
 
     /// Starts the worker processes and waits until all are ready.
     pub(crate) fn start(
         protocol: &'static dyn Protocol,
         settings: &[WorkerSettings],
+        interrupt: &Interrupt,
     ) -> Result<(Vec<Stream>, Started), EngineError> {
         let failed = |source| EngineError::System { what: "starting a worker process", source };
         let origin = io::Clock::new().origin();
@@ -147,20 +155,35 @@ mod linux {
             io::workers::start(&WorkerSettings { origin, ..settings.clone() }.arguments(protocol))
         };
         let starting = settings.iter().map(start).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
-        let (mut streams, mut started) = (Vec::new(), Started::default());
+        let (mut streams, started) = (Vec::new(), Started::default());
         for process in starting {
-            let (stream, child) = process.ready().map_err(failed)?;
+            let (stream, child) = process.ready(&|| interrupt.asked()).map_err(failed)?;
             streams.push(stream);
-            started.children.push(child);
+            started.children().push(child);
         }
         Ok((streams, started))
     }
 
     impl Started {
+        fn children(&self) -> MutexGuard<'_, Vec<Child>> {
+            self.children.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Kills one that is stopped or stuck.
+        pub(crate) fn killer(&self) -> Option<KillProcess> {
+            let children = Started { children: Arc::clone(&self.children) };
+            Some(Arc::new(move |at| {
+                if let Some(child) = children.children().get_mut(at) {
+                    // A process that has ended by now cannot be killed.
+                    let _ = child.kill();
+                }
+            }))
+        }
+
         /// Waits for the processes, which end with their connections.
-        pub(crate) fn finish(mut self) {
+        pub(crate) fn finish(self) {
             let until = Instant::now() + PATIENCE;
-            self.children.iter_mut().for_each(|child| end(child, until));
+            self.children().iter_mut().for_each(|child| end(child, until));
         }
     }
 
@@ -204,6 +227,7 @@ mod linux {
         let setup = Setup {
             cores: settings.cores.iter().copied().map(Some).collect(),
             listeners,
+            admission: Some(admission(settings.pending, true, &ThisHost)),
             inherited: sockets,
             realtime: settings.realtime,
             allowance: settings.at_most.map(common::config::own_allowance),
@@ -225,6 +249,7 @@ pub(crate) use linux::start;
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
     use super::{EngineError, Protocol, Started, Stream, WorkerSettings};
+    use engine::{Interrupt, KillProcess};
 
     fn unsupported() -> EngineError {
         EngineError::Setting("worker processes need Linux: leave --processes out".to_owned())
@@ -233,11 +258,16 @@ mod elsewhere {
     pub(crate) fn start(
         _: &'static dyn Protocol,
         settings: &[WorkerSettings],
+        _: &Interrupt,
     ) -> Result<(Vec<Stream>, Started), EngineError> {
         if settings.is_empty() { Ok((Vec::new(), Started::default())) } else { Err(unsupported()) }
     }
 
     impl Started {
+        pub(crate) fn killer(&self) -> Option<KillProcess> {
+            None
+        }
+
         pub(crate) fn finish(self) {}
     }
 

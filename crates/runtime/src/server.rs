@@ -4,14 +4,15 @@ use crate::host::ThisHost;
 use crate::processes::{self, WorkerSettings};
 use crate::session::{self, now};
 use crate::{EngineError, Interrupt};
-use common::ServerConfig;
 use common::protocol::{Serving, Workers};
+use common::{Limits, ServerConfig, pending};
 use engine::Setup;
 use io::thread::{CAN_PIN, available};
 use io::{Listener, Udp};
 use model::{Begin, Event, Level};
 use std::net::{IpAddr, SocketAddr};
 use transport::SocketSettings;
+use transport::admission::Admission;
 use uuid::Uuid;
 
 /// Receive buffer of a bound UDP socket, bytes, where the system lets us have it: thousands of
@@ -46,6 +47,13 @@ pub struct Bound {
     addresses: Vec<SocketAddr>,
     workers: u16,
     sockets: SocketSettings,
+}
+
+/// Places for the peers of other protocols' servers beside a native one, each with as many workers
+/// or with one for each core.
+pub fn admission_beside(servers: usize, workers: Option<u16>) -> Admission {
+    let workers = workers.map_or_else(|| available().len(), usize::from);
+    pending::admission_beside(Limits::default().pending, servers, workers, &ThisHost)
 }
 
 /// Number of ports chosen by the system that are tried.
@@ -178,6 +186,9 @@ impl Bound {
             process_ports: &process_ports,
         };
         let started = config.protocol.server(&serving).map_err(EngineError::Setting)?;
+        let is_native = config.protocol.info().legacy.is_none();
+        let own = || pending::admission(config.limits.pending, is_native, &ThisHost);
+        let admission = config.admission.clone().unwrap_or_else(own);
         let all = usize::from(processes.count) * usize::from(processes.workers);
         let cores = config.placement.cores(all, 0, &available());
         let settings = WorkerSettings {
@@ -185,6 +196,7 @@ impl Bound {
             cores: cores.into_iter().flatten().collect(),
             buffer: started.buffer,
             device: config.device.clone(),
+            pending: config.limits.pending,
             ..WorkerSettings::default()
         };
         let of = |(process, (_, listen)): (u16, &ProcessPort)| {
@@ -192,7 +204,7 @@ impl Bound {
             WorkerSettings { listen, ..settings.nth(process) }
         };
         let settings: Vec<_> = (0..).zip(&listening).map(of).collect();
-        let (streams, children) = processes::start(config.protocol, &settings)?;
+        let (streams, children) = processes::start(config.protocol, &settings, interrupt)?;
         drop(listening);
         if let (Some(first), Some(last)) = (process_ports.iter().min(), process_ports.iter().max()) {
             let text = format!(
@@ -207,11 +219,13 @@ impl Bound {
         let setup = Setup {
             listeners,
             datagrams,
+            admission: Some(admission),
             inherited: sockets,
             links: config.links_ns,
             clients: config.clients.clone(),
             sets: started.sets,
             processes: streams,
+            kill_process: children.killer(),
             workers_of_process: processes.workers,
             ..session::setup(&config.placement, workers, 0, started.buffer)
         };

@@ -3,6 +3,7 @@
 use crate::support::files::Scratch;
 use crate::support::{BIN, Line, Outcome, Server, connect, eventually, netcaliper, number, serve, tcp};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The totals of both ends.
 fn totals(outcome: &Outcome) -> [&serde_json::Value; 2] {
@@ -106,6 +107,60 @@ fn a_worker_process_that_dies_is_told_and_takes_its_connections_along() {
     all_held(&connect(server.at()).args("-P 10 --hold 1s").outcome(), 10);
     server.proc.signal("INT");
     server.proc.wait().exits(1);
+}
+
+/// A worker process that is stopped: found within 5 s, killed, its connections failed; the next
+/// client is served.
+#[test]
+fn a_worker_process_that_is_stopped_is_killed_and_takes_its_connections_along() {
+    let each = |of_client: bool| {
+        let server = serve("--processes 2");
+        let client = connect(server.at()).args("-P 40 --hold 60s --jsonl --processes 2").spawn();
+        client.hears("\"in_flight\":40");
+        let stopped = workers_of(if of_client { client.id() } else { server.proc.id() })[0];
+        assert!(Command::new("kill").args(["-STOP", &stopped.to_string()]).status().unwrap().success());
+        let from = Instant::now();
+        let told = "worker process 1 says nothing: it is killed";
+        if of_client {
+            client.hears(told)
+        } else {
+            server.proc.hears(told)
+        };
+        // 4 s, and as much again for a busy machine.
+        assert!(from.elapsed() < Duration::from_secs(8), "{:?}", from.elapsed());
+        client.signal("INT");
+        client.wait().exits(130);
+        all_held(&connect(server.at()).args("-P 10 --hold 200ms").outcome(), 10);
+        server.proc.signal("INT");
+        server.proc.wait().exits(1);
+    };
+    std::thread::scope(|scope| {
+        for of_client in [true, false] {
+            scope.spawn(move || each(of_client));
+        }
+    });
+}
+
+/// The first Ctrl-C ends a client and a server one of whose worker processes is stopped.
+#[test]
+fn the_first_signal_ends_both_ends_of_stopped_worker_processes() {
+    let each = |of_client: bool| {
+        let server = serve("--processes 2");
+        let client = tcp(server.at()).args("-P 8 -t 60s -b 8M --jsonl --processes 2").spawn();
+        client.hears("\"event\":\"interval\"");
+        let stopped = workers_of(if of_client { client.id() } else { server.proc.id() })[0];
+        assert!(Command::new("kill").args(["-STOP", &stopped.to_string()]).status().unwrap().success());
+        let (first, second) = if of_client { (client, server.proc) } else { (server.proc, client) };
+        first.signal("INT");
+        first.wait();
+        second.signal("INT");
+        second.wait();
+    };
+    std::thread::scope(|scope| {
+        for of_client in [true, false] {
+            scope.spawn(move || each(of_client));
+        }
+    });
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn told() -> Vec<u8> {
         "tx_bytes": 0, "rx_bytes": 0, "connect_ns": null, "duration_ns": 0, "result": "completed", "error": null,
         "tcp": null
     });
-    crate::process::told(0, &Finding::Ended(vec![serde_json::from_value(record).unwrap()]))
+    process::told(0, &Finding::Ended(vec![serde_json::from_value(record).unwrap()]))
 }
 
 #[test]
