@@ -1,4 +1,4 @@
-//! Servers of other protocols beside our own (`serve --legacy`): which there are, and what is said of them.
+//! Servers of other protocols beside our own (`serve --legacy`), and their lines.
 
 use crate::protocols;
 use crate::serve::{ServeArgs, listen_addresses};
@@ -8,7 +8,7 @@ use common::{Acl, Keyring, ServerConfig};
 use metrics::format_count;
 use model::ending::WRONG_DATA;
 use model::{Event, Level, Phase, StampSettings};
-use runtime::{Bound, Interrupt};
+use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
@@ -63,9 +63,11 @@ pub(crate) fn bind(args: &ServeArgs, own: &ServerConfig) -> Result<Beside, CliEr
         let others: Vec<Legacy> = others.filter(|one| !is_named(one)).collect();
         wanted.extend(others);
     }
+    let admission = runtime::admission_beside(wanted.len(), args.cores.workers);
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(*asked, &wanted);
-        match one(args, asked, own).map_err(|error| beside.located(args, asked, error)) {
+        let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX));
+        match one(args, asked, own, admission).map_err(|error| beside.located(args, asked, error)) {
             Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
@@ -160,7 +162,7 @@ impl Beside {
     }
 }
 
-fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig) -> Result<Bound, CliError> {
+fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig, admission: Admission) -> Result<Bound, CliError> {
     let stamp_key = args.legacy.stamp_psk_file.as_ref();
     let stamp_key = stamp_key.map(|path| key::key_in(path, args.key.insecure_key_file)).transpose()?;
     let stamp = StampSettings {
@@ -187,6 +189,7 @@ fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig) -> Result<Bound, Cli
         workers: args.cores.workers,
         version: plan::VERSION.to_owned(),
         also_datagrams: asked.info.also_datagrams,
+        admission: Some(admission),
         ..ServerConfig::legacy(asked.protocol, phase)
     };
     Ok(Bound::new((asked.info.config)(config).map_err(CliError::usage)?)?)

@@ -25,6 +25,8 @@ pub(crate) struct WorkerArgs {
     at_most: Option<u64>,
     #[arg(long)]
     listen: Vec<SocketAddr>,
+    #[arg(long, default_value_t = 0)]
+    pending: u32,
 }
 
 pub(crate) fn worker(args: &WorkerArgs) -> Result<Exit, CliError> {
@@ -37,6 +39,7 @@ pub(crate) fn worker(args: &WorkerArgs) -> Result<Exit, CliError> {
         realtime: args.realtime,
         at_most: args.at_most,
         listen: args.listen.clone(),
+        pending: args.pending,
     };
     runtime::be_worker(args.protocol, &settings)?;
     Ok(Exit::Good)

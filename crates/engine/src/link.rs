@@ -1,6 +1,7 @@
 //! One socket on a worker, and the table that holds them.
 
 use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
+use transport::admission::{PendingPlace, RegisteredPlace};
 use transport::{Can, DatagramSocket as _, Flow, Path, Platform, Purse, StreamSocket as _, Watch};
 
 /// Stages of a link's life.
@@ -78,6 +79,14 @@ impl<P: Platform> Socket<P> {
     }
 }
 
+/// The place of an accepted link among all of its server.
+pub(crate) enum Place {
+    /// Its peer has proved nothing.
+    Pending(PendingPlace),
+    /// Its peer has proved something, and the number of such links is limited.
+    Registered { _place: RegisteredPlace },
+}
+
 /// History of a link, and its arrangements.
 #[derive(Debug, Default)]
 pub(crate) struct LinkState {
@@ -89,6 +98,10 @@ pub(crate) struct LinkState {
     pub(crate) to_register: bool,
     /// Has not moved a byte yet.
     pub(crate) fresh: bool,
+    /// Its peer has proved nothing: [`Link::place`] says so, too.
+    pub(crate) pending: bool,
+    /// Its flow hands it to the session, which has nothing to read yet.
+    pub(crate) to_detach: bool,
     /// Counted among its group's links without received bytes.
     pub(crate) unheard: bool,
     /// Waiting in the ready queue.
@@ -119,6 +132,8 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) armed: Option<Mono>,
     /// Group whose connector or acceptor made it.
     pub(crate) owner: Group,
+    /// Its place among the accepted links.
+    pub(crate) place: Option<Place>,
     /// The group that counts it, once it counts.
     pub(crate) counted: Option<Group>,
     /// When connecting began, or when it was accepted.
@@ -257,6 +272,7 @@ mod tests {
             state: LinkState::default(),
             armed: None,
             owner: Group(1),
+            place: None,
             counted: None,
             born: Mono(0),
             connect_ns: None,

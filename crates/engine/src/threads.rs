@@ -51,6 +51,7 @@ impl<P: Platform> Workers<P> {
                 core: setup.cores.get(index % each).copied().flatten(),
                 listeners: listeners.next().unwrap_or_default(),
                 datagrams: datagrams.next().unwrap_or_default(),
+                admission: setup.admission.clone(),
                 commands,
                 reports: report.clone(),
                 control: control.waker(),

@@ -8,6 +8,7 @@ mod idle;
 mod intervals;
 mod links;
 mod mailbox;
+mod pending;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -22,9 +23,11 @@ use idle::{BeforeWait, Idle};
 use links::Peers;
 use metrics::{Clamped, Ending, Group, Mono, TcpInfo};
 use model::{ConnectionRecord, Finding};
+use pending::Pending;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
+use transport::admission::Admission;
 use transport::{
     Allowance, Cause, Clients, Clock as _, Defect, FlowEvent, Held, Mail, Order, Park, Platform,
     Reactor as _, Ready, Receiver as _, Sender as _, SocketSettings, Task, Trigger, Violation, Wake as _,
@@ -43,6 +46,8 @@ pub(crate) struct WorkerConfig<P: Platform> {
     pub(crate) listeners: Vec<P::Listener>,
     /// Bound UDP sockets, which receive the datagrams of peers without a socket of their own.
     pub(crate) datagrams: Vec<P::Udp>,
+    /// Places for peers of both kinds of sockets.
+    pub(crate) admission: Option<Admission>,
     pub(crate) commands: P::Receiver<Command<P>>,
     pub(crate) reports: P::Sender<(usize, Report<P>)>,
     pub(crate) control: P::Waker,
@@ -114,6 +119,8 @@ pub(crate) struct Worker<P: Platform> {
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
     quit: bool,
+    /// Accepted links whose peers have proved nothing.
+    pending: Pending,
     /// State of the reports of open links.
     peers: Option<Peers>,
 }
@@ -193,6 +200,7 @@ impl<P: Platform> Worker<P> {
             purses: Purses::default(),
             accept_at: None,
             quit: false,
+            pending: Pending::default(),
             peers: config.links.map(|every| Peers::new(every, clock.now())),
             clock,
             config,
@@ -241,6 +249,7 @@ impl<P: Platform> Worker<P> {
         self.tell_links(now);
         self.due_timers(now);
         self.resume_listeners(now);
+        self.check_pending(now);
         self.open_links(now);
         if self.groups.get(&Group::ALL).and_then(|w| w.state.ask_at).is_some_and(|at| at <= now) {
             // Datagrams of peers that seem silent may be waiting in the bound sockets.
@@ -341,7 +350,9 @@ impl<P: Platform> Worker<P> {
                 }
             }
             Command::Order(group, order) => self.order(group, order),
-            Command::Adopt { socket, path, flow } => self.adopt(socket, path, flow, self.clock.now()),
+            Command::Adopt { socket, path, flow, place } => {
+                self.adopt(socket, path, flow, place, self.clock.now());
+            }
             Command::Spare(tally) => self.own.rec.spare(*tally),
             Command::Quit => self.quit = true,
         }

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use transport::admission::{Admission, PendingPeers};
 use transport::{Clients, Defect, Fault, Replica, Session, SocketSettings, Target, Task};
 
 /// Datagrams with a wrong checksum, as Linux counts them.
@@ -433,6 +434,7 @@ impl Machine {
             datagrams: each(bound)
                 .map(|ports| ports.filter_map(|port| sim.bind(port, settings).ok()).collect())
                 .collect(),
+            admission: Some(sim.admission()),
             workers_of_process: self.processes.first().map_or(0, |process| process.workers),
             processes: self.processes.iter_mut().filter_map(|process| process.begin(sim)).collect(),
             ..sim.setup(self.workers)
@@ -457,7 +459,8 @@ impl WorkerProcess {
         let control = self.sim.new_thread("worker process");
         let listen = |_| self.port.and_then(|port| self.sim.listen(port).ok()).into_iter().collect();
         let listeners = (0..self.workers).map(listen).collect();
-        let setup = Setup { listeners, ..self.sim.setup(self.workers) };
+        let setup =
+            Setup { listeners, admission: Some(self.sim.admission()), ..self.sim.setup(self.workers) };
         let task = Member::new(&self.sim, theirs, replica, setup);
         self.sim.set_task(control, task.expect("the simulated system refuses no thread"));
         self.sim.with(|world| world.current = before);
@@ -496,6 +499,10 @@ impl Sim {
                 (CpuUse::default(), HostCounters { moved: moved.into_iter().collect() })
             })
         })
+    }
+
+    fn admission(&self) -> Admission {
+        Admission::alone(PendingPeers::new(self.with(|world| world.hosts[self.host].quirks.places)))
     }
 
     fn setup(&self, workers: u16) -> Setup<Sim> {

@@ -36,6 +36,8 @@ pub struct Quirks {
     pub card: Card,
     /// Sockets that a process may have.
     pub descriptors: usize,
+    /// Places of a server for peers that have proved nothing.
+    pub places: usize,
     /// How many times longer than usual every call takes.
     pub slowness: u64,
     /// How long other programs keep a core that a thread offers, ns.
@@ -95,6 +97,7 @@ impl Default for Quirks {
             host_clock: 0,
             card: Card::Silent,
             descriptors: usize::MAX,
+            places: 4_096,
             slowness: 1,
             kept: 0,
         }

@@ -1,8 +1,9 @@
 //! Places for connections whose peers have proved nothing yet: a table without sockets and without
-//! a clock, for the acceptors of every protocol and for agents of a fleet.
+//! a clock, for the listening sockets of every protocol (the engine asks it) and for agents of a
+//! fleet.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,22 +16,35 @@ pub fn holder(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Connections that have not introduced themselves, over all workers. A newcomer always gets a
-/// place: when its address has as many as it may, the oldest connection of that address gives way,
-/// and when all places are taken, the oldest connection of the address that holds most.
+/// Connections whose peers have proved nothing, over all workers and over the ports that share the
+/// table. A newcomer always gets a place: when its address has as many at this port as it may, the
+/// oldest connection of that address gives way, and when all places are taken, the oldest connection
+/// of the address that holds most, at the port that has most.
+///
+/// [Limited room](PendingPeers::with_room) is for connections that have proved something, too, until
+/// they end: an eighth of it is left to other addresses.
 #[derive(Debug)]
 pub struct PendingPeers {
     table: Mutex<Table>,
     most: usize,
     per_address: usize,
+    /// Connections of both kinds.
+    room: usize,
 }
+
+/// A port that shares the table, and an address with connections there.
+type Holder = (u16, IpAddr);
 
 #[derive(Debug, Default)]
 struct Table {
     /// Number of the next connection: they grow with time.
     next: u64,
     total: usize,
-    holders: HashMap<IpAddr, BTreeSet<u64>>,
+    ports: BTreeMap<u16, usize>,
+    holders: HashMap<Holder, BTreeSet<u64>>,
+    /// Connections that have proved something, where room is limited.
+    registered: usize,
+    by_address: HashMap<IpAddr, usize>,
 }
 
 /// Smallest share of an address: the connections that a worker accepts in a row must fit, several
@@ -42,22 +56,44 @@ impl PendingPeers {
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
         let per_address = (most / 2).max(SMALLEST_SHARE).min(most);
-        PendingPeers { table: Mutex::default(), most, per_address }
+        PendingPeers { table: Mutex::default(), most, per_address, room: usize::MAX }
+    }
+
+    /// The same with so much room for connections of both kinds.
+    #[must_use]
+    pub fn with_room(self, room: usize) -> Self {
+        PendingPeers { room: room.max(2), ..self }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// True if a connection from `address` may be accepted at all.
+    pub fn has_room(&self, address: IpAddr) -> bool {
+        if self.room == usize::MAX {
+            return true;
+        }
+        let table = self.table();
+        let own = table.by_address.get(&holder(address)).copied().unwrap_or(0);
+        own < self.room - self.room / 8 && (table.registered + table.total < self.room || table.total > 0)
+    }
+
     /// A place for a connection from `address`, and the number of the connection that gave way to
     /// it.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> (PendingPlace, Option<u64>) {
-        let holder = holder(address);
+        self.enter_at(0, address)
+    }
+
+    /// A place for a connection from `address` at the port with this number.
+    pub fn enter_at(self: &Arc<Self>, port: u16, address: IpAddr) -> (PendingPlace, Option<u64>) {
+        let holder = (port, holder(address));
         let mut table = self.table();
         let own = table.holders.get(&holder).map_or(0, BTreeSet::len);
+        let is_full = table.total >= self.most || table.total.saturating_add(table.registered) >= self.room;
         let giver = match own >= self.per_address {
             true => Some(holder),
-            false if table.total >= self.most => table.largest(),
+            false if is_full => table.largest(),
             false => None,
         };
         let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.first()?)));
@@ -67,6 +103,7 @@ impl PendingPeers {
         let number = table.next;
         table.next += 1;
         table.total += 1;
+        *table.ports.entry(port).or_default() += 1;
         table.holders.entry(holder).or_default().insert(number);
         drop(table);
         (PendingPlace { pending: Arc::clone(self), holder, number }, oldest.map(|(_, number)| number))
@@ -80,27 +117,36 @@ impl PendingPeers {
 }
 
 impl Table {
-    /// The address that has most connections; of several, the one whose oldest connection is older.
-    /// Searched for, but only when all places are taken.
-    fn largest(&self) -> Option<IpAddr> {
-        let most = self.holders.iter().max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
+    /// Of the port that has most connections the address that has most; of several, the one whose
+    /// oldest connection is older. Searched for, but only when all places are taken.
+    fn largest(&self) -> Option<Holder> {
+        let (port, _) = self.ports.iter().max_by_key(|(port, count)| (**count, Reverse(**port)))?;
+        let here = self.holders.iter().filter(|((at, _), _)| at == port);
+        let most = here.max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
         most.map(|(holder, _)| *holder)
     }
 
-    fn remove(&mut self, holder: IpAddr, number: u64) {
+    fn remove(&mut self, holder: Holder, number: u64) {
         let Some(own) = self.holders.get_mut(&holder) else { return };
-        self.total -= usize::from(own.remove(&number));
+        let removed = usize::from(own.remove(&number));
+        self.total -= removed;
         if own.is_empty() {
             self.holders.remove(&holder);
+        }
+        if let Some(count) = self.ports.get_mut(&holder.0) {
+            *count -= removed;
+            if *count == 0 {
+                self.ports.remove(&holder.0);
+            }
         }
     }
 }
 
-/// A connection's place among the ones without a complete handshake; given back when dropped.
+/// A connection's place while its peer has proved nothing; given back when dropped.
 #[derive(Debug)]
 pub struct PendingPlace {
     pending: Arc<PendingPeers>,
-    holder: IpAddr,
+    holder: Holder,
     number: u64,
 }
 
@@ -114,11 +160,76 @@ impl PendingPlace {
     pub fn evicted(&self) -> bool {
         !self.pending.table().holders.get(&self.holder).is_some_and(|own| own.contains(&self.number))
     }
+
+    /// The peer has proved something: the place is given back, and where room is limited the
+    /// connection gets one among the registered ones.
+    pub fn register(self) -> Option<RegisteredPlace> {
+        if self.pending.room == usize::MAX {
+            return None;
+        }
+        let address = self.holder.1;
+        let mut table = self.pending.table();
+        table.registered += 1;
+        *table.by_address.entry(address).or_default() += 1;
+        drop(table);
+        Some(RegisteredPlace { pending: Arc::clone(&self.pending), address })
+    }
 }
 
 impl Drop for PendingPlace {
     fn drop(&mut self) {
         self.pending.table().remove(self.holder, self.number);
+    }
+}
+
+/// A connection's place once its peer has proved something; given back when dropped.
+#[derive(Debug)]
+pub struct RegisteredPlace {
+    pending: Arc<PendingPeers>,
+    address: IpAddr,
+}
+
+impl Drop for RegisteredPlace {
+    fn drop(&mut self) {
+        let mut table = self.pending.table();
+        table.registered = table.registered.saturating_sub(1);
+        if let Some(count) = table.by_address.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                table.by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// The part of a table that belongs to the listening sockets of a server.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    peers: Arc<PendingPeers>,
+    port: u16,
+}
+
+impl Admission {
+    /// A table of its own.
+    pub fn alone(peers: PendingPeers) -> Self {
+        Admission { peers: Arc::new(peers), port: 0 }
+    }
+
+    /// The same table for the port with this number.
+    #[must_use]
+    pub fn at(&self, port: u16) -> Self {
+        Admission { peers: Arc::clone(&self.peers), port }
+    }
+
+    /// True if a connection from `address` may be accepted at all.
+    pub fn has_room(&self, address: IpAddr) -> bool {
+        self.peers.has_room(address)
+    }
+
+    /// A place for a connection from `address`, and whether another one gave way to it.
+    pub fn enter(&self, address: IpAddr) -> (PendingPlace, bool) {
+        let (place, gave_way) = self.peers.enter_at(self.port, address);
+        (place, gave_way.is_some())
     }
 }
 
@@ -144,7 +255,7 @@ mod tests {
             }
             let from = rng.between(0, 9).pow(2) as u32;
             // Of each address, how many it has, and the number of its oldest.
-            let mut held = std::collections::BTreeMap::<u32, (usize, u64)>::new();
+            let mut held = BTreeMap::<u32, (usize, u64)>::new();
             for (number, n, _) in &open {
                 let (count, oldest) = held.entry(*n).or_insert((0, *number));
                 (*count, *oldest) = (*count + 1, (*number).min(*oldest));
@@ -165,6 +276,60 @@ mod tests {
             open.push((number, from, place));
         }
         assert_eq!(pending.held().0, open.len());
+    }
+
+    #[test]
+    fn the_oldest_connection_of_the_address_that_holds_most_gives_way() {
+        let pending = Arc::new(PendingPeers::new(400));
+        let enter = |n: u32| pending.enter(ip(n)).0;
+        let quiet: Vec<_> = (1..=100).map(enter).collect();
+        let busy: Vec<_> = (0..300).map(|_| enter(1000)).collect();
+        // 200 are the share of one address.
+        assert_eq!(busy.iter().filter(|place| place.evicted()).count(), 100);
+        assert!(busy[..100].iter().all(PendingPlace::evicted));
+        let more: Vec<_> = (2000..2150).map(enter).collect();
+        assert!(quiet.iter().chain(&more).all(|place| !place.evicted()), "one each: they stay");
+        assert_eq!(busy.iter().filter(|place| place.evicted()).count(), 150, "as many as had no room");
+        assert_eq!(pending.held(), (400, 251));
+        drop((quiet, busy, more));
+        assert_eq!(pending.held(), (0, 0));
+    }
+
+    #[test]
+    fn the_port_that_has_most_gives_way_and_the_others_keep_theirs() {
+        let pending = Arc::new(PendingPeers::new(300));
+        let quiet: Vec<_> = (0..40).map(|n| pending.enter_at(7, ip(n)).0).collect();
+        // A flood of many addresses at another port, each of which has one connection, too.
+        let flood: Vec<_> = (1_000..3_000).map(|n| pending.enter_at(9, ip(n)).0).collect();
+        assert!(quiet.iter().all(|place| !place.evicted()));
+        assert_eq!(flood.iter().filter(|place| !place.evicted()).count(), 260);
+        drop((quiet, flood));
+        let table = pending.table();
+        assert!(table.ports.is_empty() && table.holders.is_empty() && table.total == 0);
+    }
+
+    #[test]
+    fn registered_connections_leave_room_to_other_addresses() {
+        let pending = Arc::new(PendingPeers::new(20).with_room(40));
+        let mut held = Vec::new();
+        for _ in 0..100 {
+            if pending.has_room(ip(1)) {
+                held.extend(pending.enter(ip(1)).0.register());
+            }
+        }
+        assert_eq!(held.len(), 35, "an eighth of the room is left to other addresses");
+        // Others that say nothing give way to each other, never to more than there is room for.
+        let silent: Vec<_> = (0..100).map(|n| pending.enter(ip(100 + n)).0).collect();
+        assert_eq!(silent.iter().filter(|place| !place.evicted()).count(), 5);
+        assert!(pending.has_room(ip(7)));
+        held.extend(silent.into_iter().filter(|place| !place.evicted()).filter_map(PendingPlace::register));
+        assert_eq!(held.len(), 40);
+        assert!(!pending.has_room(ip(7)), "each place is taken by a peer that has proved something");
+        held.truncate(39);
+        assert!(pending.has_room(ip(7)));
+        drop(held);
+        let table = pending.table();
+        assert!(table.registered == 0 && table.by_address.is_empty());
     }
 
     #[test]

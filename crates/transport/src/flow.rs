@@ -323,6 +323,11 @@ pub trait Flow: Send {
     fn wants_socket_state(&self) -> bool {
         false
     }
+    /// True if the bytes so far prove enough to keep an accepted link: until then a newer one may
+    /// take its place. Read once bytes have arrived.
+    fn is_introduced(&self) -> bool {
+        true
+    }
     /// The flow that takes its place on [`End::Replace`]; its first event is [`FlowEvent::Up`].
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
         None

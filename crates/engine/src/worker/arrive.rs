@@ -2,7 +2,7 @@
 
 use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
-use crate::link::{Key, Link, LinkState, Phase, Socket};
+use crate::link::{Key, Link, LinkState, Phase, Place, Socket};
 use metrics::{Ending, Group, Mono};
 use model::Finding;
 use std::sync::Arc;
@@ -223,6 +223,10 @@ impl<P: Platform> Worker<P> {
 
     pub(super) fn arrive(&mut self, stream: P::Stream, path: Path) {
         let now = self.clock.now();
+        let address = path.peer.ip();
+        if !self.has_room(address, now) {
+            return stream.abort();
+        }
         let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else { return };
         if let Some(clients) = &self.config.clients
             && let Some(allowance) = clients.of_client(path.peer.ip(), now)
@@ -232,15 +236,30 @@ impl<P: Platform> Worker<P> {
             return stream.abort();
         }
         let mut cx = self.own.cx(now);
+        // An address that the acceptor denies takes no place.
         let Some(flow) = acceptor.accept(&mut cx, &path) else { return stream.abort() };
-        self.adopt(Socket::Stream(stream), path, flow, now);
+        let place = self.place(address, now);
+        self.adopt(Socket::Stream(stream), path, flow, place, now);
     }
 
     /// A link that was accepted, or handed over by another worker.
-    pub(super) fn adopt(&mut self, socket: Socket<P>, path: Path, flow: Box<dyn Flow>, now: Mono) {
+    pub(super) fn adopt(
+        &mut self,
+        socket: Socket<P>,
+        path: Path,
+        flow: Box<dyn Flow>,
+        place: Option<Place>,
+        now: Mono,
+    ) {
         let clients = self.config.clients.as_ref();
         let purse = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(purse);
-        let key = self.links.insert(Link { path: Some(path), purse, ..link(socket, flow, path.peer, now) });
+        let pending = matches!(place, Some(Place::Pending(_)));
+        let mut link = Link { path: Some(path), purse, place, ..link(socket, flow, path.peer, now) };
+        link.state.pending = pending;
+        let key = self.links.insert(link);
+        if pending {
+            self.await_proof(key, now);
+        }
         self.tell(key, FlowEvent::Up(path));
         self.attach(key, now);
     }
@@ -312,6 +331,7 @@ fn link<P: Platform>(
         state: LinkState { fresh: true, ..LinkState::default() },
         armed: None,
         owner: Group::ALL,
+        place: None,
         counted: None,
         born,
         connect_ns: None,

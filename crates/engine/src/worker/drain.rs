@@ -168,7 +168,7 @@ mod tests {
 
     fn adopt(udp: Udp, flow: Reader) -> Command<System> {
         let path = udp.path().unwrap();
-        Command::Adopt { socket: Socket::Datagram(Box::new(udp)), path, flow: Box::new(flow) }
+        Command::Adopt { socket: Socket::Datagram(Box::new(udp)), path, flow: Box::new(flow), place: None }
     }
 
     fn had(thread: &Thread) -> u64 {

@@ -136,6 +136,7 @@ impl<P: Platform> Worker<P> {
             .chain(tend)
             .chain(links)
             .chain(self.accept_at)
+            .chain(self.pending.look_at)
             .chain([self.next_boundary])
             .min()
             .filter(|at| *at < Mono(u64::MAX))

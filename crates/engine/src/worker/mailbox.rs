@@ -1,7 +1,7 @@
 //! Messages between a worker and the control thread.
 
 use super::GroupState;
-use crate::link::Socket;
+use crate::link::{Place, Socket};
 use metrics::{Group, Tally, Wall};
 use model::{Finding, LinkRow};
 use transport::{Flow, Message, Order, Path, Platform};
@@ -14,6 +14,7 @@ pub(crate) enum Command<P: Platform> {
         socket: Socket<P>,
         path: Path,
         flow: Box<dyn Flow>,
+        place: Option<Place>,
     },
     /// A warm tally for a later interval.
     Spare(Box<Tally>),
@@ -23,6 +24,8 @@ pub(crate) enum Command<P: Platform> {
 pub(crate) enum Report<P: Platform> {
     Found(Finding),
     Message(Message),
+    /// Number of peers without a proof that gave way to newer ones, or were turned away.
+    Crowded(u64),
     Detached {
         stream: P::Stream,
         path: Path,

@@ -38,6 +38,7 @@ impl Thread {
             core: None,
             listeners: Vec::new(),
             datagrams,
+            admission: None,
             commands,
             reports: report,
             control: control.waker(),

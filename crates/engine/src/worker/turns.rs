@@ -155,6 +155,9 @@ impl<P: Platform> Worker<P> {
         match result {
             Ok(done) => {
                 link.state.fresh &= done.sent + done.got == 0;
+                if link.state.pending && link.proves(&done, now) {
+                    link.register();
+                }
                 link.state.bulk = done.sent > SHORT || (link.state.bulk && done.sent == 0);
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));
                 if datagrams {
@@ -221,6 +224,11 @@ impl<P: Platform> Worker<P> {
             Some(End::Detach) if matches!(link.socket, Socket::Datagram(_)) => {
                 return self.close(key, Ok(Ending::Stopped), false);
             }
+            Some(End::Detach)
+                if link.state.pending && !(link.state.to_detach && (link.can.read || link.state.hung_up)) =>
+            {
+                return self.detach_later(key);
+            }
             Some(End::Detach) => return self.detach(key),
             Some(End::Migrate(to)) => return self.migrate(key, to),
             Some(End::Replace) => return self.replace(key, now),
@@ -278,6 +286,16 @@ impl<P: Platform> Worker<P> {
         self.settle(key, now);
     }
 
+    /// The session has nothing to read yet: until the peer says something the link keeps its place
+    /// among the pending ones.
+    fn detach_later(&mut self, key: Key) {
+        let Some(link) = self.links.get(key) else { return };
+        if !std::mem::replace(&mut link.state.to_detach, true) {
+            link.can.read = false;
+            self.watch(key);
+        }
+    }
+
     pub(super) fn detach(&mut self, key: Key) {
         let Some(mut link) = self.links.remove(key) else { return };
         link.unwatch(&self.reactor);
@@ -289,9 +307,9 @@ impl<P: Platform> Worker<P> {
     pub(super) fn migrate(&mut self, key: Key, to: u16) {
         let Some(mut link) = self.links.remove(key) else { return };
         link.unwatch(&self.reactor);
-        let Link { socket, path: Some(path), flow, .. } = *link else { return };
+        let Link { socket, path: Some(path), flow, place, .. } = *link else { return };
         if let Some((mailbox, waker)) = self.config.peers.get(usize::from(to)) {
-            mailbox.send(Command::Adopt { socket, path, flow });
+            mailbox.send(Command::Adopt { socket, path, flow, place });
             waker.wake();
         }
     }

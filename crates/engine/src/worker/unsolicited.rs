@@ -149,6 +149,8 @@ impl<P: Platform> Worker<P> {
             cx.now = got.at;
             let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(got.len));
             let flow = acceptor.on_unsolicited(&mut cx, &got, &mut reply);
+            let has_room = flow.is_none()
+                || self.config.admission.as_ref().is_none_or(|places| places.has_room(path.peer.ip()));
             if let Some(peers) = &mut self.peers {
                 let tally = self.own.rec.tally(Group::ALL);
                 let moved = (tally.tx_bytes - before.0, tally.rx_bytes - before.1);
@@ -157,8 +159,11 @@ impl<P: Platform> Worker<P> {
             drop(net);
             // The socket is made before the answer: the peer's datagrams after that answer must
             // reach its own socket.
-            let give_socket =
-                flow.map(|flow| (flow, self.platform.udp_beside(udp, &path, &self.config.inherited)));
+            let beside = || match has_room {
+                true => self.platform.udp_beside(udp, &path, &self.config.inherited),
+                false => Err(exhausted::NO_ROOM),
+            };
+            let give_socket = flow.map(|flow| (flow, beside()));
             let replies = !reply.is_empty() && !matches!(give_socket, Some((_, Err(_))));
             if replies && purse.is_none_or(|purse| purse.reply(reply.len(), now)) {
                 reply.to = Some(path);
@@ -184,7 +189,11 @@ impl<P: Platform> Worker<P> {
     /// Gives a peer the socket that was made for it.
     fn give_socket(&mut self, flow: Box<dyn Flow>, path: Path, socket: Result<P::Udp, Fault>) {
         match socket {
-            Ok(udp) => self.adopt(Socket::Datagram(Box::new(udp)), path, flow, self.clock.now()),
+            Ok(udp) => {
+                let now = self.clock.now();
+                let place = self.place(path.peer.ip(), now);
+                self.adopt(Socket::Datagram(Box::new(udp)), path, flow, place, now);
+            }
             Err(fault) => {
                 // One line for all peers when descriptors have run out.
                 let text = match exhausted::is_exhausted(&fault) {

@@ -11,6 +11,7 @@ use model::{Kind, Phase, ServerLimits};
 use std::any::Any;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use transport::admission::Admission;
 use transport::{Allowance, Clients, Terms};
 use uuid::Uuid;
 
@@ -306,7 +307,7 @@ pub struct Limits {
     /// True if workers spin for round trips without `--busy`, on cores that clients of this host do
     /// not use.
     pub eager: bool,
-    /// Connections at once that have not introduced themselves.
+    /// Connections at once whose peers have proved nothing.
     pub pending: u32,
     /// Longest time for which a session may exclude all others where `duration_ns` says nothing,
     /// ns.
@@ -415,6 +416,9 @@ pub struct ServerConfig {
     /// A server of connections listens to datagrams on the same port, too, where its protocol knows
     /// both.
     pub also_datagrams: bool,
+    /// Places for peers that have proved nothing, where servers share them; a server without has its
+    /// own.
+    pub admission: Option<Admission>,
     /// Other servers that end with a native server, as protocol and port (`echo:9999`): a client
     /// may ask to end only a server with one.
     pub besides: Vec<String>,
@@ -447,6 +451,7 @@ impl ServerConfig {
             arrivals: false,
             links_ns: None,
             also_datagrams: false,
+            admission: None,
             besides: Vec::new(),
             options: ProtocolOptions::default(),
         }

@@ -43,6 +43,10 @@ pub trait HostInfo: Send + Sync {
     fn descriptors(&self) -> Option<usize>;
     /// Descriptors that this process may still open.
     fn free_descriptors(&self) -> Option<usize>;
+    /// Most memory that this process may use, bytes.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
     /// The kernel's counters as texts.
     fn texts(&self) -> Host;
 }

@@ -14,9 +14,6 @@ pub enum Told {
     Counted(Box<Counted>),
     /// The last of a limited number of connections has ended.
     LimitReached,
-    /// Number of connections without an introduction that had to give way to newer ones since the
-    /// last report.
-    GaveWay(u64),
     /// A result of one protocol, which the session makes an event of: a worker writes no JSON.
     Result(Box<dyn FnOnce() -> Event + Send>),
     /// The first bytes of this connection have arrived, where a test begins with them.

@@ -376,7 +376,7 @@ impl OneSided {
             Told::Result(event) => self.driver.told(event()),
             Told::Counted(counted) => self.counted(now, *counted),
             Told::LimitReached => self.drain(now),
-            Told::GaveWay(_) | Told::FirstByte(..) => {}
+            Told::FirstByte(..) => {}
         }
     }
 

@@ -7,6 +7,7 @@ use metrics::Clamped;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use transport::Context;
+use transport::admission::{Admission, PendingPeers as Places};
 
 /// Most refused addresses that are named: few, because addresses may be forged, and a run reports a
 /// limited number of notices.
@@ -62,11 +63,11 @@ pub fn is_service(peer: SocketAddr) -> bool {
     peer.port() < FIRST_CLIENT_PORT
 }
 
-/// Fewest connections that may wait for their introduction: what workers accept in a row.
-const FEWEST_PENDING: u32 = 128;
-
-/// Descriptors that a worker opens when it starts.
+/// Fewest connections that may wait for their introduction.
+const FEWEST_PENDING: usize = 32;
+/// Descriptors that a worker opens when it starts, and that a server opens beside its workers.
 const OF_A_WORKER: usize = 4;
+const OF_A_SERVER: usize = 4;
 /// Fewest descriptors that are left to peers without a session.
 const FEWEST_LEFT: usize = 16;
 
@@ -78,8 +79,36 @@ pub fn most_held(workers: u16, host: &dyn HostInfo) -> Option<u32> {
     Some(u32::clamped(free.saturating_sub(others)))
 }
 
-/// Most connections that may wait for their introduction: `most`, or a quarter of the descriptors.
-pub fn most_pending(most: u32, host: &dyn HostInfo) -> u32 {
-    let quarter = host.descriptors().map_or(u32::MAX, |all| u32::try_from(all / 4).unwrap_or(u32::MAX));
-    most.min(quarter.max(FEWEST_PENDING))
+/// Memory of the process and of the kernel that a connection takes while its peer says nothing, with
+/// as much again for all else, bytes: 15 KB were measured.
+const OF_A_CONNECTION: u64 = 32 << 10;
+
+/// Places for the peers of a server: `most` that have proved nothing, or a quarter of the
+/// descriptors and of the memory. A native server knows its sessions and limits them itself; of the
+/// connections of another one a sixteenth of the descriptors is left over.
+pub fn admission(most: u32, is_native: bool, host: &dyn HostInfo) -> Admission {
+    let memory = in_memory(host);
+    let most = usize::clamped(most).min(memory / 4);
+    let Some(free) = host.free_descriptors() else { return Admission::alone(Places::new(most)) };
+    let peers = Places::new(most.min((free / 4).max(FEWEST_PENDING)));
+    let left = (free / 16).max(FEWEST_LEFT);
+    let room = free.saturating_sub(left).min(memory);
+    Admission::alone(if is_native { peers } else { peers.with_room(room) })
+}
+
+/// Places for the peers of other protocols' servers beside a native one, each with so many workers. Three eighths of the descriptors are kept for the native one: a quarter for its own
+/// peers without proof, the rest for sessions.
+pub fn admission_beside(most: u32, servers: usize, workers: usize, host: &dyn HostInfo) -> Admission {
+    let memory = in_memory(host);
+    let most = usize::clamped(most).min(memory / 4);
+    let Some(free) = host.free_descriptors() else { return Admission::alone(Places::new(most)) };
+    let free = free.saturating_sub((servers + 2) * (OF_A_WORKER * workers + OF_A_SERVER));
+    let room = (free - (free * 3 / 8).max(FEWEST_PENDING.min(free))).min(memory / 2);
+    let most = most.min(free / 4).min(room / 2);
+    Admission::alone(Places::new(most).with_room(room))
+}
+
+/// Connections that the memory of this process suffices for.
+fn in_memory(host: &dyn HostInfo) -> usize {
+    host.memory().map_or(usize::MAX, |bytes| usize::clamped(bytes / OF_A_CONNECTION))
 }

@@ -1,14 +1,11 @@
-//! Bounds for peers that have proved nothing: places for connections that have not introduced
-//! themselves, rates, and lines in a log.
+//! Bounds for peers that have proved nothing: control links, rates, and lines in a log.
 
-use crate::message::Told;
 use metrics::{Clamped, Mono, SECOND};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-pub use transport::admission::{PendingPlace, holder};
-use transport::{Link, admission};
+use transport::Link;
+pub use transport::admission::holder;
 
 /// The oldest control link of the address that has most of `silent`, which are in the order of
 /// arrival.
@@ -19,35 +16,6 @@ pub fn to_give_way(silent: impl IntoIterator<Item = (Link, IpAddr)>) -> Option<L
     }
     holders.into_values().max().map(|(_, oldest)| oldest.0)
 }
-
-/// Connections that have not introduced themselves, over all workers, and the lines about those
-/// that had to give way.
-#[derive(Debug)]
-pub struct PendingPeers {
-    peers: Arc<admission::PendingPeers>,
-    lines: Mutex<Lines>,
-}
-
-impl PendingPeers {
-    /// Room for `most` connections, half of them from one address.
-    pub fn new(most: usize) -> Self {
-        PendingPeers { peers: Arc::new(admission::PendingPeers::new(most)), lines: Mutex::default() }
-    }
-
-    /// A place for a connection from `address`; tells, at most once a minute, if another connection
-    /// had to give way.
-    pub fn enter(&self, address: IpAddr, now: Mono, tell: impl FnOnce(Told)) -> PendingPlace {
-        let (place, gave_way) = self.peers.enter(address);
-        let due = |_| self.lines.lock().unwrap_or_else(PoisonError::into_inner).due(now);
-        if let Some(before) = gave_way.and_then(due) {
-            tell(Told::GaveWay(before + 1));
-        }
-        place
-    }
-}
-
-/// How often a connection without an introduction looks whether it is to give way, ns.
-pub const LOOK: u64 = SECOND / 4;
 
 /// Lines about one thing: one a minute.
 #[derive(Clone, Copy, Debug, Default)]
@@ -154,28 +122,6 @@ mod tests {
 
     fn ip(n: u32) -> IpAddr {
         IpAddr::from((0x7f00_0000 + n).to_be_bytes())
-    }
-
-    #[test]
-    fn the_oldest_connection_of_the_address_that_holds_most_gives_way() {
-        let pending = PendingPeers::new(400);
-        let mut lines = 0;
-        let mut enter = |n: u32| {
-            let tell = |_| lines += 1;
-            pending.enter(ip(n), Mono(u64::from(n)), tell)
-        };
-        let quiet: Vec<_> = (1..=100).map(&mut enter).collect();
-        let busy: Vec<_> = (0..300).map(|_| enter(1000)).collect();
-        // 200 are the share of one address.
-        assert_eq!(busy.iter().filter(|place| place.evicted()).count(), 100);
-        assert!(busy[..100].iter().all(PendingPlace::evicted));
-        let more: Vec<_> = (2000..2150).map(&mut enter).collect();
-        assert!(quiet.iter().chain(&more).all(|place| !place.evicted()), "one each: they stay");
-        assert_eq!(busy.iter().filter(|place| place.evicted()).count(), 150, "as many as had no room");
-        assert_eq!(pending.peers.held(), (400, 251));
-        assert_eq!(lines, 1, "one line a minute");
-        drop((quiet, busy, more));
-        assert_eq!(pending.peers.held(), (0, 0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// What the two ends agree on. A number that is 0 is not set, unless its comment says otherwise; by default nothing is.
+/// The agreement of the two ends. A number that is 0 is not set, unless its comment says otherwise; by default nothing is.
 ///
 /// Wide: a field for each parameter that an original knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,7 +24,7 @@ mod stream;
 mod stream_stats;
 mod test_state;
 
-use common::{balance, config, host, payload, pending, quota};
+use common::{balance, config, host, payload, quota};
 
 pub use bulk::{
     Bulk, BulkBegun, BulkCpu, BulkEnded, BulkNews, BulkStream, BulkTerms, RemoteRow, Render, ServerOutput,

@@ -8,10 +8,9 @@ use super::codec::{COOKIE, Cookie, HELLO, REPLY, State};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
 use super::test_state::{Part, Posted, TestState};
-use crate::quota::{LOOK, PendingPeers, PendingPlace};
 use common::Acl;
 use common::message::warn;
-use metrics::{Clamped, Ending, Mono, SECOND};
+use metrics::Ending;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,15 +20,10 @@ use transport::{
     Violation, When,
 };
 
-/// How long a cookie may take, ns.
-const PATIENCE: u64 = 10 * SECOND;
-
 /// What a server's workers and its session share. It is looked at once for each connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shared {
     tests: Mutex<Waiting>,
-    /// Connections whose cookie has not come.
-    pending: Arc<PendingPeers>,
     /// Connections so far: they are numbered as they come.
     came: AtomicU64,
 }
@@ -42,12 +36,6 @@ struct Waiting {
 }
 
 impl Shared {
-    /// No tests; room for `pending` connections whose cookie has not come.
-    pub(super) fn new(pending: u32) -> Self {
-        let pending = Arc::new(PendingPeers::new(usize::clamped(pending)));
-        Shared { tests: Mutex::default(), pending, came: AtomicU64::new(0) }
-    }
-
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.tests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -117,20 +105,18 @@ impl Listener {
 }
 
 impl Acceptor for Listener {
-    fn accept(&mut self, cx: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
+    fn accept(&mut self, _: &mut Context<'_>, path: &Path) -> Option<Box<dyn Flow>> {
         if !self.acl.admits(path.peer.ip()) {
             return None;
         }
-        let place = self.shared.pending.enter(path.peer.ip(), cx.now, |told| cx.post(told));
         Some(Box::new(Handshake {
             shared: Arc::clone(&self.shared),
             place: (self.worker, self.workers),
             when: self.shared.next(),
             path: *path,
-            since: Mono(0),
             word: [0; COOKIE],
             have: 0,
-            step: Step::Cookie { place, look: cx.now.plus(LOOK) },
+            step: Step::Cookie,
         }))
     }
 
@@ -173,17 +159,14 @@ struct Handshake {
     place: (u16, u16),
     when: u64,
     path: Path,
-    since: Mono,
     word: Cookie,
     have: usize,
     step: Step,
 }
 
 enum Step {
-    /// The cookie is being read; it is looked then whether a newer connection has the place.
-    Cookie { place: PendingPlace, look: Mono },
-    /// A newer connection has its place.
-    Gone,
+    /// The cookie is being read.
+    Cookie,
     /// A control connection.
     Visitor,
     /// It is one stream too many: so much of the refusal has been sent.
@@ -214,12 +197,7 @@ impl Handshake {
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
         match &self.step {
-            Step::Cookie { look, .. } => Interest {
-                read: Read::look(COOKIE - self.have),
-                wake: Some(self.since.plus(PATIENCE).min(*look)),
-                ..Interest::NONE
-            },
-            Step::Gone => Interest::of(End::Done { how: Ending::ProtocolError, reset: true }),
+            Step::Cookie => Interest { read: Read::look(COOKIE - self.have), ..Interest::NONE },
             Step::Visitor => Interest::of(End::Detach),
             Step::Refused(false) => Interest { send: When::Now, ..Interest::NONE },
             Step::Refused(true) => Interest::done(Ending::Stopped),
@@ -240,7 +218,7 @@ impl Flow for Handshake {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        if let Step::Cookie { .. } = self.step {
+        if let Step::Cookie = self.step {
             let n = got.bytes.len().min(COOKIE - self.have);
             self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
             self.have += n;
@@ -251,25 +229,17 @@ impl Flow for Handshake {
         Ok(())
     }
 
-    fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
-        let Step::Cookie { place, look } = &mut self.step else { return Ok(()) };
-        match event {
-            FlowEvent::Up(_) => self.since = cx.now,
-            FlowEvent::Wake if cx.now.since(self.since) >= PATIENCE => {
-                return Err(Violation::Malformed("no cookie came: it may not be an iperf3 client"));
+    fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Checked {
+        match (&self.step, event) {
+            (Step::Cookie, FlowEvent::Fin) => {
+                Err(Violation::Malformed("the peer hung up before its cookie was complete"))
             }
-            FlowEvent::Wake => {
-                *look = cx.now.plus(LOOK);
-                if place.evicted() {
-                    self.step = Step::Gone;
-                }
-            }
-            FlowEvent::Fin => {
-                return Err(Violation::Malformed("the peer hung up before its cookie was complete"));
-            }
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(())
+    }
+
+    fn is_introduced(&self) -> bool {
+        !matches!(self.step, Step::Cookie)
     }
 
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
@@ -285,12 +255,12 @@ impl Flow for Handshake {
 mod tests {
     use super::*;
     use crate::BulkTerms;
-    use metrics::{Clock, Group, Recorder};
+    use metrics::{Clock, Group, Mono, Recorder};
     use transport::{Arena, Rng};
 
     #[test]
     fn only_a_hello_opens_a_stream_of_datagrams() {
-        let shared = Arc::new(Shared::new(1));
+        let shared = Arc::new(Shared::default());
         let terms = BulkTerms { udp: true, ..BulkTerms::usual() };
         let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 5201).into() };
         let test_state = Arc::new(TestState::new(Group(1), terms, [0; COOKIE], true));

@@ -6,7 +6,6 @@ use super::{BulkTerms, Client, ClientPlan, Limits, NAME, Opening, PORT, Render, 
 use crate::auth;
 use crate::config::ServerConfig;
 use crate::host::HostInfo;
-use crate::pending::most_pending;
 use common::ProtocolOptions;
 use common::protocol::{
     Calling, Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
@@ -254,8 +253,7 @@ impl Protocol for Iperf3 {
 
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
         let Serving { config, host, workers, .. } = *serving;
-        let mut options = config.options.get::<ServerOptions>().cloned().unwrap_or_default();
-        options.limits.pending = most_pending(options.limits.pending, host);
+        let options = config.options.get::<ServerOptions>().cloned().unwrap_or_default();
         let plan = ServerPlan {
             workers,
             cores: config.placement.cores(workers.into(), 0, &host.cores()),

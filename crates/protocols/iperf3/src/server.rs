@@ -47,20 +47,11 @@ pub struct Limits {
     pub duration_s: Option<u32>,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: u64,
-    /// Connections at once whose cookie has not come.
-    pub pending: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            tests: 1000,
-            per_address: 256,
-            rate: None,
-            duration_s: None,
-            silence_ns: 120 * SECOND,
-            pending: 4096,
-        }
+        Limits { tests: 1000, per_address: 256, rate: None, duration_s: None, silence_ns: 120 * SECOND }
     }
 }
 
@@ -155,7 +146,7 @@ pub struct Server {
 impl Server {
     /// A server that starts as soon as it is polled.
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
-        let shared = Arc::new(Shared::new(plan.options.limits.pending));
+        let shared = Arc::new(Shared::default());
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
@@ -374,7 +365,6 @@ impl Server {
             Heard::Own(Posted::Standing(standing)) => self.standing(cx, &standing),
             Heard::Own(Posted::Visit(path, cookie)) => self.meet(cx, path, cookie),
             Heard::Own(Posted::Joined { group, when, path }) => self.joined(cx, group, when, path),
-            Heard::Told(Told::GaveWay(n)) => self.driver.crowded(cx.now, n),
             Heard::Told(Told::Event(event)) => self.driver.told(event),
             _ => {}
         }

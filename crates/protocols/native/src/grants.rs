@@ -3,7 +3,6 @@
 use super::data::Params;
 use super::opening::{Numbers, OpeningKey};
 use super::udp::Terms;
-use crate::quota::PendingPeers;
 use common::ping;
 use common::protocol::Foreigners;
 use metrics::Clamped;
@@ -109,19 +108,15 @@ impl Grant {
 /// The grants of a server by their session's number, shared by its workers. Looked up once per connection.
 pub struct Grants {
     by_session: RwLock<HashMap<u64, Arc<Grant>>>,
-    /// Connections whose first bytes have not come.
-    pub(super) pending: Arc<PendingPeers>,
     /// Other protocols whose peers are recognised.
     pub(super) foreign: Foreigners,
     budget: Option<Arc<AtomicI64>>,
 }
 
 impl Grants {
-    /// No grants yet, and room for `pending` connections whose first bytes have not come; `budget` is how many data connections may be
-    /// admitted in all.
-    pub fn new(pending: u32, foreign: Foreigners, budget: Option<Arc<AtomicI64>>) -> Self {
-        let pending = Arc::new(PendingPeers::new(usize::clamped(pending)));
-        Grants { by_session: RwLock::default(), pending, foreign, budget }
+    /// No grants yet; `budget` is how many data connections may be admitted in all.
+    pub fn new(foreign: Foreigners, budget: Option<Arc<AtomicI64>>) -> Self {
+        Grants { by_session: RwLock::default(), foreign, budget }
     }
 
     pub fn insert(&self, session: u64, grant: Arc<Grant>) {

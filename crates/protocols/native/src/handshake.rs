@@ -6,7 +6,6 @@ use super::mark::{Kind, Mark};
 use super::ping::{Reflector, answer};
 use super::preamble::{Guess, PREAMBLE, Preamble, Purpose, guess, is_ours};
 use super::udp::{self, Posted, Probe, Word, cookie};
-use crate::quota::{LOOK, PendingPlace};
 use common::Acl;
 use metrics::{Clamped, Ending, Mono, SECOND};
 use std::sync::Arc;
@@ -133,14 +132,11 @@ impl Acceptor for Listener {
         if !self.acl.admits(path.peer.ip()) {
             return None;
         }
-        let place = self.grants.pending.enter(path.peer.ip(), cx.now, |told| cx.post(told));
         Some(Box::new(Handshake {
             grants: Arc::clone(&self.grants),
             path: *path,
             worker: self.worker,
-            place: Some(place),
             until: cx.now.plus(PATIENCE),
-            look: cx.now.plus(LOOK),
             state: State::Waiting { bytes: [0; PREAMBLE], len: 0, guess_at: None },
         }))
     }
@@ -174,10 +170,6 @@ pub struct Handshake {
     grants: Arc<Grants>,
     path: Path,
     worker: u16,
-    /// Its place among the pending connections, until it is known whose it is.
-    place: Option<PendingPlace>,
-    /// When it is looked whether a newer connection has the place.
-    look: Mono,
     /// How long it may wait for the first bytes, or for the peer to hang up.
     until: Mono,
     state: State,
@@ -190,7 +182,7 @@ enum State {
         /// When another protocol is guessed at, once bytes of one have come.
         guess_at: Option<Mono>,
     },
-    /// Sends this, then closes. Still counts as pending, so that refused connections are limited, too.
+    /// Sends this, then closes. Not introduced, so that refused connections are limited, too.
     Farewell { bytes: Vec<u8>, sent: usize },
     /// Over to another worker, where this data connection starts.
     Leaving { to: u16, id: Uuid, grant: Arc<Grant>, flow: Box<dyn Flow> },
@@ -202,13 +194,11 @@ enum State {
 
 /// How the socket of a peer ends whose connection is none of a session.
 const GONE: End = End::Done { how: Ending::ProtocolError, reset: false };
-/// The same of one whose place a newer connection has.
-const EVICTED: End = End::Done { how: Ending::ProtocolError, reset: true };
 
 impl Handshake {
     /// Says these bytes, and nothing more.
     fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) -> Checked {
-        (self.until, self.look) = (cx.now.plus(LINGER), cx.now.plus(LOOK));
+        self.until = cx.now.plus(LINGER);
         self.state = State::Farewell { bytes, sent: 0 };
         Ok(())
     }
@@ -225,7 +215,7 @@ impl Handshake {
         let Some(preamble) = Preamble::decode(bytes) else { return self.foreign(cx, bytes) };
         match preamble.purpose {
             Purpose::Control => {
-                (self.state, self.place) = (State::Over(End::Detach), None);
+                self.state = State::Over(End::Detach);
                 Ok(())
             }
             Purpose::Data => self.admit(cx, &preamble),
@@ -252,7 +242,6 @@ impl Handshake {
         if !self.grants.spend() {
             return self.refuse(cx, preamble.id, 3);
         }
-        self.place = None;
         let flow: Box<dyn Flow> = match &grant.pings {
             Some(pings) => Box::new(Reflector::new(Arc::clone(pings), preamble, admission)),
             None => Box::new(Data::server(Arc::clone(&grant.params), preamble).seated(admission)),
@@ -295,7 +284,7 @@ impl Handshake {
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
-        let wake = Some(self.until.min(self.look));
+        let wake = Some(self.until);
         match &self.state {
             State::Waiting { len, guess_at, .. } => {
                 let wake = wake.into_iter().chain(*guess_at).min();
@@ -345,12 +334,6 @@ impl Flow for Handshake {
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
-        if matches!(event, FlowEvent::Wake) && self.place.as_ref().is_some_and(PendingPlace::evicted) {
-            (self.state, self.place) = (State::Over(EVICTED), None);
-        }
-        if self.look <= cx.now {
-            self.look = cx.now.plus(LOOK);
-        }
         match (&mut self.state, event) {
             (State::Leaving { id, grant, .. }, FlowEvent::Up(_)) if grant.revoked() => {
                 // The session ended on the way here, and its group's number may be another's by now.
@@ -390,6 +373,10 @@ impl Flow for Handshake {
             }
             _ => Ok(()),
         }
+    }
+
+    fn is_introduced(&self) -> bool {
+        !matches!(self.state, State::Waiting { .. } | State::Farewell { .. })
     }
 
     fn successor(&mut self) -> Option<Box<dyn Flow>> {

@@ -35,7 +35,7 @@ pub use spread::ProcessPort;
 
 use crate::config::ServerConfig;
 use crate::host::HostInfo;
-use crate::pending::{most_held, most_pending};
+use crate::pending::most_held;
 use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, refused};
 use common::ProtocolOptions;
 use common::protocol::{Calling, Foreigners};
@@ -177,7 +177,6 @@ impl Protocol for Native {
     fn server(&self, serving: &Serving<'_>) -> Result<Started, String> {
         let Serving { config, host, workers, addresses, process_ports } = *serving;
         let mut config = config.clone();
-        config.limits.pending = most_pending(config.limits.pending, host);
         config.limits.places = most_held(workers.saturating_mul(ServerPlan::SETS), host);
         let plan = ServerPlan {
             config,

@@ -18,7 +18,7 @@ use crate::auth::{Secrets, keyed_long};
 use crate::quota::{ByAddress, Lines, Rate};
 use common::driver::Driver;
 use common::keys::Named;
-use common::message::{Heard, Told, hear};
+use common::message::{Heard, hear};
 use common::{Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
@@ -223,8 +223,7 @@ impl Server {
         let cookies = keyed_long(&secret, &[b"netcaliper cookies"]);
         let config = &plan.config;
         let budget = config.exit_after.map(|n| Arc::new(AtomicI64::new(n.min(i64::MAX as u64) as i64)));
-        let pending = config.limits.pending;
-        let grants = Arc::new(Grants::new(pending, foreign(&config.options), budget.clone()));
+        let grants = Arc::new(Grants::new(foreign(&config.options), budget.clone()));
         let acl = Arc::new(config.acl.clone());
         let acceptors = (0..plan.threads())
             .map(|w| {
@@ -238,7 +237,6 @@ impl Server {
             start: now,
             interval_ns: config.interval_ns,
             records: config.records,
-            pending,
             allow: texts(&acl.allow),
             deny: texts(&acl.deny),
         };
@@ -388,9 +386,8 @@ impl Server {
     }
 
     /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
-    fn note(&mut self, now: Mono, message: transport::Message) {
+    fn note(&mut self, message: transport::Message) {
         match hear(message) {
-            Heard::Told(Told::GaveWay(n)) => self.driver.crowded(now, n),
             Heard::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
             Heard::Own(Posted::Track(track)) => {
                 if let Some(link) = track.group.and_then(|group| self.link_of(group)) {
@@ -540,7 +537,7 @@ impl Session for Server {
                 }
                 self.leave(cx, link);
             }
-            Input::Message(message) => self.note(cx.now, message),
+            Input::Message(message) => self.note(message),
             Input::Begun(group) => {
                 if let Some(link) = self.link_of(group) {
                     self.say(link, &Message::Started);

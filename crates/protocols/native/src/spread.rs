@@ -104,7 +104,6 @@ pub(super) struct Listening {
     pub(super) start: Mono,
     pub(super) interval_ns: u64,
     pub(super) records: bool,
-    pub(super) pending: u32,
     pub(super) allow: Vec<String>,
     pub(super) deny: Vec<String>,
 }
@@ -252,7 +251,7 @@ impl Replica for Sharer {
                 Some((plan, LinkSource::connectors(dialing.connectors(first..first + workers, of))))
             }
             About::Listen(listening) => {
-                let grants = Arc::new(Grants::new(listening.pending, Foreigners::default(), None));
+                let grants = Arc::new(Grants::new(Foreigners::default(), None));
                 let acl = Arc::new(listening.acl()?);
                 self.grants = Some(Arc::clone(&grants));
                 let listener = |w| Box::new(Listener::new(Arc::clone(&grants), Arc::clone(&acl), w));

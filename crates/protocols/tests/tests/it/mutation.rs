@@ -283,7 +283,7 @@ fn data_connections() {
 #[test]
 fn greeters() {
     let (mut bench, mut rng, path) = (Bench::new(7), Rng::new(8), Bench::path());
-    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    let grants = Arc::new(Grants::new(Foreigners::default(), None));
     let phase = phase(Pattern::Duplex, 300);
     let params = Arc::new(Params::of(&phase, Group(1)));
     let grant = Arc::new(Grant::new(key(), params, 0..2));

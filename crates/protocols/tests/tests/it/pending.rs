@@ -120,7 +120,7 @@ fn an_unknown_session_is_refused_and_the_client_says_so() {
     assert_eq!(ended(&peer).1, HungUp::Fin);
     // A client that pushes as fast as it can still hears it.
     let phase = Phase { transfer: 1 << 30, ..Phase::default() };
-    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    let grants = Arc::new(Grants::new(Foreigners::default(), None));
     let mut listener = Listener::new(grants, Arc::default(), 0);
     let mut pair = Pair::accepted(client(&phase, false), &mut listener);
     pair.run();
@@ -201,7 +201,7 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
 fn a_session_is_opened_by_so_many_connections_and_so_many_bytes() {
     let phase = Phase { connections: 2, transfer: 1_000, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
-    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    let grants = Arc::new(Grants::new(Foreigners::default(), None));
     grants.insert(SESSION, Arc::new(Grant::new(key(), Arc::clone(&params), 0..1)));
     let opener = opener();
     let mut listener = Listener::new(grants, Arc::default(), 0);
@@ -235,7 +235,7 @@ fn a_connection_that_reaches_its_worker_after_its_session_has_ended_counts_nowhe
     let phase = Phase { transfer: 1_000, ..Phase::default() };
     let params = Arc::new(Params::of(&phase, Group(1)));
     for ended in [false, true] {
-        let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+        let grants = Arc::new(Grants::new(Foreigners::default(), None));
         let grant = Grant::new(key(), Arc::clone(&params), 0..2);
         grants.insert(SESSION, Arc::new(grant));
         let mut listener = Listener::new(Arc::clone(&grants), Arc::default(), 0);

@@ -7,7 +7,7 @@ use common::protocol::{Calling, Serving, Started};
 use common::{ClientConfig, Limits, Peer, ServerConfig};
 use metrics::{Mono, SECOND};
 use model::{Begin, Builder, Event, Outcome, Phase, Point, SocketSettings};
-use sim::{At, Cut, Fate, Link, Network, START};
+use sim::{At, Cut, Fate, Link, Network, Quirks, START};
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
@@ -155,6 +155,31 @@ impl Cell {
             took,
             fates,
         }
+    }
+
+    /// Runs it beside so many peers of three addresses that connect to the server and say nothing:
+    /// the outcome, the connections that the server keeps of those peers, and those that are left
+    /// when their time is over.
+    pub(super) fn run_beside(&self, silent: u32, places: usize) -> (Outcome, usize, usize) {
+        RANDOM.set(1);
+        let mut net = Network::new(7);
+        let [streams, datagrams] = self.links();
+        net.links(streams.0, streams.1);
+        net.datagram_links(datagrams.0, datagrams.1);
+        let (at, _) = self.servers()[0];
+        let server = self.serve(&mut net, at);
+        net.quirks(server, Quirks { places, ..Quirks::default() });
+        net.run_until(START.plus(MS));
+        for n in 0..silent {
+            net.raw(client_ip(10 + n % 3), at, Vec::new());
+        }
+        net.run_until(net.now.plus(SECOND));
+        let open = |net: &Network| net.open(server).0 + net.open(server).1;
+        let held = open(&net);
+        let client = self.call(&mut net);
+        net.run_until(net.now.plus(15 * SECOND));
+        let left = open(&net);
+        (outcome(self, verb_of(&self.phase), net.events(client)), held, left)
     }
 
     /// When the datagrams of a run that is agreed on begin.

@@ -6,6 +6,7 @@
 //! tries what is left out, too, and so shows whether a reason still holds; `NETCALIPER_MATRIX_SHOW=1` shows all results of the cells.
 
 mod cell;
+mod crowd;
 mod page;
 mod rules;
 mod table;

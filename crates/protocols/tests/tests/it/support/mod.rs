@@ -103,7 +103,7 @@ pub(crate) fn opener() -> Opener {
 
 pub(crate) fn listener(phase: &Phase) -> Listener {
     let params = Arc::new(Params::of(phase, Group(1)));
-    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    let grants = Arc::new(Grants::new(Foreigners::default(), None));
     grants.insert(SESSION, Arc::new(Grant::new(key(), params, 0..1)));
     Listener::new(grants, Arc::default(), 0)
 }

@@ -1,0 +1,110 @@
+//! Accepted links whose peers have proved nothing: their places, and how they give way.
+
+use super::Worker;
+use crate::link::{Key, Link, Place, Socket};
+use metrics::{Mono, SECOND};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use transport::{Cause, Platform, Turn, Violation};
+
+/// Time that the peer of a connection has to prove something, ns. A datagram socket has no such
+/// limit: a sender may be slow.
+const PATIENCE: u64 = 10 * SECOND;
+/// Interval of the looks through the pending links, ns. After a newer link took its place, a
+/// link stays for one more look: bytes of its peer may be unread.
+const LOOK: u64 = SECOND / 20;
+/// Age of a link from which on taking data proves something, where this end speaks first, ns. Before
+/// that the buffers alone may have taken the data.
+const TAKES: u64 = 3 * SECOND;
+
+/// Causes of the end of a link that has waited for too long, or gives way.
+const SILENT: Violation = Violation::Malformed("said nothing for 10 s");
+const GAVE_WAY: Violation = Violation::Malformed("said nothing, and gave way to newer connections");
+
+/// The links of a worker whose peers have proved nothing.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// In the order of their acceptance. Some may have proved something since, or have ended.
+    links: VecDeque<(Key, Mono)>,
+    /// When they are looked through next.
+    pub(super) look_at: Option<Mono>,
+    /// Links that gave way, and peers that were turned away, since that was reported.
+    crowded: u64,
+}
+
+impl<P: Platform> Link<P> {
+    /// The peer has proved something.
+    pub(super) fn register(&mut self) {
+        self.state.pending = false;
+        if let Some(Place::Pending(place)) = self.place.take() {
+            self.place = place.register().map(|place| Place::Registered { _place: place });
+        }
+    }
+
+    /// True if this turn of a pending link proves something of its peer.
+    #[inline]
+    pub(super) fn proves(&self, done: &Turn, now: Mono) -> bool {
+        let moved = done.got > 0 || (done.sent > 0 && now.since(self.born) >= TAKES);
+        moved && self.flow.is_introduced()
+    }
+}
+
+impl<P: Platform> Worker<P> {
+    /// True if a peer of this address may be accepted at all.
+    pub(super) fn has_room(&mut self, address: IpAddr, now: Mono) -> bool {
+        let has_room = self.config.admission.as_ref().is_none_or(|admission| admission.has_room(address));
+        if !has_room {
+            self.crowd(now);
+        }
+        has_room
+    }
+
+    /// A place for an accepted link, where places are limited.
+    pub(super) fn place(&mut self, address: IpAddr, now: Mono) -> Option<Place> {
+        let (place, gave_way) = self.config.admission.as_ref()?.enter(address);
+        if gave_way {
+            self.crowd(now);
+        }
+        Some(Place::Pending(place))
+    }
+
+    fn crowd(&mut self, now: Mono) {
+        self.pending.crowded += 1;
+        self.pending.look_at.get_or_insert(now.plus(LOOK));
+    }
+
+    /// A pending link waits for a proof of its peer.
+    pub(super) fn await_proof(&mut self, key: Key, now: Mono) {
+        self.pending.links.push_back((key, now));
+        self.pending.look_at.get_or_insert(now.plus(LOOK));
+    }
+
+    /// Ends the links that lost their places to newer ones or have waited for too long.
+    pub(super) fn check_pending(&mut self, now: Mono) {
+        if self.pending.look_at.is_none_or(|at| at > now) {
+            return;
+        }
+        for _ in 0..self.pending.links.len() {
+            let Some((key, since)) = self.pending.links.pop_front() else { break };
+            let Some(link) = self.links.get(key) else { continue };
+            let Some(Place::Pending(place)) = link.place.as_ref().filter(|_| link.state.pending) else {
+                continue;
+            };
+            let age = now.since(since);
+            // A link that waits for its first turn may have been spoken to.
+            let waits = link.state.queued && link.state.fresh;
+            let gave_way = age >= LOOK && !waits && place.evicted();
+            if gave_way || (age >= PATIENCE && matches!(link.socket, Socket::Stream(_))) {
+                let why = if gave_way { GAVE_WAY } else { SILENT };
+                self.close(key, Err(Cause::Violation(why)), true);
+            } else {
+                self.pending.links.push_back((key, since));
+            }
+        }
+        self.pending.look_at = (!self.pending.links.is_empty()).then(|| now.plus(LOOK));
+        match std::mem::take(&mut self.pending.crowded) {
+            0 => {}
+            n => self.report(super::Report::Crowded(n)),
+        }
+    }
+}
