@@ -20,6 +20,7 @@ mod kept;
 mod key;
 mod lab;
 mod legacy;
+mod lines;
 mod live;
 mod load;
 mod loopback;

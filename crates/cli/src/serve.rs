@@ -2,6 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
+use crate::lines::LineBudget;
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::scrape::{self, MetricsFile};
@@ -9,7 +10,7 @@ use crate::{CliError, Exit, agent, key, legacy, lock, plan, signals, stderr, val
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
-use model::{Event, Phase, Status};
+use model::{Event, Level, Phase, Status};
 use report::ServerMetrics;
 use runtime::{Bound, Interrupt};
 use screen::Planned;
@@ -194,14 +195,20 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     // As it is: notices are wrapped.
     also.table(&bound).into_iter().for_each(|line| outputs.complain(line));
     let outputs_of_all = Mutex::new(outputs);
+    let budget = Mutex::new(LineBudget::new());
     let tell = |event: &Event| lock(&outputs_of_all).event(event);
+    let tell_of_peer = |event: &Event| {
+        if lock(&budget).admits(event) {
+            tell(event);
+        }
+    };
     let show =
         |protocol: &'static str, event: &Event| lock(&outputs_of_all).show(Source::Beside(protocol), event);
     let fail = |protocol: &'static str, failed| lock(&outputs_of_all).fails_beside(protocol, failed);
     let (over, stop) = (AtomicBool::new(false), Interrupt::new());
     std::thread::scope(|scope| {
         for answering in also.answering {
-            let (stop, tell, show, fail) = (&stop, &tell, &show, &fail);
+            let (stop, tell, show, fail) = (&stop, &tell_of_peer, &show, &fail);
             scope.spawn(move || legacy::answer(answering, stop, tell, show, fail));
         }
         // Ctrl-C is for all of them at once.
@@ -216,6 +223,8 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
             lock(&metrics).hear(&event);
             if matches!(event, Event::Interval(_)) {
                 file.write(&page);
+                let sum = lock(&budget).sum();
+                sum.iter().for_each(tell);
             }
             // An idle server says so once, not every second.
             if let Event::Interval(interval) = &event {
@@ -225,7 +234,11 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
                     return lock(&outputs_of_all).show(Source::Run, &event);
                 }
             }
-            tell(&event);
+            // A client with a session has been admitted: its lines are outside of the budget.
+            match event {
+                Event::Notice { level: Level::Warning, .. } => tell_of_peer(&event),
+                _ => tell(&event),
+            }
         });
         over.store(true, Ordering::Relaxed);
         ran
