@@ -79,6 +79,182 @@ def silent_from_one_address():
     return ""
 
 
+# What each protocol's own client does in a moment, and the longest that this takes beside an attack, s: 3 s more than without.
+GOOD = {
+    "native": ("ping -n 3", 3),
+    "iperf3": ("tcp --protocol iperf3 -t 1s", 4.5),
+    "ctstraffic": ("tcp --protocol ctstraffic -t 1s", 4.5),
+    "ttcp": ("tcp --protocol ttcp -t 1s", 4.5),
+    "ntttcp": ("tcp --protocol ntttcp -t 1s", 5.5),
+    "tcpmon": ("tcp --protocol tcpmon -t 1s", 4.5),
+    "echo": ("ping --protocol echo -n 3 --rate 10", 3.5),
+    "discard": ("tcp --protocol discard -t 1s", 4.5),
+    "chargen": ("tcp --protocol chargen -R -t 1s", 4.5),
+}
+
+
+def with_descriptors(count):
+    return ["sh", "-c", f'ulimit -n {count}; exec "$0" "$@"']
+
+
+class EveryPort:
+    """A server of every protocol that knows connections, with so many descriptors; a port for each."""
+
+    def __init__(self, descriptors, *words):
+        if "NETCALIPER_ATTACKS_ALONE" not in os.environ:
+            raise rig.Skip("needs the usual ports, and so a network namespace of its own")
+        self.server = rig.Server("--legacy", "all", *words, before=with_descriptors(descriptors))
+        self.ports = {"native": self.server.port}
+        for name in GOOD:
+            if name != "native":
+                port = int(self.server.hears(rf"(?m)^ *{name} +[^ ]*:(\d+)").group(1))
+                # The first port of ntttcp is that of its conversation.
+                self.ports[name] = port + (name == "ntttcp")
+
+    def clients(self, names=GOOD):
+        """Each protocol's client in turn: it is served in time."""
+        slowest = 0
+        for name in names:
+            words, longest = GOOD[name]
+            verb, *more = words.split()
+            began = time.monotonic()
+            code, out, err = rig.client(verb, f"127.0.0.1:{self.ports[name]}", *more, "-q", patience=30)
+            took = time.monotonic() - began
+            must(code == 0, f"a client of {name} ends with {code} after {took:.1f} s: {(err or out)[-300:]}")
+            must(took < longest, f"a client of {name} took {took:.1f} s")
+            slowest = max(slowest, took)
+        self.server.intact()
+        return slowest
+
+
+def flood(port, count, addresses, says=b""):
+    """So many connections of these addresses, held open; of some bytes each, where `says` has any."""
+    links = []
+    for n in range(count):
+        links.append(rig.silent(f"127.0.9.{n % addresses + 9}", port))
+        if n % 200 == 199:
+            time.sleep(0.02)
+    if says:
+        time.sleep(0.2)
+        for link in links:
+            try:
+                link.send(says)
+            except OSError:
+                pass
+    return links
+
+
+def close_all(links):
+    for link in links:
+        link.close()
+
+
+@attack
+def silent_at_every_port():
+    """5,000 silent connections of one address to each port in turn, 4,096 descriptors: every protocol's client is in within 3 s."""
+    if rig.most_descriptors() < 6_000:
+        raise rig.Skip("needs 6,000 open files (ulimit -n)")
+    every = EveryPort(4_096)
+    every.clients()
+    told = []
+    for name, port in every.ports.items():
+        links = flood(port, 5_000, 1)
+        slowest = every.clients({name, "native", "discard", "iperf3"} if name != "chargen" else GOOD)
+        told.append(f"{name} {every.server.descriptors()}")
+        must(every.server.descriptors() < 3_000, f"{every.server.descriptors()} descriptors of 4,096 for silent peers of {name}")
+        close_all(links)
+    return f"descriptors: {', '.join(told)}; slowest {slowest:.1f} s"
+
+
+@attack
+def half_open_at_every_port():
+    """10,000 half-open connections of 50 addresses to each port in turn: every protocol's client is in within 3 s."""
+    if rig.most_descriptors() < 11_000:
+        raise rig.Skip("needs 11,000 open files (ulimit -n)")
+    every = EveryPort(4_096)
+    told = []
+    for name, port in every.ports.items():
+        links = flood(port, 10_000, 50)
+        every.clients({name, "native"})
+        told.append(f"{name} {every.server.descriptors()}")
+        close_all(links)
+    return f"descriptors: {', '.join(told)}"
+
+
+@attack
+def silent_at_every_port_with_few_descriptors():
+    """1,000 silent connections to each port with 300 descriptors: native clients are served."""
+    every = EveryPort(300)
+    for port in every.ports.values():
+        links = flood(port, 1_000, 1)
+        every.clients({"native"})
+        close_all(links)
+    return ""
+
+
+@attack
+def silent_at_the_ports_of_worker_processes():
+    """5,000 silent connections of one address to the port of each worker process: clients of many connections are served."""
+    if rig.most_descriptors() < 6_000:
+        raise rig.Skip("needs 6,000 open files (ulimit -n)")
+    server = rig.Server("--processes", "2", before=with_descriptors(4_096))
+    first, last = map(int, server.hears(r"ports\s+of\s+their\s+own\s+from\s+(\d+)\s+to\s+(\d+)").groups())
+    for port in {first, last}:
+        links = flood(port, 5_000, 1)
+        code, out, err = rig.client("connect", server.at, "-P", "100", "--hold", "1s", patience=30)
+        must(code == 0, f"a client of 100 connections ends with {code}: {(err or out)[-300:]}")
+        close_all(links)
+    server.intact()
+    return ""
+
+
+@attack
+def lines_of_every_port():
+    """1,500 connections with and without rubbish to each port: less than 2 kB a second is written."""
+    rig.most_descriptors()
+    every = EveryPort(4_096)
+    before, began = len(every.server.text()), time.monotonic()
+    for port in every.ports.values():
+        for says in (b"", os.urandom(200), b"GET / HTTP/1.0\r\n\r\n", b"a" * 37):
+            for n in range(1_500):
+                with socket.socket() as link:
+                    link.settimeout(1)
+                    link.bind((f"127.0.{n % 200}.7", 0))
+                    try:
+                        link.connect(("127.0.0.1", port))
+                        link.sendall(says)
+                    except OSError:
+                        pass
+    time.sleep(1.5)
+    written, took = len(every.server.text()) - before, time.monotonic() - began
+    must(written < 4_000 + 2_000 * took, f"{written} bytes in {took:.0f} s")
+    must("more lines about peers" in every.server.text(), "the lines that were left out are not counted")
+    every.clients({"native"})
+    return f"{written} bytes in {took:.0f} s for {1_500 * 4 * len(every.ports)} connections"
+
+
+@attack
+def held_connections_outlive_a_flood():
+    """Connections that move nothing but are registered, of native and iperf3, beside 5,000 silent ones at each port: none is lost."""
+    if rig.most_descriptors() < 6_000:
+        raise rig.Skip("needs 6,000 open files (ulimit -n)")
+    every = EveryPort(4_096)
+    held = rig.start("connect", every.server.at, "-P", "200", "--hold", "14s", "--json")
+    talk = socket.create_connection(("127.0.0.1", every.ports["echo"]))
+    talk.sendall(b"x")
+    must(talk.recv(1) == b"x", "echo answers")
+    time.sleep(1)
+    links = []
+    for name in ("native", "echo", "discard"):
+        links += flood(every.ports[name], 1_600, 1)
+    code, out, err = rig.end(held)
+    must(code == 0, f"held connections end with {code}: {(err or out)[-300:]}")
+    talk.sendall(b"y")
+    must(talk.recv(1) == b"y", "an idle connection of echo was lost")
+    close_all(links)
+    return ""
+
+
 @attack
 def denied_addresses():
     """4,500 connections from an address that --deny names: the others are served."""
