@@ -145,7 +145,7 @@ impl Connector for Dialer {
     }
 }
 
-/// Whether a connection did not do what it was to do.
+/// True if a connection did not move all its payload.
 fn has_failed(how: &Result<Ending, Cause>) -> bool {
     !matches!(how, Ok(Ending::Completed | Ending::Stopped))
 }

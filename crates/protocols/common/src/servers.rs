@@ -1,5 +1,5 @@
-//! The servers that a client without a conversation has named, as its workers share them: which address of each is in use, and what was
-//! moved there.
+//! Servers of a client without a conversation, shared by its workers: the address in use of each, and the
+//! payload that was moved there.
 
 use crate::config::Peer;
 use model::{Kind, Phase};
@@ -33,7 +33,7 @@ pub(crate) struct Elsewhere {
 }
 
 impl Servers {
-    /// Those of a client's configuration.
+    /// The servers of a client's configuration.
     pub fn of(peers: &[Peer]) -> Arc<Self> {
         let server = |peer: &Peer| Server {
             name: peer.name.clone(),
@@ -51,7 +51,7 @@ impl Servers {
         Servers::of(&peers)
     }
 
-    /// How many were named.
+    /// Number of servers.
     pub fn count(&self) -> usize {
         self.0.len()
     }
@@ -69,8 +69,8 @@ impl Servers {
         }
     }
 
-    /// Where a connection goes that could not be established to `from`, an address of server `n`; `None` where the server has no further
-    /// address, or was reached.
+    /// Next address for a connection that could not be established to `from`, an address of server `n`;
+    /// `None` if the server has no further address, or was reached.
     pub(crate) fn instead(&self, n: usize, from: SocketAddr, why: &str) -> Option<Elsewhere> {
         let server = self.0.get(n)?;
         let failed = server.addresses.iter().position(|address| *address == from)?;
@@ -93,8 +93,8 @@ impl Servers {
         }
     }
 
-    /// Names of servers at which nothing was measured: nothing came back of what `phase` asks for. Where nothing is to come back, what was
-    /// sent there is all that this end knows.
+    /// Names of servers at which nothing was measured: no payload arrived from there. If `phase` asks a
+    /// server for no payload, only the sent bytes are known at this end.
     pub fn idle(&self, phase: &Phase) -> Vec<String> {
         let expects = phase.kind == Kind::Ping || phase.pattern.sends_down();
         let busy = |server: &&Server| server.moved[usize::from(expects)].load(Ordering::Relaxed) > 0;
