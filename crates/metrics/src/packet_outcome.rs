@@ -6,6 +6,10 @@
 use crate::{Packets, StampKind, real};
 use serde::{Deserialize, Serialize};
 
+// A number never gets there; readers before 0.2 pass over such a record, as over any number that never left.
+/// Marks the number of a datagram whose own cannot be read; the rest is the number expected when it came.
+const NAMELESS: u64 = 1 << 63;
+
 /// A datagram that left; its number is its place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentPacket {
@@ -33,7 +37,15 @@ pub struct ReceivedPacket {
     pub damaged: bool,
 }
 
-/// The outcome of a datagram.
+impl ReceivedPacket {
+    /// The same with a number that cannot be read; `sequence` is the number expected when it came.
+    #[must_use]
+    pub fn nameless(self) -> Self {
+        ReceivedPacket { sequence: self.sequence | NAMELESS, damaged: true, ..self }
+    }
+}
+
+/// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -64,8 +76,9 @@ pub struct PacketOutcome {
     pub repeats: u32,
 }
 
-/// An outcome for each of the numbers that left, in order. `whole` when `got` holds every arrival;
-/// an arrival after more than `late_ns` is late. Numbers that never left are left out.
+/// A outcome for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
+/// `late_ns` is late. Numbers that never left are left out. A datagram whose number cannot be read stands for the lowest missing number
+/// from the expected one on, as in [`crate::Sequence::see_nameless`].
 pub fn packet_outcomes(
     sent: &[SentPacket],
     got: &[ReceivedPacket],
@@ -92,6 +105,16 @@ pub fn packet_outcomes(
         };
         outcome.came = Some(*came);
         highest = highest.max(Some(came.sequence));
+    }
+    let mut next = 0;
+    for expected in
+        got.iter().filter(|came| came.sequence & NAMELESS != 0).map(|came| came.sequence ^ NAMELESS)
+    {
+        next = next.max(usize::try_from(expected).unwrap_or(usize::MAX));
+        let missing = all.iter_mut().enumerate().skip(next).find(|(_, outcome)| outcome.came.is_none());
+        let Some((at, outcome)) = missing else { break };
+        outcome.verdict = Verdict::Damaged;
+        next = at + 1;
     }
     all
 }
@@ -172,6 +195,34 @@ mod tests {
         assert_eq!((all[2].repeats, all[0].delay_ns(), all[4].delay_ns()), (1, Some(100), None));
         assert_eq!(packet_outcomes(&sent, &got, false, 500)[4].verdict, Unknown);
         assert!(packet_outcomes(&[], &got, true, 500).is_empty());
+    }
+
+    #[test]
+    fn a_datagram_without_a_readable_number_stands_for_the_same_missing_one_as_in_a_sequence() {
+        // Numbers 1, 2, 4 and 7 are missing; 2 and 7 came damaged, one more was the copy of a number that came.
+        let events = [Some(0), None, Some(3), Some(5), None, Some(6), None, Some(8)];
+        let mut sequence = crate::Sequence::new(128);
+        let mut got = Vec::new();
+        for event in events {
+            match event {
+                Some(number) => {
+                    sequence.see(number);
+                    got.push(came(number, 0));
+                }
+                None => {
+                    got.push(came(sequence.next(), 0).nameless());
+                    sequence.see_nameless();
+                }
+            }
+        }
+        let left = SentPacket { intended_ns: 0, sent_ns: 0, stamp: StampKind::User };
+        let outcomes = packet_outcomes(&[left; 10], &got, true, 1 << 40);
+        let of = |verdict| outcomes.iter().filter(|outcome| outcome.verdict == verdict).count();
+        let counts = sequence.finish(10);
+        // Expected were 1, 6 and 7, of which 6 came: 1, 7 and, behind it, 9.
+        assert_eq!((of(Verdict::Damaged), of(Verdict::Lost)), (3, 2));
+        assert_eq!((counts.nameless, counts.lost, counts.loss_bursts, counts.longest_loss), (3, 2, 2, 1));
+        assert_eq!([1, 7, 9].map(|at: usize| outcomes[at].verdict), [Verdict::Damaged; 3]);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::collections::VecDeque;
 
 /// Gaps that are remembered for extents.
 const JUMPS: usize = 1024;
+/// Packets without a readable number that are remembered until theirs is settled.
+const NAMELESS: usize = 4096;
 
 /// Classification of a packet at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +34,7 @@ pub enum Seen {
     Ancient,
 }
 
-/// Outcomes of numbered packets. The counts add up: numbers below the next expected one are
-/// `unique` or `missing`.
+/// Counts of what became of numbered packets. They add up: numbers below the next expected one are `unique` or `missing`, and settled ones `lost` or `nameless`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Arrivals {
@@ -47,6 +48,9 @@ pub struct Arrivals {
     pub ancient: u64,
     /// Numbers settled as lost.
     pub lost: u64,
+    /// Missing numbers that packets without a readable number stand for; none of `lost`.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub nameless: u64,
     /// Runs of consecutive lost numbers.
     pub loss_bursts: u64,
     /// The longest of them, packets.
@@ -63,6 +67,7 @@ impl Arrivals {
         self.reordered += other.reordered;
         self.ancient += other.ancient;
         self.lost += other.lost;
+        self.nameless += other.nameless;
         self.loss_bursts += other.loss_bursts;
         self.longest_loss = self.longest_loss.max(other.longest_loss);
         self.max_extent = self.max_extent.max(other.max_extent);
@@ -82,6 +87,8 @@ pub struct Sequence {
     run: u64,
     /// Packets that arrived right after a gap: number, and the count of different packets before.
     jumps: VecDeque<(u64, u64)>,
+    /// The numbers expected when packets without a readable one came, in order, until missing numbers are settled.
+    nameless: VecDeque<u64>,
 }
 
 impl Sequence {
@@ -96,6 +103,7 @@ impl Sequence {
             counts: Arrivals::default(),
             run: 0,
             jumps: VecDeque::new(),
+            nameless: VecDeque::new(),
         }
     }
 
@@ -149,8 +157,16 @@ impl Sequence {
         Seen::Reordered { extent }
     }
 
-    /// Numbers `first..first + n` arrived in order. True, and quick, when they are the expected
-    /// ones; else nothing is changed, and the caller passes each to [`Sequence::see`].
+    /// A packet came whose number cannot be read. It stands for the lowest missing number from the expected one on that no earlier
+    /// such packet stands for, which is therefore not lost; [`crate::packet_outcomes`] has the same rule.
+    pub fn see_nameless(&mut self) {
+        if self.nameless.len() < NAMELESS {
+            self.nameless.push_back(self.next);
+        }
+    }
+
+    /// Numbers `first..first + n` have come, one after the other. True, and quick, when they are just what was expected;
+    /// else nothing is done, and each is to be told by itself.
     pub fn see_run(&mut self, first: u64, n: u64) -> bool {
         let end = first.saturating_add(n);
         if first != self.next || end >> 63 != 0 || n > 64 * self.words.len() as u64 / 2 || n == 0 {
@@ -176,7 +192,7 @@ impl Sequence {
             let quick = self.floor >= self.next;
             if quick {
                 let left = (end - self.floor) / 64 * 64;
-                self.lose(left);
+                self.lose(self.floor, left);
                 self.floor += left;
             } else {
                 self.settle_word();
@@ -184,7 +200,7 @@ impl Sequence {
         }
         for seq in self.floor..end {
             let came = seq < self.next && *self.word(seq) >> (seq % 64) & 1 == 1;
-            if came { self.end_run() } else { self.lose(1) }
+            if came { self.end_run() } else { self.lose(seq, 1) }
         }
         self.end_run();
         (self.floor, self.next) = (end.next_multiple_of(64), end.next_multiple_of(64));
@@ -216,7 +232,7 @@ impl Sequence {
         while self.floor < floor {
             // Beyond the last number seen all is empty.
             if self.floor >= self.next.next_multiple_of(64) {
-                self.lose(floor - self.floor);
+                self.lose(self.floor, floor - self.floor);
                 self.floor = floor;
                 return;
             }
@@ -234,7 +250,7 @@ impl Sequence {
         let mut left = 64;
         while left > 0 {
             let zeros = u64::from(word.trailing_zeros()).min(left);
-            self.lose(zeros);
+            self.lose(self.floor - left, zeros);
             left -= zeros;
             if left == 0 {
                 break;
@@ -247,7 +263,23 @@ impl Sequence {
         }
     }
 
-    fn lose(&mut self, n: u64) {
+    /// Settles the missing numbers `first..first + n`.
+    fn lose(&mut self, mut first: u64, n: u64) {
+        let end = first + n;
+        while let Some(expected) =
+            self.nameless.front().copied().filter(|expected| first < end && *expected < end)
+        {
+            self.nameless.pop_front();
+            let stands_for = expected.max(first);
+            self.lost(stands_for - first);
+            self.end_run();
+            self.counts.nameless += 1;
+            first = stands_for + 1;
+        }
+        self.lost(end - first);
+    }
+
+    fn lost(&mut self, n: u64) {
         self.run += n;
         self.counts.lost += n;
         self.counts.longest_loss = self.counts.longest_loss.max(self.run);

@@ -161,6 +161,12 @@ impl Receiver {
                 // Its number will be missed, but it is not lost.
                 counts.lost -= 1;
                 self.unknown += 1;
+                self.settle(stretch.take(), now, tally, &mut counts);
+                let expected = self.next();
+                if let Some(memory) = &mut self.memory {
+                    memory.push(came(expected, true).nameless());
+                }
+                self.sequence().see_nameless();
                 continue;
             };
             if self.compare && !payload::is_start(&datagram[HEADER..]) {
@@ -169,7 +175,7 @@ impl Receiver {
                     memory.push(came(header.sequence, true));
                 }
                 self.settle(stretch.take(), now, tally, &mut counts);
-                self.see(header.sequence, tally, &mut counts);
+                self.see_damaged(header.sequence, tally, &mut counts);
                 continue;
             }
             if let Some(log) = &mut self.log {
@@ -313,6 +319,15 @@ impl Receiver {
         counts.saw(seen)
     }
 
+    /// A damaged datagram with this number has come: the number is not lost, and nothing else is judged.
+    fn see_damaged(&mut self, number: u64, tally: &mut PacketTally, counts: &mut Packets) {
+        let seen = self.sequence().see(number);
+        tally.saw(seen);
+        let mut all = Packets::default();
+        all.saw(seen);
+        counts.lost = counts.lost.saturating_add(all.lost);
+    }
+
     /// Ends reception: numbers below `total`, the sender's count if known, that have not arrived count as lost.
     pub(super) fn finish(&mut self, cx: &mut Context<'_>, core: &Core, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
@@ -323,7 +338,9 @@ impl Receiver {
         let total = total.unwrap_or(next).max(next);
         let arrivals = sequence.finish(total);
         let tail = i64::try_from(total - next).unwrap_or(i64::MAX);
-        let missing = Packets { lost: tail, ..Packets::default() };
+        // Copies of what has come stand for no missing number.
+        let copies = self.unknown.saturating_sub(arrivals.nameless);
+        let missing = Packets { lost: tail.saturating_add_unsigned(copies), ..Packets::default() };
         self.sums.counts.add(&missing);
         core.packets(cx, &missing);
         let tally = cx.rec.packet_tally(core.group);
