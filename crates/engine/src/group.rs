@@ -34,6 +34,6 @@ impl Watched {
     /// The totals of the group, and the host's part in them.
     pub(crate) fn totals(self) -> Totals {
         let (cpu, counters) = self.used.map(|used| used()).unzip();
-        Totals { cpu, counters: counters.unwrap_or_default(), ..self.aggregator.totals() }.without_damaged()
+        self.aggregator.totals_with_host(cpu, counters.unwrap_or_default())
     }
 }

@@ -1,6 +1,6 @@
 //! Accounts of a group of links: intervals summed over the workers, and the totals at the end.
 
-use crate::{CauseCount, Effective, PacketReport, RoundTrips, Totals, Traffic};
+use crate::{CauseCount, CpuUse, Effective, HostCounters, PacketReport, RoundTrips, Totals, Traffic};
 use metrics::{Clamped, Ending, Mono, Tally, Window};
 use std::collections::BTreeMap;
 
@@ -148,8 +148,14 @@ impl Aggregator {
         self.idle == self.workers
     }
 
-    /// Totals of the group; the session adds the end and the way of receiving, the engine the
-    /// host's counters.
+    /// Totals of the group with the host's part in them; the session adds the end and the way of receiving.
+    pub fn totals_with_host(self, cpu: Option<CpuUse>, counters: HostCounters) -> Totals {
+        let arrivals = self.total.packets.as_deref().map(|packets| packets.arrivals).unwrap_or_default();
+        let numbered = arrivals.unique.max(arrivals.lost) > 0;
+        Totals { cpu, counters, ..self.totals() }.with_drops_parted(numbered)
+    }
+
+    /// Totals of the group alone.
     pub fn totals(self) -> Totals {
         let total = self.total;
         let mut causes: Vec<CauseCount> = total.causes.values().cloned().collect();

@@ -6,7 +6,7 @@
 //! which return `None` for such a count.
 
 use crate::{Direction, Interval, PacketReport, Pattern, Totals};
-use metrics::{Clamped, format_bytes, real};
+use metrics::{Clamped, format_bytes, format_count, real};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A count of one direction, at the end that sends or the end that receives.
@@ -295,11 +295,10 @@ impl Totals {
 }
 
 impl PacketReport {
-    /// Lost datagrams of a phase that the receiver's own buffer had no room for. Unknown where the
-    /// part is larger than its whole: sockets count other drops, of damaged datagrams for one, in
-    /// the same counter.
+    /// Lost datagrams of a phase that the receiver's own buffer had no room for.
     pub fn dropped_of_lost(&self) -> Option<u64> {
-        self.dropped().filter(|dropped| i64::clamped(*dropped) <= self.counts.lost.max(0))
+        // Documents of 0.1.0 count repeats and damaged datagrams that were dropped, too.
+        Some(self.dropped()?.min(u64::clamped(self.lost()?.max(0))))
     }
 
     /// Jitter, ns.
@@ -309,17 +308,38 @@ impl PacketReport {
 }
 
 impl Totals {
-    /// The same without the datagrams that the host dropped for wrong checksums, in IPv4 and IPv6:
-    /// they were damaged on the way, and Linux counts them among the drops of the socket, where a
-    /// full buffer is counted, too.
+    /// Parts the drops of the sockets by the kernel's counters, in IPv4 and IPv6: Linux counts full buffers and wrong checksums in one
+    /// counter of the socket. Where datagrams are `numbered`, drops are missing numbers; a repeat that is dropped is none.
     #[must_use]
-    pub fn without_damaged(mut self) -> Self {
-        let of = |name| self.counters.moved.get(name).copied().unwrap_or(0);
-        let damaged = of("Udp.InCsumErrors").saturating_add(of("Udp6.InCsumErrors"));
-        if let Some(packets) = &mut self.packets {
-            packets.counts.dropped = packets.counts.dropped.saturating_sub(damaged);
+    pub fn with_drops_parted(mut self, numbered: bool) -> Self {
+        let of = |names: &[&str]| -> u64 {
+            let all = names.iter().flat_map(|name| [format!("Udp.{name}"), format!("Udp6.{name}")]);
+            all.filter_map(|name| self.counters.moved.get(&name)).sum()
+        };
+        // Without either reading the socket's counter is all that is known.
+        let full = of(&["RcvbufErrors", "MemErrors"]);
+        let (wrong, errors) = (of(&["InCsumErrors"]), of(&["InErrors"]));
+        let Some(packets) = &mut self.packets else { return self };
+        let all = packets.counts.dropped;
+        if full.max(wrong).max(errors) > 0 {
+            // The counters are of all programs of the host.
+            packets.counts.dropped = all.min(full);
+            packets.damaged = (all - packets.counts.dropped).min(wrong);
+        }
+        if numbered {
+            let lost = u64::clamped(packets.counts.lost.max(0));
+            packets.counts.dropped = packets.counts.dropped.min(lost);
+            packets.damaged = packets.damaged.min(lost - packets.counts.dropped);
         }
         self
+    }
+
+    /// One sentence about datagrams that the receive buffer of this end had no room for; `None` where there are none.
+    pub fn drops_here(&self) -> Option<String> {
+        let dropped = self.packets.as_ref()?.dropped().filter(|dropped| *dropped > 0)?;
+        let (datagrams, verb) =
+            (format_count(dropped, "datagram"), if dropped == 1 { "was" } else { "were" });
+        Some(format!("{datagrams} {verb} dropped by this host's receive buffer, not by the network"))
     }
 }
 
@@ -481,17 +501,26 @@ mod tests {
     }
 
     #[test]
-    fn damaged_datagrams_are_no_drops_of_the_buffer() {
-        let dropped = |counters: &[(&str, u64)]| {
-            let counts = Packets { dropped: 47, lost: 42, ..Packets::default() };
+    fn drops_are_parted_by_the_kernels_counters() {
+        let parted = |counters: &[(&str, u64)], lost, numbered| {
+            let counts = Packets { dropped: 47, lost, ..Packets::default() };
             let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
             let moved = counters.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect();
             let totals = Totals { packets, counters: crate::HostCounters { moved }, ..Totals::default() };
-            totals.without_damaged().packets.unwrap().counts.dropped
+            let packets = totals.with_drops_parted(numbered).packets.unwrap();
+            (packets.counts.dropped, packets.damaged)
         };
-        assert_eq!(dropped(&[]), 47);
-        assert_eq!(dropped(&[("Udp.InCsumErrors", 40), ("Udp6.InCsumErrors", 5)]), 2);
-        // The counters are of all programs.
-        assert_eq!(dropped(&[("Udp.InCsumErrors", 400)]), 0);
+        assert_eq!(parted(&[], 50, true), (47, 0), "no counter is known");
+        assert_eq!(parted(&[("Udp.InCsumErrors", 40), ("Udp6.InCsumErrors", 7)], 50, true), (0, 47));
+        let both = [("Udp.InCsumErrors", 40), ("Udp.RcvbufErrors", 5), ("Udp6.MemErrors", 2)];
+        assert_eq!(parted(&both, 50, true), (7, 40));
+        // The counters are of all programs, and a filter's drops are neither.
+        assert_eq!(parted(&[("Udp.InCsumErrors", 400), ("Udp.RcvbufErrors", 400)], 50, true), (47, 0));
+        assert_eq!(parted(&[("Udp.InErrors", 47)], 50, true), (0, 0));
+        // Repeats were dropped, too.
+        assert_eq!(parted(&both, 12, true), (7, 5));
+        assert_eq!(parted(&both, 3, true), (3, 0));
+        // Without numbers nothing is known to be lost.
+        assert_eq!(parted(&both, 0, false), (7, 40));
     }
 }

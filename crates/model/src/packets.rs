@@ -84,6 +84,10 @@ pub struct PacketReport {
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
     pub marks: IpFields,
+    /// Datagrams that the kernel dropped for a wrong checksum, having been damaged on the way; part of `counts.lost`. Only over a whole
+    /// phase.
+    #[serde(skip_serializing_if = "metrics::is_zero")]
+    pub damaged: u64,
     /// Counts that this end does not have; their fields are 0.
     #[serde(skip_serializing_if = "Counts::is_empty")]
     pub unknown: Counts,
@@ -241,6 +245,7 @@ impl PacketReport {
         self.card_refused += other.card_refused;
         self.card_unplaced += other.card_unplaced;
         self.marks.add(&other.marks);
+        self.damaged = self.damaged.saturating_add(other.damaged);
         self.unknown = self.unknown.and(other.unknown);
     }
 

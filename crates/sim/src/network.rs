@@ -23,6 +23,7 @@ use transport::{Clients, Defect, Fault, Replica, Session, SocketSettings, Target
 
 /// Datagrams with a wrong checksum, as Linux counts them.
 const CHECKSUM_ERRORS: &str = "Udp.InCsumErrors";
+const BUFFER_ERRORS: &str = "Udp.RcvbufErrors";
 
 /// A machine of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -491,12 +492,17 @@ impl Sim {
         let sim = self.clone();
         Arc::new(move || {
             let sim = sim.clone();
-            let spoilt = move || sim.with(|world| world.hosts[sim.host].spoilt);
-            let before = spoilt();
+            let read = move || {
+                sim.with(|world| {
+                    let host = &world.hosts[sim.host];
+                    [(CHECKSUM_ERRORS, host.spoilt), (BUFFER_ERRORS, host.overflowed)]
+                })
+            };
+            let before = read();
             Box::new(move || {
-                let moved = spoilt() - before;
-                let moved = (moved > 0).then(|| (CHECKSUM_ERRORS.to_owned(), moved));
-                (CpuUse::default(), HostCounters { moved: moved.into_iter().collect() })
+                let by = read().into_iter().zip(before).map(|((name, now), (_, then))| (name, now - then));
+                let moved = by.filter(|(_, by)| *by > 0).map(|(name, by)| (name.to_owned(), by));
+                (CpuUse::default(), HostCounters { moved: moved.collect() })
             })
         })
     }

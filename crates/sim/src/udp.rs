@@ -218,6 +218,7 @@ impl World {
         let room = udp.settings.rcvbuf.map_or(window, |bytes| window.min(2 * bytes as usize));
         if udp.held + datagram.bytes.len() > room {
             udp.dropped = udp.dropped.wrapping_add(1);
+            self.hosts[host].overflowed += 1;
             self.lanes[lanes].lanes[from].fate.overflowed += 1;
             return;
         }

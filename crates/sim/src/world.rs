@@ -104,6 +104,8 @@ pub(super) struct Host {
     pub(super) sockets: usize,
     /// Datagrams dropped for a wrong checksum.
     pub(super) spoilt: u64,
+    /// Datagrams dropped for want of room in a socket.
+    pub(super) overflowed: u64,
 }
 
 #[derive(Default)]
@@ -211,7 +213,15 @@ impl World {
     pub(super) fn host(&mut self, ip: IpAddr) -> usize {
         self.find(ip).unwrap_or_else(|| {
             let (quirks, next_port) = (Quirks::default(), 40_000);
-            self.hosts.push(Host { ip, quirks, plugged: true, next_port, sockets: 0, spoilt: 0 });
+            self.hosts.push(Host {
+                ip,
+                quirks,
+                plugged: true,
+                next_port,
+                sockets: 0,
+                spoilt: 0,
+                overflowed: 0,
+            });
             self.addresses.insert(ip, self.hosts.len() - 1);
             self.hosts.len() - 1
         })

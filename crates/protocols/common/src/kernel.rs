@@ -329,6 +329,14 @@ impl Unconnected {
         cx.rec.packets(row, counts);
     }
 
+    /// Counts the datagrams that the socket has dropped since it was last asked.
+    pub fn count_drops(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
+        let dropped = self.dropped(got);
+        if dropped > 0 {
+            self.received(cx, 0, &Packets { dropped, ..Packets::default() });
+        }
+    }
+
     /// A datagram of `bytes` bytes was answered with `n` bytes.
     pub fn answered(&mut self, cx: &mut Context<'_>, bytes: usize, n: usize) {
         self.received(cx, bytes, &Packets { sent: 1, received: 1, ..Packets::default() });

@@ -335,12 +335,21 @@ impl Run<'_> {
         }
     }
 
-    /// Takes an event in.
+    fn say(&self, text: &str) {
+        let gap = if self.prefix.is_empty() { "" } else { " " };
+        self.driver.say(format_args!("{}{gap}{text}", self.prefix));
+    }
+
+    /// Takes an event in. Each original that prints losses so reports the part that this host dropped.
     pub fn on_event(&mut self, event: &Event) {
         match event {
             Event::PhaseEnd { status, reason } => (self.status, self.reason) = (*status, reason.clone()),
             Event::Notice { level: Level::Warning | Level::Error, text } if !self.prefix.is_empty() => {
                 self.driver.say(format_args!("{} {text}", self.prefix));
+            }
+            Event::Local(totals) => {
+                let here = totals.drops_here();
+                here.iter().for_each(|text| self.say(text));
             }
             // The store has how the run ended once it is printed.
             Event::End { .. } => return,

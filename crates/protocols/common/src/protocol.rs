@@ -147,7 +147,8 @@ pub fn carried(event: &Event) -> Option<String> {
                 (sent, 0) => format!("{sent} bytes sent"),
                 (sent, received) => format!("{received} bytes received, {sent} sent"),
             };
-            Some(format!("{} connections, {what}", totals.opened))
+            let here = totals.drops_here().map_or_else(String::new, |text| format!("; {text}"));
+            Some(format!("{} connections, {what}{here}", totals.opened))
         }
         _ => None,
     }
@@ -157,7 +158,8 @@ pub fn carried(event: &Event) -> Option<String> {
 pub fn returned(event: &Event) -> Option<String> {
     match event {
         Event::Local(totals) if totals.traffic.tx_bytes > 0 => {
-            Some(format!("{} connections, {} bytes answered", totals.opened, totals.traffic.tx_bytes))
+            let here = totals.drops_here().map_or_else(String::new, |text| format!("; {text}"));
+            Some(format!("{} connections, {} bytes answered{here}", totals.opened, totals.traffic.tx_bytes))
         }
         _ => carried(event),
     }

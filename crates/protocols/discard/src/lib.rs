@@ -51,6 +51,7 @@ fn count(
     _: &mut Transmit<'_>,
     Bound { acl, streams, account, .. }: &mut Bound,
 ) -> Option<Box<dyn Flow>> {
+    account.count_drops(cx, got);
     if account.pending.admits(cx, acl, streams, got.from?.peer.ip()) {
         let received = u64::clamped(got.count());
         account.received(cx, got.len, &Packets { received, ..Packets::default() });

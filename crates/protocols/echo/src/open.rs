@@ -32,6 +32,7 @@ fn send_back(
     Bound { streams, account, .. }: &mut Bound,
 ) -> Option<Box<dyn Flow>> {
     let peer = got.from?.peer;
+    account.count_drops(cx, got);
     if is_service(peer) {
         let port = peer.port();
         let why = "which belongs to a service: two echo services would never end";

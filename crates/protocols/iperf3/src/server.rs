@@ -348,6 +348,9 @@ impl Server {
             self.driver.finish(None, Some(totals));
             return;
         }
+        if let Some(here) = totals.drops_here() {
+            self.driver.notice(Level::Warning, format!("in a test, {here}"));
+        }
         if let Some(used) = self.groups.get_mut(usize::clamped(group.0)) {
             *used = false;
         }

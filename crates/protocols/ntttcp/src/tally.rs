@@ -8,7 +8,7 @@ use common::driver::Driver;
 use common::message::since;
 use metrics::{Group, Mono, Tally};
 use model::ending::Asked;
-use model::{Event, Phase, Portion, SocketSettings, Totals, Traffic};
+use model::{Event, Level, Phase, Portion, SocketSettings, Totals, Traffic};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use transport::{Context, GroupPlan, LinkSource};
@@ -109,6 +109,9 @@ impl Telling {
 
     /// All is over: the totals, of what counts and no more, and the end.
     pub(super) fn finish(&mut self, serving: bool, totals: Option<Box<Totals>>) {
+        if let Some(here) = totals.as_ref().and_then(|totals| totals.drops_here()) {
+            self.driver.notice(Level::Warning, here);
+        }
         let local = totals.zip(self.from).map(|(mut totals, from)| {
             let ns = self.table.to().since(from);
             totals.traffic =

@@ -186,6 +186,7 @@ impl Acceptor for Listener {
         out: &mut Transmit<'_>,
     ) -> Option<Box<dyn Flow>> {
         let path = got.from?;
+        self.account.count_drops(cx, got);
         let request = check(&self.shared.rules, got.bytes)?;
         let trusted = self.admits(cx, &path)?;
         let arrived = Arrived::of(got);

@@ -479,6 +479,9 @@ pub struct PacketTestIp {
     pub udp_in: i64,
     /// `Udp: InErrors`.
     pub udp_in_errors: i64,
+    /// `Udp: InCsumErrors`, which are among `udp_in_errors`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub udp_wrong_checksums: i64,
     /// `Udp: OutDatagrams`.
     pub udp_out: i64,
     /// `Tcp: InSegs`.
@@ -491,6 +494,18 @@ pub struct PacketTestIp {
     pub tcp_in_errors: i64,
     /// `Tcp: OutRsts`.
     pub tcp_resets: i64,
+}
+
+impl PacketTestIp {
+    /// Datagrams that the host's own receive buffers had no room for: those with wrong checksums were damaged on the way.
+    pub fn udp_dropped(&self) -> u64 {
+        u64::try_from(self.udp_in_errors.saturating_sub(self.udp_wrong_checksums)).unwrap_or(0)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(n: &i64) -> bool {
+    *n == 0
 }
 
 /// A card's counters.

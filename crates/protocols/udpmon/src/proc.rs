@@ -155,6 +155,7 @@ fn ip(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestIp {
         out_discards: by("Ip", "OutDiscards"),
         udp_in: by("Udp", "InDatagrams"),
         udp_in_errors: by("Udp", "InErrors"),
+        udp_wrong_checksums: by("Udp", "InCsumErrors"),
         udp_out: by("Udp", "OutDatagrams"),
         tcp_in: four("Tcp", "InSegs"),
         tcp_out: four("Tcp", "OutSegs"),

@@ -98,8 +98,12 @@ pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
     // What the remote host's own buffers dropped was not lost by the network.
     let card = test.remote.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
     // The original reads IPv4's counter for IPv6, too.
-    let errors = if spec.as_original && spec.v6 { 0 } else { test.remote.ip.udp_in_errors };
-    let dropped = u64::try_from(errors + card.unwrap_or(0)).unwrap_or(0);
+    let errors = match (spec.as_original, spec.v6) {
+        (true, true) => 0,
+        (true, false) => u64::try_from(test.remote.ip.udp_in_errors).unwrap_or(0),
+        (false, _) => test.remote.ip.udp_dropped(),
+    };
+    let dropped = errors.saturating_add(card.and_then(|n| u64::try_from(n).ok()).unwrap_or(0));
     let network = counts.lost.saturating_sub(dropped);
     let _ = write!(
         text,

@@ -72,7 +72,7 @@ impl Receiver {
     pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         let Some(now) = test.counts else { return };
         // What this host itself dropped was not lost by the network.
-        let here = u64::try_from(test.remote.ip.udp_in_errors).unwrap_or(0);
+        let here = test.remote.ip.udp_dropped();
         let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
         self.told.insert(test.peer.clone(), (now, dropped + here));
         let delta = Figures::of(spec, now.since(&before), here);
