@@ -15,7 +15,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use common::{Original, Placement};
 use model::{Assertion, Pattern, Payload, Range, Shutdown, SocketSettings, Verify};
 use report::Detail;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// A measuring instrument for networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media
@@ -169,8 +169,8 @@ pub(crate) struct KeyArgs {
 #[command(next_help_heading = "This host")]
 pub(crate) struct LocalArgs {
     /// Local address to connect from; repeatable, used round robin.
-    #[arg(short = 'B', long = "bind", value_name = "ADDR")]
-    pub(crate) bind: Vec<IpAddr>,
+    #[arg(short = 'B', long = "bind", value_name = "ADDR", value_parser = values::source)]
+    pub(crate) bind: Vec<SocketAddr>,
     /// Local ports to connect from, such as 20000-20999, used round robin.
     #[arg(long, visible_alias = "source-ports", value_name = "LOW-HIGH", value_parser = values::ports)]
     pub(crate) local_port: Option<(u16, u16)>,

@@ -7,7 +7,7 @@ use crate::{CliError, key, plan};
 use common::{Acl, Keyring, ServerConfig};
 use metrics::format_count;
 use model::ending::WRONG_DATA;
-use model::{Event, Level, Phase, StampSettings};
+use model::{Address, Event, Level, Phase, StampSettings};
 use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -197,8 +197,12 @@ fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig, admission: Admission
 
 /// The addresses of `listen` without their ports, which are those of our own protocol.
 fn hosts(listen: &[String]) -> Vec<String> {
-    let host =
-        |text: &String| text.parse().map_or_else(|_| text.clone(), |at: SocketAddr| at.ip().to_string());
+    // The port is the native protocol's.
+    let host = |text: &String| match Address::parse(text) {
+        Some(Address { ip, zone: Some(zone), .. }) => format!("{ip}%{zone}"),
+        Some(Address { ip, .. }) => ip.to_string(),
+        None => text.clone(),
+    };
     listen.iter().map(host).collect()
 }
 

@@ -15,7 +15,7 @@ use report::ServerMetrics;
 use runtime::{Bound, Interrupt};
 use screen::Planned;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -292,10 +292,12 @@ pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<Socket
         return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);
     }
     let parse = |text: &String| {
-        let bare = text.trim_start_matches('[').trim_end_matches(']');
-        bare.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).or_else(|_| text.parse()).map_err(|_| {
-            format!("'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411 or [2001:db8::1]:7411")
-        })
+        let at = runtime::address(text, port).unwrap_or_else(|| {
+            Err(format!(
+                "'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411, [2001:db8::1]:7411 or fe80::1%eth0"
+            ))
+        })?;
+        runtime::check_scope(at).map(|()| at)
     };
     texts.iter().map(parse).collect()
 }
@@ -319,5 +321,11 @@ mod tests {
             ]
         );
         assert!(parse(&["somewhere"]).is_err());
+        let error = parse(&["fe80::1"]).unwrap_err();
+        assert!(error.starts_with("fe80::1 is a link-local address: write fe80::1%INTERFACE"), "{error}");
+        let scopes =
+            ["fe80::1%1", "[fe80::1%1]", "[fe80::1%1]:9"].map(|text| parse(&[text]).unwrap()[0].to_string());
+        assert_eq!(scopes, ["[fe80::1%1]:7", "[fe80::1%1]:7", "[fe80::1%1]:9"]);
+        assert!(parse(&["fe80::1%nosuch0"]).unwrap_err().contains("no interface 'nosuch0'"));
     }
 }

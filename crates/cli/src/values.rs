@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use common::{Original, Placement};
 use model::Range;
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// A size in bytes; a differentiated services code point (0..63, or its name); a duration in ns, which may be 0; bits per second.
@@ -41,6 +42,13 @@ pub(crate) fn hexadecimal_or_decimal(text: &str) -> Option<u32> {
         None => text.parse(),
     }
     .ok()
+}
+
+/// A local address, a link-local one with or without its interface.
+pub(crate) fn source(text: &str) -> Result<SocketAddr, String> {
+    let wrong = || format!("'{text}' is not an address such as 192.0.2.1, 2001:db8::1 or fe80::1%eth0");
+    let at = runtime::address(text, 0).ok_or_else(wrong)??;
+    if at.port() == 0 { Ok(at) } else { Err(wrong()) }
 }
 
 /// A size or a range `[low,high]`.

@@ -1,6 +1,7 @@
 //! Names to addresses. Blocking: call it from a helper thread.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use transport::{Address, is_link_local, scope_of, with_scope};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
@@ -33,6 +34,12 @@ pub fn resolve(host: &str, port: u16, want: Family) -> Result<Vec<SocketAddr>, S
     let Some(bare) = bare.filter(|bare| !bare.is_empty()) else {
         return Err(format!("'{host}' is not a host: expected a name or an address"));
     };
+    if let Some(written) = Address::parse(bare).filter(|at| at.port.is_none()) {
+        let at = placed(&written, port).map_err(|why| format!("cannot resolve '{host}': {why}"))?;
+        if want.takes(&at) {
+            return check_scope(at).map(|()| vec![at]);
+        }
+    }
     let found = (bare, port).to_socket_addrs().map_err(|error| {
         let text = error.to_string();
         let reason = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
@@ -53,6 +60,52 @@ pub fn resolve(host: &str, port: u16, want: Family) -> Result<Vec<SocketAddr>, S
         (true, 1.., Family::V6) => Err(format!("'{host}' has no IPv6 address, only IPv4")),
         _ => Err(format!("'{host}' has no address")),
     }
+}
+
+/// The address that `text` is, with `port` where it has none; `None` where it is no address. A link-local one may lack its interface.
+pub fn address(text: &str, port: u16) -> Option<Result<SocketAddr, String>> {
+    Address::parse(text).map(|at| placed(&at, at.port.unwrap_or(port)))
+}
+
+/// A written address with the number of its interface.
+fn placed(at: &Address, port: u16) -> Result<SocketAddr, String> {
+    let scope = match at.zone.as_deref() {
+        None => 0,
+        Some(zone) => zone
+            .parse()
+            .ok()
+            .or_else(|| crate::host::interface_index(zone))
+            .ok_or_else(|| format!("there is no interface '{zone}'{}", here(at.ip)))?,
+    };
+    Ok(with_scope(at.ip, port, scope))
+}
+
+/// Whether a socket can be at, or send to, this address: a link-local one needs its interface.
+///
+/// # Errors
+/// One sentence that names the interfaces.
+pub fn check_scope(at: SocketAddr) -> Result<(), String> {
+    let ip = at.ip();
+    if !is_link_local(ip) || scope_of(at) != 0 {
+        return Ok(());
+    }
+    Err(format!("{ip} is a link-local address: write {ip}%INTERFACE{}", here(ip)))
+}
+
+/// The interfaces of this host that have addresses such as `ip`, or else all but the loopback, in parentheses.
+fn here(ip: IpAddr) -> String {
+    let all = crate::host::local_addresses();
+    let named = |fits: fn(&IpAddr) -> bool| {
+        let fitting = all.iter().filter(|(_, ip)| fits(ip));
+        let mut names: Vec<&str> =
+            fitting.map(|(name, _)| name.split(':').next().unwrap_or_default()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.join(", ")
+    };
+    let linked = if is_link_local(ip) { named(|ip| is_link_local(*ip)) } else { String::new() };
+    let names = if linked.is_empty() { named(|ip| !ip.is_loopback()) } else { linked };
+    if names.is_empty() { String::new() } else { format!(" (here: {names})") }
 }
 
 #[cfg(test)]
@@ -83,7 +136,18 @@ mod tests {
         assert_eq!(one("fe80::1%lo", Family::Any), expected);
         assert_eq!(one("[fe80::1%lo]", Family::V6), expected);
         assert_eq!(one(&format!("fe80::1%{}", index.trim()), Family::Any), expected);
-        assert!(resolve("fe80::1%nosuch0", 7, Family::Any).unwrap_err().contains("'fe80::1%nosuch0'"));
+        let error = resolve("fe80::1%nosuch0", 7, Family::Any).unwrap_err();
+        assert!(
+            error.contains("'fe80::1%nosuch0'") && error.contains("there is no interface 'nosuch0'"),
+            "{error}"
+        );
+        let error = resolve("fe80::1", 7, Family::Any).unwrap_err();
+        assert!(error.starts_with("fe80::1 is a link-local address: write fe80::1%INTERFACE"), "{error}");
+        assert_eq!(
+            address("[fe80::1%lo]:9", 7).unwrap().unwrap().to_string(),
+            format!("[fe80::1%{}]:9", index.trim())
+        );
+        assert!(address("localhost", 7).is_none());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod address;
 mod aggregator;
 mod assertion;
 mod builder;
@@ -45,6 +46,7 @@ mod thin;
 mod trace;
 mod train;
 
+pub use address::{Address, is_link_local, scope_of, with_scope};
 pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
 pub use builder::Builder;
@@ -60,7 +62,7 @@ pub use extra::{Curve, Extra, Reading, Shown};
 pub use finding::Finding;
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
-pub use host::{CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use host::{Allowance, CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use kept::{KeptFigure, KeptRun};
 pub use knee::Slot;
 pub use known::{Count, Counts, CountsByWay, EndCounts, Role, reject_impossible};

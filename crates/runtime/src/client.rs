@@ -18,7 +18,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use transport::SocketSettings;
+use transport::{SocketSettings, is_link_local, scope_of, with_scope};
 use uuid::Uuid;
 
 /// A fresh identifier for a run.
@@ -117,7 +117,8 @@ fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
 
 /// The beginning of a client's run, for the reporters.
 pub fn begin(config: &ClientConfig, verb: &str, command: Vec<String>, phase: &Phase) -> Begin {
-    let local = config.sources.first().copied().or_else(|| host::local_for(config.peers.first()?.address));
+    let local =
+        config.sources.first().map(SocketAddr::ip).or_else(|| host::local_for(config.peers.first()?.address));
     let mut targets: Vec<String> = Vec::new();
     for peer in &config.peers {
         if !targets.contains(&peer.name) {
@@ -167,13 +168,19 @@ pub fn check(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
 /// each.
 fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
     for source in &config.sources {
-        // Other errors concern the peer, not the source address.
-        if let Err(error) = UdpSocket::bind((*source, 0))
+        let ip = source.ip();
+        // Without an interface of its own a link-local address has the target's.
+        let scope = config.peers.iter().map(|peer| scope_of(peer.address)).find(|scope| *scope != 0);
+        let at = match (scope_of(*source), scope) {
+            (0, Some(scope)) if is_link_local(ip) => with_scope(ip, 0, scope),
+            _ => *source,
+        };
+        io::resolve::check_scope(at).map_err(|why| EngineError::Setting(format!("-B: {why}")))?;
+        // Other errors are those of what is connected to.
+        if let Err(error) = UdpSocket::bind(at)
             && error.kind() == std::io::ErrorKind::AddrNotAvailable
         {
-            return Err(EngineError::Setting(format!(
-                "-B {source}: this host has no such address ({error})"
-            )));
+            return Err(EngineError::Setting(format!("-B {ip}: this host has no such address ({error})")));
         }
     }
     let fits = |peer: &Peer| config.sources.iter().any(|s| s.is_ipv4() == peer.address.is_ipv4());

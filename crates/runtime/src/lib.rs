@@ -17,6 +17,7 @@ pub use io::card::permit_change as permit_card_change;
 pub use io::host::{local_addresses, rlimit_nofile, snapshot};
 pub use io::process::{EndRequest, ask_to_end, on_end_request};
 pub use io::process::{fail_writes_beyond_limit, read_hidden, terminal_columns, to_background};
+pub use io::resolve::{address, check_scope};
 pub use io::thread::available as usable_cores;
 pub use io::{Called, Keys};
 pub use keys::interrupt_by_any_key;

@@ -31,7 +31,10 @@ pub use flow::{
     Read, Rng, Sent, Target, When,
 };
 pub use interrupt::{Attached, Interrupt};
-pub use model::{CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings};
+pub use model::{
+    Address, Allowance, CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings,
+    is_link_local, scope_of, with_scope,
+};
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
     Reactor, Ready, Receiver, Sender, StreamSocket, Task, Trigger, Wake, Watch,

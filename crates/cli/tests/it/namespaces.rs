@@ -96,6 +96,24 @@ fn two_hosts_measure_the_path_between_them() {
         let remote = text(&outcome.connections()[0]["remote"]);
         assert!(remote.starts_with("[fe80::72"), "{remote}");
     }
+    // An address to connect from has its own interface, or the target's.
+    for from in ["fe80::71%nc0", "fe80::71"] {
+        let line = tcp("fe80::72%nc0").args("-P 2 --iterations 1 --transfer 100001 -B").arg(from);
+        let outcome = here.within(line).outcome().moved(2, 200_002, 0);
+        let local = text(&outcome.connections()[0]["local"]);
+        assert!(local.starts_with("[fe80::71"), "{local}");
+    }
+    let said = "is a link-local address: write fe80::71%INTERFACE (here: nc0)";
+    here.within(tcp("10.77.0.2").args("-t 1s -B fe80::71")).run().complains(&[said]);
+    for words in ["tcp fe80::71", "iperf3 -c fe80::71", "serve --listen fe80::71", "iperf3 -s -B fe80::71"] {
+        let (verb, rest) = words.split_once(' ').unwrap();
+        let done = here.within(netcaliper(verb).args(rest)).run();
+        assert!(done.code != Some(0) && (done.out.clone() + &done.err).contains(said), "{}", done.tell());
+    }
+    here.within(tcp("fe80::72%nosuch")).run().complains(&["there is no interface 'nosuch' (here: nc0)"]);
+    let listening = Server::start(there.within(netcaliper("serve").args("--listen [fe80::72%nc0]:7500")));
+    here.within(tcp("[fe80::72%nc0]:7500").args("-P 1 -n 1k")).run().exits(0);
+    listening.end();
     server.end();
 }
 

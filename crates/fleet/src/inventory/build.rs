@@ -1,8 +1,8 @@
 //! An inventory under construction, within its bounds.
 
 use super::{Group, Host, HostId, Inventory, MAX_GROUPS, MAX_HOSTS, MAX_LABELS, MAX_MEMBERS, MAX_TEXT};
+use model::Address;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::IpAddr;
 
 #[derive(Default)]
 pub(super) struct Builder {
@@ -133,5 +133,5 @@ fn bounded(what: &str, text: &str) -> Result<(), String> {
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
     let first = text.chars().next().is_some_and(|c| c.is_alphanumeric() || matches!(c, ':' | '_'));
-    text.parse::<IpAddr>().is_ok() || (first && text.chars().all(plain))
+    Address::parse(text).is_some_and(|at| at.port.is_none()) || (first && text.chars().all(plain))
 }

@@ -3,7 +3,7 @@
 use super::ansible::Tree;
 use super::build::{self, Builder};
 use super::{Inventory, MAX_HOSTS};
-use std::net::Ipv6Addr;
+use model::Address;
 
 pub(super) fn parse(text: &str) -> Result<Inventory, String> {
     let lines = || {
@@ -93,11 +93,12 @@ fn section(line: &str) -> Option<(&str, &str)> {
 
 /// A name or address, and its port.
 pub(super) fn address(text: &str) -> Result<(&str, Option<&str>), String> {
-    if text.parse::<Ipv6Addr>().is_ok() {
+    let is_v6 = |text: &str| Address::parse(text).is_some_and(|at| at.ip.is_ipv6() && at.port.is_none());
+    if !text.starts_with('[') && is_v6(text) {
         return Ok((text, None));
     }
     if let Some((inner, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']'))
-        && inner.parse::<Ipv6Addr>().is_ok()
+        && is_v6(inner)
     {
         return match rest.strip_prefix(':') {
             _ if rest.is_empty() => Ok((inner, None)),

@@ -11,11 +11,12 @@ use crate::agent::{Agent, Holder, Input, drive};
 use crate::message::{self, MAX_ORDER, Of, Order};
 use crate::threads::{lock, no_thread, spawn};
 use ::io::Clock;
+use ::io::resolve::{Family, resolve};
 use ::transport::admission::{PendingPeers, PendingPlace};
 use metrics::{Mono, SECOND};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -153,7 +154,7 @@ impl<S: Secure> Direct<S> {
     fn connected(&self, host: &Named) -> Result<(TcpStream, Box<dyn Sealed>), String> {
         let (address, port) = (&host.address, self.port);
         let at = |e: io::Error| format!("cannot connect to the agent at {address}, port {port}: {e}");
-        let addresses = (host.address.as_str(), self.port).to_socket_addrs().map_err(at)?;
+        let addresses = resolve(address, port, Family::Any)?;
         let mut connected = Err(io::ErrorKind::AddrNotAvailable.into());
         for address in addresses {
             connected = TcpStream::connect_timeout(&address, OPENING);

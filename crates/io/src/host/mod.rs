@@ -41,6 +41,6 @@ pub struct Texts {
 }
 
 pub use system::{
-    card, clock_id, congestion_control, congestion_controls, connected_networks, local_addresses,
-    raise_nofile, rlimit_nofile, snapshot, texts,
+    card, clock_id, congestion_control, congestion_controls, connected_networks, interface_index,
+    local_addresses, raise_nofile, rlimit_nofile, snapshot, texts,
 };

@@ -22,6 +22,11 @@ pub fn card(_: &str) -> Option<Vec<(String, u64)>> {
     None
 }
 
+/// The number of an interface: cannot be asked here.
+pub fn interface_index(_: &str) -> Option<u32> {
+    None
+}
+
 /// The kernel's counters: it prints none here.
 pub fn texts() -> Texts {
     Texts::default()

@@ -183,7 +183,7 @@ pub struct ClientConfig {
     /// The keys, if there are any.
     pub keys: Keyring,
     /// Local addresses to use in turn.
-    pub sources: Vec<IpAddr>,
+    pub sources: Vec<SocketAddr>,
     /// Local ports to use in turn, both included.
     pub ports: Option<(u16, u16)>,
     /// Interface to bind to.

@@ -22,7 +22,7 @@ use metrics::{Clamped, Group, Mono, Packets, SECOND};
 use model::ending::Asked;
 use model::{EndCounts, Event, Kind, Phase, Role, SocketSettings, Totals, Transport};
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Acceptor, Action, Connector, Context, GroupPlan, Input, LinkSource, Order, Session};
 
@@ -50,7 +50,7 @@ pub struct Calls {
     /// Servers to connect to, in turn.
     pub servers: Arc<Servers>,
     /// Local addresses to use in turn; empty lets the kernel choose.
-    pub sources: Vec<IpAddr>,
+    pub sources: Vec<SocketAddr>,
     /// Local ports to use in turn, both included.
     pub ports: Option<(u16, u16)>,
     /// Worker threads.

@@ -1,12 +1,13 @@
 //! Local addresses and ports, used in turn.
 
 use metrics::Clamped;
+use model::{is_link_local, scope_of, with_scope};
 use std::net::{IpAddr, SocketAddr};
 
 /// Which of our addresses and ports the next connection leaves from.
 #[derive(Clone, Debug)]
 pub struct RoundRobin {
-    sources: Vec<IpAddr>,
+    sources: Vec<SocketAddr>,
     ports: Option<(u16, u16)>,
     worker: u16,
     /// Counted from the worker's number, so that not all workers begin with the same.
@@ -14,9 +15,9 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that
-    /// two workers never try the same.
-    pub fn new(sources: Vec<IpAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
+    /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that two workers never try
+    /// the same.
+    pub fn new(sources: Vec<SocketAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
         let ports = ports.map(|(low, high)| {
             let span = u32::from(high - low) + 1;
             let (w, n) = (u32::from(worker), u32::from(workers.max(1)));
@@ -36,18 +37,23 @@ impl RoundRobin {
     }
 }
 
-/// A local address for a connection to `to`: number `turn` of those of its family, which are used
-/// in turn, and `port`. `None` leaves it to the kernel.
+/// A local address for a connection to `to`: number `turn` of those of its family, which are used in turn, and `port`. `None` leaves it
+/// to the kernel. A link-local one without an interface has that of `to`.
 pub fn local_address(
-    sources: &[IpAddr],
+    sources: &[SocketAddr],
     turn: usize,
     port: Option<u16>,
     to: SocketAddr,
 ) -> Option<SocketAddr> {
     let fitting = || sources.iter().copied().filter(|source| source.is_ipv4() == to.is_ipv4());
-    let ip = fitting().nth(turn % fitting().count().max(1));
+    let source = fitting().nth(turn % fitting().count().max(1));
     let any = if to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0_u16; 8]) };
-    (ip.is_some() || port.is_some()).then(|| SocketAddr::new(ip.unwrap_or(any), port.unwrap_or(0)))
+    (source.is_some() || port.is_some()).then(|| {
+        let ip = source.map_or(any, |source| source.ip());
+        let scope = source.map_or(0, scope_of);
+        let scope = if scope == 0 && is_link_local(ip) { scope_of(to) } else { scope };
+        with_scope(ip, port.unwrap_or(0), scope)
+    })
 }
 
 /// Port number `turn` of a range, whose ports are used in turn.
@@ -62,7 +68,7 @@ mod tests {
     #[test]
     fn workers_share_the_ports_and_take_addresses_in_turn() {
         let to: SocketAddr = ([10, 0, 0, 9], 1).into();
-        let sources = vec![[10, 0, 0, 1].into(), [0u16; 8].into(), [10, 0, 0, 2].into()];
+        let sources = vec![([10, 0, 0, 1], 0).into(), ([0u16; 8], 0).into(), ([10, 0, 0, 2], 0).into()];
         let mut round_robin = RoundRobin::new(sources, Some((100, 105)), 1, 2);
         let took: Vec<String> = (0..4).filter_map(|_| round_robin.next(to)).map(|a| a.to_string()).collect();
         assert_eq!(took, ["10.0.0.2:103", "10.0.0.1:104", "10.0.0.2:105", "10.0.0.1:103"]);
@@ -75,11 +81,20 @@ mod tests {
         assert_eq!(ports, [5_000, 5_001, 5_002, 5_000]);
         assert_eq!(local_address(&[], 3, None, to), None);
         assert_eq!(local_address(&[], 3, Some(5_000), to), Some(([0; 4], 5_000).into()));
-        let sources = [[10, 0, 0, 1].into(), [0_u16; 8].into(), [10, 0, 0, 2].into()];
+        let sources = [([10, 0, 0, 1], 0).into(), ([0_u16; 8], 0).into(), ([10, 0, 0, 2], 0).into()];
         let turns = (0..3).filter_map(|turn| local_address(&sources, turn, None, to));
         assert_eq!(
             turns.map(|from| from.to_string()).collect::<Vec<_>>(),
             ["10.0.0.1:0", "10.0.0.2:0", "10.0.0.1:0"]
         );
+        // The interface is the target's, unless the source has its own.
+        let to: SocketAddr = "[fe80::2%3]:7".parse().unwrap();
+        for (source, from) in [
+            ("[fe80::1]:0", "[fe80::1%3]:9"),
+            ("[fe80::1%4]:0", "[fe80::1%4]:9"),
+            ("[fd00::1]:0", "[fd00::1]:9"),
+        ] {
+            assert_eq!(local_address(&[source.parse().unwrap()], 0, Some(9), to).unwrap().to_string(), from);
+        }
     }
 }

@@ -23,7 +23,7 @@ use metrics::{Clamped, Group, Mono, SECOND};
 use model::ending::Asked;
 use model::{Level, Phase, Status, Totals};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Action, Context, Input, Link, Order, Path, Session, Target};
 
@@ -37,7 +37,7 @@ pub struct ClientPlan {
     /// Length of the reports on each stream, ns; 0 tells none.
     pub interval_ns: u64,
     pub workers: u16,
-    pub from: Option<IpAddr>,
+    pub from: Option<SocketAddr>,
     /// Local port of the first stream.
     pub port: Option<u16>,
     /// How long a server may say nothing after the connection, ns.
@@ -135,8 +135,7 @@ impl Client {
 
     /// Asks for the control connection.
     fn connect(&mut self, now: Mono) {
-        let from = self.plan.from.map(|from| SocketAddr::new(from, 0));
-        let target = Target { to: self.plan.server.address, from };
+        let target = Target { to: self.plan.server.address, from: self.plan.from };
         self.driver.ask(Action::Connect(self.attempt(), target));
         self.enter(Step::Connecting, now);
     }

@@ -16,7 +16,7 @@ const LOOK: u64 = 100_000;
 pub(super) struct Dialer {
     test_state: Arc<TestState>,
     to: SocketAddr,
-    from: Option<IpAddr>,
+    from: Option<SocketAddr>,
     /// Local port of the first stream; the next have the next.
     port: Option<u16>,
     /// The next stream; beyond all of them when no more is to be opened.
@@ -40,7 +40,11 @@ impl Dialer {
         let any = || if self.to.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
         let port = self.port.map_or(0, |port| port.wrapping_add(self.next as u16));
         let chosen = self.from.is_some() || port != 0;
-        let from = chosen.then(|| SocketAddr::new(self.from.unwrap_or_else(any), port));
+        let from = chosen.then(|| {
+            let mut from = self.from.unwrap_or_else(|| SocketAddr::new(any(), 0));
+            from.set_port(port);
+            from
+        });
         Target { to: self.to, from }
     }
 }

@@ -10,6 +10,7 @@ use common::ProtocolOptions;
 use common::protocol::{
     Calling, Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
 };
+use common::round_robin::local_address;
 use metrics::SECOND;
 use model::{EndCounts, Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
 use std::fmt;
@@ -236,7 +237,7 @@ impl Protocol for Iperf3 {
             phase: phase.clone(),
             interval_ns: asked.interval_ns.unwrap_or(phase.interval_ns),
             workers,
-            from: config.sources.iter().find(|s| s.is_ipv4() == peer.address.is_ipv4()).copied(),
+            from: local_address(&config.sources, 0, None, peer.address),
             port: asked.port.or(config.ports.map(|(first, _)| first)),
             greeting_ns: asked.greeting_ns.unwrap_or(GREETING),
             silence_ns: asked.silence_ns.unwrap_or(120 * SECOND),

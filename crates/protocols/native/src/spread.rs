@@ -15,7 +15,7 @@ use model::Phase;
 use model::document::{Document, field};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use transport::{Acceptor, Allowance, Connector, GroupPlan, LinkSource, Order, Part, Replica, Wait};
@@ -50,7 +50,7 @@ pub(super) struct Dialing {
     pub(super) start: Mono,
     pub(super) end: Option<Mono>,
     pub(super) places: Vec<Place>,
-    pub(super) sources: Vec<IpAddr>,
+    pub(super) sources: Vec<SocketAddr>,
     pub(super) ports: Option<(u16, u16)>,
     pub(super) records: bool,
 }

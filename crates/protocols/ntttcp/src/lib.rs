@@ -22,6 +22,7 @@ mod token;
 mod udp;
 mod unsynced;
 
+use common::round_robin::local_address;
 use common::{config, one_sided, protocol};
 
 pub use layout::{Layout, READY_OFFSET};
@@ -38,7 +39,6 @@ use crate::protocol::{
 use common::bulk;
 use metrics::SECOND;
 use model::{Phase, Range, Verify};
-use std::net::{IpAddr, SocketAddr};
 
 const NAME: &str = "ntttcp";
 
@@ -113,10 +113,8 @@ impl Protocol for Ntttcp {
         let Calling { config, phase, host } = *calling;
         let Some(layout) = config.options.get::<Layout>() else { return self.0.client(calling) };
         let Some(peer) = config.peers.first() else { return Err("no target was given".to_owned()) };
-        let any = if peer.address.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0u16; 8]) };
-        let port = config.ports.map_or(0, |(first, _)| first);
-        let chosen = config.sources.first().copied();
-        let from = (chosen.is_some() || port > 0).then(|| SocketAddr::new(chosen.unwrap_or(any), port));
+        let port = config.ports.map(|(first, _)| first).filter(|port| *port > 0);
+        let from = local_address(&config.sources, 0, port, peer.address);
         let workers = config.workers_for(phase, host.cores().len());
         let to = config.peers.iter().map(|peer| peer.address.ip()).collect();
         let plan = SenderPlan { layout: *layout, phase: phase.clone(), to, from, workers };

@@ -45,7 +45,7 @@ pub(super) fn call(arguments: &[String], driver: &Driver) -> u8 {
 fn measure_with(client: Client, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: vec![Peer::new(client.server().to_string(), target(&client)?)],
-        sources: client.local.into_iter().collect(),
+        sources: client.local.map(|ip| SocketAddr::new(ip, 0)).into_iter().collect(),
         ..driver.client(&crate::PROTOCOL)
     };
     if client.kill {

@@ -301,8 +301,10 @@ fn serve(spec: &Spec, printout: &mut Printout<'_>) -> Result<u8, Refusal> {
     }
     let pidfile = whole(spec.pidfile.as_ref());
     let any = if spec.family.0 { IpAddr::from([0u8; 4]) } else { IpAddr::from(Ipv6Addr::UNSPECIFIED) };
+    let mut listen = bound_to(spec.bind.unwrap_or(any), spec, driver)?;
+    listen.set_port(spec.port);
     let config = ServerConfig {
-        listen: vec![SocketAddr::new(spec.bind.unwrap_or(any), spec.port)],
+        listen: vec![listen],
         exit_after: spec.one_off.then_some(1),
         open_to: (driver.open_to)(&[])?,
         interval_ns: spec.interval_ns,
@@ -454,6 +456,22 @@ fn check_sockets(spec: &Spec, driver: &Driver, config: &ClientConfig, phase: &Ph
     (driver.check)(&tried, phase).map_err(named)
 }
 
+/// The address of -B with its interface, if it is named.
+fn bound_to(ip: IpAddr, spec: &Spec, driver: &Driver) -> Result<SocketAddr, Refusal> {
+    let client = matches!(spec.role, Role::Client(_));
+    let text = match &spec.device {
+        Some(device) if model::is_link_local(ip) => format!("{ip}%{device}"),
+        // A client's address has the interface of its server.
+        None if model::is_link_local(ip) && !client => ip.to_string(),
+        _ => return Ok(SocketAddr::new(ip, 0)),
+    };
+    let found = (driver.resolve)(&text, 0, false, false).map_err(|error| {
+        let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
+        refused(format!("parameter error - -B: {text}"))
+    })?;
+    Ok(found.first().map_or(SocketAddr::new(ip, 0), |peer| peer.address))
+}
+
 /// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.
 fn quote(news: &mut BulkNews, quoted: impl Fn(&str) -> String) {
     let BulkNews::Ended(ended) = news else { return };
@@ -470,7 +488,7 @@ fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<
     })?;
     Ok(ClientConfig {
         peers,
-        sources: spec.bind.into_iter().collect(),
+        sources: spec.bind.map(|ip| bound_to(ip, spec, driver)).transpose()?.into_iter().collect(),
         device: spec.device.clone(),
         placement: placement(spec),
         records: false,

@@ -95,7 +95,7 @@ fn send(
 ) -> Result<(), Refusal> {
     let config = ClientConfig {
         peers: peers(spec, driver)?,
-        sources: spec.local.into_iter().collect(),
+        sources: spec.local.map(|ip| SocketAddr::new(ip, 0)).into_iter().collect(),
         ports: spec.local_port.map(|first| (first, first)),
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
