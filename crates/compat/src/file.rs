@@ -2,7 +2,7 @@
 //!
 //! Recognition follows: a document is of the program that it names itself ([`crate::import`]), never of one that it resembles.
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use metrics::{Clamped, format_count};
 use model::document::{check_syntax, top_field};
 use model::{clean_json, clean_lines};
@@ -73,27 +73,49 @@ fn bounded(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// One sentence when it holds no text.
 pub fn open(bytes: &[u8]) -> Result<File, String> {
-    let unpacked = unpacked(bytes)?;
+    let (unpacked, behind) = unpacked(bytes)?.map_or((None, 0), |(all, behind)| (Some(all), behind));
     let bytes = unpacked.as_deref().unwrap_or(bytes);
     let text = text(bytes)?;
+    let is_zero = |c: char| c == '\0';
+    // A crash of the host leaves zeros where a file was to be, and copies between systems do around it.
+    let zeros = text.len() - text.trim_matches(is_zero).len();
+    let text = clean_lines(text.trim_matches(is_zero));
     if text.trim().is_empty() {
         return Err("the file is empty".to_owned());
     }
     let is_utf16 = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| bytes.starts_with(mark));
-    let mut file = split(&text);
+    let mut file = array(&text).unwrap_or_else(|| split(&text));
+    let passed = [(zeros, "zero byte", "around the text"), (behind, "byte", "behind the packed data")];
+    let passed = passed.into_iter().filter(|(n, ..)| *n > 0);
+    file.notices.extend(
+        passed.map(|(n, what, at)| format!("passed over: {} {at}", format_count(u64::clamped(n), what))),
+    );
     file.documents.iter_mut().for_each(|document| document.is_utf16 = is_utf16);
     Ok(file)
 }
 
-fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+/// The content of a packed file, of all its members, and how many bytes follow that are no member; zeros, which fill blocks, are none.
+fn unpacked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     if bytes.starts_with(b"BZh") {
         return Err("the file is packed with bzip2: unpack it first".to_owned());
     }
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
+    let magic = [0x1f, 0x8b];
+    if !bytes.starts_with(&magic) {
         return Ok(None);
     }
-    let all = read_bounded(MultiGzDecoder::new(bytes));
-    all.map(Some).map_err(|error| format!("the file cannot be unpacked: {error}"))
+    let wrong = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the packed file is cut short: copy it again".to_owned(),
+        _ => format!("the file cannot be unpacked: {error}"),
+    };
+    let (mut all, mut rest) = (Vec::new(), bytes);
+    while rest.starts_with(&magic) {
+        let mut member = GzDecoder::new(rest);
+        let room = LARGEST.saturating_sub(u64::clamped(all.len()));
+        all.extend(bounded(&mut member, room).map_err(wrong)?);
+        rest = member.into_inner();
+    }
+    let behind = if rest.iter().all(|byte| *byte == 0) { 0 } else { rest.len() };
+    Ok(Some((all, behind)))
 }
 
 /// Text of UTF-8 or UTF-16, as [`decode`] makes it.
@@ -102,7 +124,11 @@ fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
 /// One sentence when the bytes are no text.
 fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
     let text = decode(bytes);
-    if text.chars().take(HEAD).any(|c| c == '\0') {
+    let zeros = |text: &str| text.chars().filter(|c| *c == '\0').count();
+    let inner = text.trim_matches('\0');
+    let head: String = inner.chars().take(HEAD).collect();
+    // One among thousands is a damaged character; a binary file has them everywhere.
+    if zeros(&head) > head.len() / 50 + 1 || (inner.is_empty() && !text.is_empty()) {
         return Err(
             "the file is no text: an outcome, a journal or another program's printout is expected".to_owned()
         );
@@ -130,6 +156,19 @@ pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
     let units = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]]));
     char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+}
+
+/// The objects of a list of objects, as `jq -s` makes of several documents.
+fn array(text: &str) -> Option<File> {
+    if !text.trim_start().starts_with('[') {
+        return None;
+    }
+    let values: Vec<Value> = serde_json::from_str(text).ok()?;
+    let object = |value: &Value| value.is_object().then(|| clean_json(&value.to_string()).into_owned());
+    let texts: Vec<String> = values.iter().map(object).collect::<Option<_>>()?;
+    let document = |text| Document { form: Form::Json, is_utf16: false, text, line: 1 };
+    (!texts.is_empty())
+        .then(|| File { documents: texts.into_iter().map(document).collect(), ..File::default() })
 }
 
 /// Where a line ends, its end included.
@@ -180,7 +219,7 @@ fn split(text: &str) -> File {
     let damaged = |document: &Document| document.form == Form::Json && parsed(&document.text).is_none();
     if !passed.is_empty() && file.documents.iter().all(damaged) {
         // A printout with a brace somewhere.
-        let text = clean_lines(text).into_owned();
+        let text = text.to_owned();
         return File {
             documents: vec![Document { form: Form::Text, is_utf16: false, text, line: 1 }],
             ..File::default()
@@ -220,8 +259,8 @@ fn event(line: &str) -> Option<String> {
 /// The first event of a journal of this program.
 const OURS: &str = "begin";
 
-/// Where the events that begin with one called `first` end: before the next of that name, before another object, or with the text.
-/// A last line may be cut, and one between two events damaged.
+/// End of the events that begin with one called `first`: the next event of that name, an object that
+/// is no event, or the end of the text. Other lines between events are passed over.
 fn events_end(text: &str, from: usize, first: &str) -> usize {
     let again = |line: &str| {
         let head = line.get(..100).unwrap_or(line);
@@ -235,7 +274,8 @@ fn events_end(text: &str, from: usize, first: &str) -> usize {
             let next = text[end..].lines().map(str::trim).find(|line| !line.is_empty());
             next.and_then(event).is_some_and(|tag| tag != first)
         };
-        let other = first != OURS && (!line.starts_with('{') || line == "{") && !goes_on();
+        let is_object = || line.starts_with('{') && event(line).is_none() && parsed(line).is_some();
+        let other = first != OURS && ((line == "{" && !goes_on()) || is_object());
         if !line.is_empty() && (other || again(line)) {
             break;
         }

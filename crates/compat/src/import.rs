@@ -4,7 +4,7 @@
 
 use crate::file::{Document, File, Form, Source};
 use jiff::Timestamp;
-use metrics::{Clamped, Packets, SECOND, Wall, real};
+use metrics::{Clamped, Packets, SECOND, Wall, format_bytes, real};
 use model::ending::{Account, Asked};
 use model::{
     Begin, Builder, ConnectionRecord, Count, Counts, EndCounts, Event, Extra, FrameRow, Interval, Kind,
@@ -17,7 +17,7 @@ use uuid::Uuid;
 /// Larger counts are no counts but wrapped ones, or made up.
 const MOST: f64 = 1e18;
 /// Longer times, seconds, and more connections no run has.
-const LONGEST_S: f64 = 1e9;
+pub const LONGEST_S: f64 = 1e9;
 const MOST_CONNECTIONS: u64 = 1_000_000;
 /// Numbers that a notice names.
 const MOST_NAMED: usize = 8;
@@ -158,6 +158,7 @@ impl ImportedRun {
         }
         let mut builder = Builder::default();
         let receive = format!("as {} does", self.program);
+        let program = self.program.clone();
         let mut begin = Begin {
             version: self.program,
             verb: self.verb.to_owned(),
@@ -174,6 +175,10 @@ impl ImportedRun {
         for mut phase in self.phases {
             phase.lacks(self.recorder, self.counts);
             notices.extend(phase.rejects());
+            phase.check().map_err(|why| {
+                let said: String = notices.iter().map(|notice| format!("; {notice}")).collect();
+                format!("the file is of {}, but {why}{said}", program)
+            })?;
             let ImportedPhase { label, kind, pattern, duration_ns, ping, intervals, records, .. } = phase;
             let ImportedPhase { connections, extras, frames, mut local, mut remote, ending, .. } = phase;
             // Other programs' receivers do not verify as receivers of this program do.
@@ -227,6 +232,37 @@ impl ImportedPhase {
                 Role::Client => Counts::NONE,
                 Role::Server => Counts::of(&[Count::SentBytes, Count::ReceivedBytes]),
             });
+        }
+    }
+
+    /// Whether anything can be said of the phase.
+    ///
+    /// # Errors
+    /// When bytes moved in no time, or no count can be used.
+    fn check(&self) -> Result<(), String> {
+        if !matches!(self.kind, Kind::Tcp | Kind::Delay) {
+            return Ok(());
+        }
+        let ends = || std::iter::once(&self.local).chain(&self.remote);
+        let (local, remote) = (&self.local, self.remote.as_ref());
+        let mut counts = Vec::new();
+        if self.pattern.sends_up() {
+            counts.extend([local.sent_bytes(), remote.and_then(Totals::received_bytes)]);
+        }
+        if self.pattern.sends_down() {
+            counts.extend([local.received_bytes(), remote.and_then(Totals::sent_bytes)]);
+        }
+        let known: u64 = counts.iter().flatten().copied().fold(0, u64::saturating_add);
+        let span = ends().map(|end| end.traffic.ns).chain(self.intervals.iter().map(Interval::ns)).max();
+        let datagrams = ends().any(|end| end.packets.is_some());
+        match (known, span) {
+            (1.., None | Some(0)) => {
+                Err(format!("{} moved in 0 s, so that no rate is known", format_bytes(known)))
+            }
+            (0, _) if !datagrams && counts.iter().all(Option::is_none) => {
+                Err("none of its counts of bytes can be used".to_owned())
+            }
+            _ => Ok(()),
         }
     }
 

@@ -50,8 +50,18 @@ fn numbers_that_printf_garbled_are_read() {
 fn events_are_one_document_until_the_next_begins() {
     let run = "{\"event\":\"start\",\"data\":{}}\n{\"event\":\"interval\"}\n";
     let file = opened(format!("{run}note\n{run}").as_bytes());
-    // The note parts the first run; what follows is the second.
+    // The note is no part of the first run, and the second begins with its start.
     assert_eq!(file.documents.iter().filter(|document| document.form == Form::Events).count(), 2);
+    assert_eq!(file.notices, ["passed over, being no JSON: line 3 ('note')"]);
+    // A line between events, a damaged event and one that is cut: the run goes on.
+    let odd =
+        "{\"event\":\"start\"}\nwarning\n{\"event\":\"interv\n{\"event\":\"interval\"}\n{\"event\":\"end\"";
+    let file = opened(odd.as_bytes());
+    let Source::Events(events) = file.documents[0].source().unwrap() else { panic!("{file:?}") };
+    let names: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!((file.documents.len(), names), (1, vec!["start", "interval"]));
+    let said = "line 2 ('warning'), line 3 ('{\"event\":\"interv'), line 5 ('{\"event\":\"end\"')";
+    assert_eq!(file.notices, [format!("passed over, being no JSON: {said}")]);
     assert!(!file.documents[0].is_ours());
     let ours = "{\"event\":\"begin\",\"schema\":\"netcaliper.outcome.v2\"}\n{\"event\":\"start\",\"at\":1}\n{\"event\":\"inter";
     let file = opened(ours.as_bytes());
@@ -100,4 +110,43 @@ fn no_document_holds_what_a_terminal_obeys() {
 fn more_than_a_file_may_have_is_not_read() {
     let error = bounded(io::repeat(0), 1_000).unwrap_err();
     assert!(error.to_string().contains("too large"));
+}
+
+#[test]
+fn packed_files_have_members_and_what_copies_leave_behind() {
+    use flate2::{Compression, write::GzEncoder};
+    use std::io::Write as _;
+    let pack = |text: &str| {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(text.as_bytes()).unwrap();
+        packed.finish().unwrap()
+    };
+    let two = [pack(GOOD), pack("\n"), pack(GOOD)].concat();
+    assert_eq!(opened(&two).documents.len(), 2);
+    let padded = opened(&[pack(GOOD), vec![0; 100]].concat());
+    assert_eq!((padded.documents.len(), padded.notices.len()), (1, 0));
+    let trailing = opened(&[pack(GOOD), b"xyz".to_vec()].concat());
+    assert_eq!(trailing.notices, ["passed over: 3 bytes behind the packed data"]);
+    let cut = &two[..two.len() - 12];
+    assert!(open(cut).unwrap_err().contains("cut short"));
+    let huge: Vec<u8> = pack(GOOD).into_iter().chain([0x1f, 0x8b, 9]).collect();
+    assert!(open(&huge).is_err());
+}
+
+#[test]
+fn zeros_around_a_text_are_passed_over_and_one_within_is_a_damaged_character() {
+    let zeros = vec![0; 700];
+    let padded = opened(&[zeros.as_slice(), GOOD.as_bytes(), zeros.as_slice()].concat());
+    assert_eq!(padded.documents[0].text, GOOD);
+    assert_eq!(padded.notices, ["passed over: 1400 zero bytes around the text"]);
+    let within = opened(b"{\"name\": \"a\0b\x1b\", \"n\": 1}");
+    let source = within.documents[0].source().unwrap();
+    assert_eq!(source.json().unwrap()["name"], "a\u{fffd}b\u{fffd}");
+    assert!(open(&[1, 0, 2, 0, 0, 0, 3, 0, 0].repeat(9)).unwrap_err().contains("no text"));
+}
+
+#[test]
+fn a_list_of_objects_is_several_documents() {
+    assert_eq!(opened(format!("[{GOOD},\n{GOOD}]").as_bytes()).documents.len(), 2);
+    assert_eq!(opened(b"[1, 2]").documents[0].form, Form::Text);
 }

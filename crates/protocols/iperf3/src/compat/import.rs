@@ -2,7 +2,7 @@
 
 use crate::COUNTS;
 use compat::file::Source;
-use compat::import::{ImportedPhase, ImportedRun, Numbers, ns, number};
+use compat::import::{ImportedPhase, ImportedRun, LONGEST_S, Numbers, ns, number};
 use metrics::{Clamped, Packets, Wall, real};
 use model::{Count, Counts, Interval, Kind, PacketReport, Pattern, Role, Status, Totals};
 use serde_json::{Value, json};
@@ -301,7 +301,14 @@ impl<'a> File<'a> {
 
     fn span(&mut self, sum: &Value) -> u64 {
         let value = if sum["seconds"].is_null() { &sum["end"] } else { &sum["seconds"] };
-        self.numbers.ns(value, "seconds").unwrap_or(0)
+        match self.numbers.ns(value, "seconds") {
+            // A time of 0 is none; the ends of the span may be there.
+            None | Some(0) => {
+                let [from, to] = ["start", "end"].map(|name| number(&sum[name]).unwrap_or(0.0));
+                ns((to - from).clamp(0.0, LONGEST_S))
+            }
+            Some(ns) => ns,
+        }
     }
 
     /// An interval, as the end that wrote the file counted it.
@@ -313,7 +320,12 @@ impl<'a> File<'a> {
             interval.end_ns = self.numbers.ns(&sum["end"], "end").unwrap_or(0);
             interval.omitted |= sum["omitted"].as_bool().unwrap_or(false);
             interval.retransmits += self.numbers.count(&sum["retransmits"], "retransmits").unwrap_or(0);
-            let bytes = self.numbers.count(&sum["bytes"], "bytes").unwrap_or(0);
+            let bytes = self.numbers.count(&sum["bytes"], "bytes");
+            if bytes.is_none() {
+                let sends = up != (self.role == Role::Server);
+                interval.unknown.insert(if sends { Count::SentBytes } else { Count::ReceivedBytes });
+            }
+            let bytes = bytes.unwrap_or(0);
             let span = self.span(sum);
             // The client sends up and receives what comes down; the server the other way round.
             let server = self.role == Role::Server;
