@@ -250,9 +250,20 @@ pub struct DistSummary {
 }
 
 impl DistSummary {
-    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a
-    /// percentile of both lies between the two, and the larger one is returned. Buckets are left
-    /// out.
+    /// Whether the percentile `q` (0..=1) is one: with less than one value beyond it, it is the largest by definition.
+    pub fn is_shown(&self, q: f64) -> bool {
+        q <= 0.5 || real(self.count) * (1.0 - q) >= 1.0 - 1e-9
+    }
+
+    /// The highest percentile, with its name, beyond which at least `beyond` values lie.
+    pub fn tail(&self, beyond: f64) -> Option<(&'static str, u64)> {
+        let all = [("p99", 0.99, self.p99), ("p90", 0.9, self.p90), ("p50", 0.5, self.p50)];
+        let known = |(_, q, _): &(&str, f64, u64)| real(self.count) * (1.0 - q) >= beyond - 1e-9;
+        all.into_iter().find(known).map(|(name, _, value)| (name, value))
+    }
+
+    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a percentile of
+    /// both lies between the two, and the larger one is returned. Buckets are left out.
     pub fn joined(&self, other: &DistSummary) -> DistSummary {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };

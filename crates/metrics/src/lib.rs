@@ -61,7 +61,7 @@ pub use train::{
 };
 pub use two_way::{TwoWay, WayCounts, WayFacts};
 pub use units::{
-    format_bits_per_second, format_bytes, format_count, format_duration, format_number, parse_bytes,
-    parse_dscp, parse_duration, parse_rate,
+    dscp_name, format_bits_per_second, format_bytes, format_count, format_duration, format_number,
+    parse_bytes, parse_dscp, parse_duration, parse_rate,
 };
 pub use variation::{Jitter, Jitters, Signed, SignedSummary, Variation};

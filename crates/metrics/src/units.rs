@@ -124,6 +124,20 @@ fn code_point(name: &str) -> Option<u8> {
     }
 }
 
+/// The name of a differentiated services code point, as [`parse_dscp`] takes it; none of 0 and of those that have none.
+pub fn dscp_name(dscp: u8) -> Option<String> {
+    let (class, low) = (dscp / 8, dscp % 8 / 2);
+    match dscp {
+        46 => Some("EF".to_owned()),
+        1 => Some("LE".to_owned()),
+        8.. if dscp % 8 == 0 => Some(format!("CS{class}")),
+        _ if dscp % 2 == 0 && (1..=4).contains(&class) && (1..=3).contains(&low) => {
+            Some(format!("AF{class}{low}"))
+        }
+        _ => None,
+    }
+}
+
 /// A differentiated services code point: 0 to 63, or its name.
 ///
 /// # Errors
@@ -220,6 +234,11 @@ mod tests {
             [("EF", 46), ("le", 1), ("63", 63), ("0", 0)].map(|(name, value)| (name.to_owned(), value));
         for (name, value) in class_selectors.chain(names.zip(assured)).chain(others) {
             assert_eq!(parse_dscp(&name), Ok(value), "{name}");
+            let named = dscp_name(value).unwrap_or_else(|| value.to_string());
+            assert!(
+                name.eq_ignore_ascii_case(&named) || (value, name.as_str()) == (0, "cs0"),
+                "{name} {named}"
+            );
         }
         for wrong in ["cs8", "cs", "af10", "af14", "af51", "af1", "ef1", "64", "-1", "", "lé"] {
             assert_eq!(parse_dscp(wrong), Err(format!("'{wrong}' is not {DSCP}")), "{wrong}");

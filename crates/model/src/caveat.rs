@@ -130,6 +130,10 @@ const CHECKS: &[Check] = &[
     of_all(Caution, "queue-drops", packets::queue_drops),
     // Loss in the receiver's own buffer counts as the path's.
     of_all(Invalid, "receive-buffer-overflow", packets::own_buffer),
+    // Loss of damaged datagrams is no loss in a queue.
+    of_all(Caution, "damaged-on-the-way", packets::damaged),
+    // The path treats the class that was asked for as another.
+    of_all(Caution, "dscp-changed", packets::class_changed),
     // The bound of the clocks is as large as the delays: only differences hold.
     of_all(Caution, "clock-offset", packets::clocks),
     // Delays around the jump are wrong by as much.
@@ -148,6 +152,8 @@ const CHECKS: &[Check] = &[
     of_all(Note, "loopback", host::loopback),
     // The hosts may have been the limit, and it reads as the path's.
     of_all(Caution, "cpu-bound", host::cpu_bound),
+    // A limit of the host's own was the limit, and it reads as the path's.
+    of_all(Caution, "own-allowance", host::own_allowance),
     // The wait for a CPU is in it.
     of_all(Caution, "host-busy", host::host_busy),
     // The wait for the hypervisor is in it.

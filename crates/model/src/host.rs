@@ -29,6 +29,25 @@ pub struct HostSnapshot {
     pub sysctl: BTreeMap<String, String>,
     /// The interface that carries the run; `None` when not known.
     pub nic: Option<NicSnapshot>,
+    /// What the control group of the process may use; `None` without any limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowance: Option<Allowance>,
+}
+
+/// Limits of a control group; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct Allowance {
+    /// CPU time for each second, s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpus: Option<f64>,
+    /// Memory, bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<u64>,
 }
 
 /// The settings that a figure of the network can hang on.
@@ -66,6 +85,7 @@ impl HostSnapshot {
             congestion: self.congestion.clone(),
             clock_synced: self.clock_synced,
             clock_error_ns: self.clock_error_ns,
+            allowance: self.allowance,
             sysctl,
             nic: self.nic.as_ref().map(|nic| NicSnapshot {
                 name: String::new(),
@@ -164,6 +184,7 @@ mod tests {
                 phc: Some(1),
                 ..NicSnapshot::default()
             }),
+            allowance: None,
         };
         let told = host.without_identity();
         let nic = NicSnapshot { mtu: 9_000, offloads: vec!["tso".to_owned()], ..NicSnapshot::default() };

@@ -103,6 +103,20 @@ impl Figure {
         TABLE.iter().find(|row| mem::discriminant(&row.any()) == own).unwrap_or(&ROW)
     }
 
+    /// Whether `point` has enough values for it: a percentile with less than one value beyond it is none.
+    pub fn is_shown(self, point: &Point) -> bool {
+        match self {
+            Figure::ConnectTime(Stat::Quantile(q)) => {
+                point.local.connect_ns.as_ref().is_none_or(|all| all.is_shown(q))
+            }
+            Figure::Delay(way, Stat::Quantile(q)) => way
+                .packets(point)
+                .is_none_or(|packets| packets.delay_ns.as_ref().is_none_or(|all| all.is_shown(q))),
+            // Round trips have a rule of their own.
+            _ => true,
+        }
+    }
+
     /// Its direction, where it has one.
     pub fn way(self) -> Option<Way> {
         match self {

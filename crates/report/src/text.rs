@@ -323,19 +323,24 @@ impl Table {
 
     /// Adds a row of what a distribution of times is under [`TIMES`].
     pub(crate) fn times(&mut self, name: &str, dist: Option<&DistSummary>) {
-        self.distribution(name, dist, |d| vec![d.p50, d.p90, d.p99, d.p999]);
+        self.distribution(name, dist, |d| vec![(0.5, d.p50), (0.9, d.p90), (0.99, d.p99), (0.999, d.p999)]);
     }
 
     /// The same of fewer percentiles, under [`FEW_TIMES`].
     pub(crate) fn few_times(&mut self, name: &str, dist: Option<&DistSummary>) {
-        self.distribution(name, dist, |d| vec![d.p50, d.p99]);
+        self.distribution(name, dist, |d| vec![(0.5, d.p50), (0.99, d.p99)]);
     }
 
-    fn distribution(&mut self, name: &str, dist: Option<&DistSummary>, of: fn(&DistSummary) -> Vec<u64>) {
+    fn distribution(
+        &mut self,
+        name: &str,
+        dist: Option<&DistSummary>,
+        of: fn(&DistSummary) -> Vec<(f64, u64)>,
+    ) {
         let Some(d) = dist else { return };
         let mut cells = vec![name.to_owned(), format_duration(d.min), format_duration(d.mean)];
-        cells.extend(of(d).into_iter().chain([d.max]).map(format_duration));
-        cells.push(d.count.to_string());
+        cells.extend(of(d).into_iter().map(|(q, ns)| or_dash(d.is_shown(q).then_some(ns), format_duration)));
+        cells.extend([format_duration(d.max), d.count.to_string()]);
         self.row(Tone::Plain, cells);
     }
 

@@ -5,6 +5,7 @@
 #[cfg(unix)]
 mod admission;
 #[cfg(target_os = "linux")]
+mod allowance;
 mod alone;
 mod architecture;
 #[cfg(target_os = "linux")]
@@ -26,6 +27,7 @@ mod delay;
 #[cfg(unix)]
 mod disasters;
 mod discard;
+mod drops;
 mod echo;
 #[cfg(unix)]
 mod endings;

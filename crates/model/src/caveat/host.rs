@@ -2,8 +2,8 @@
 
 use super::packets::kept_schedule;
 use super::{Case, Reason, join, percent};
-use crate::{CauseCount, CpuUse, HostSnapshot, SessionInfo, Waiting};
-use metrics::{format_count, format_duration, real};
+use crate::{CauseCount, CpuUse, HostSnapshot, Kind, PacketReport, SessionInfo, Totals, Waiting};
+use metrics::{Clamped, format_bytes, format_count, format_duration, real};
 use std::net::IpAddr;
 
 /// A CPU busier than this has nothing left to give.
@@ -98,6 +98,54 @@ pub(super) fn steal(case: &Case<'_>) -> Option<Reason> {
     Some((text, "Repeat when the machine is quiet, or on dedicated CPUs."))
 }
 
+/// Share of a run for which a quota may hold this program back.
+const HELD_BACK: f64 = 0.01;
+
+pub(super) fn own_allowance(case: &Case<'_>) -> Option<Reason> {
+    let hosts: Vec<&HostSnapshot> = case.hosts().map(|(_, host, ..)| host).collect();
+    let clauses = join(case.ends().enumerate().filter_map(|(at, end)| {
+        let moved = |name: &str| end.totals.counters.moved.get(name).copied().unwrap_or(0);
+        let allowance = hosts.get(at).and_then(|host| host.allowance.as_ref());
+        let mut clauses = Vec::new();
+        let held_s = real(moved("cgroup.throttled_us")) / 1e6;
+        let length_s = end.totals.cpu.map_or(0.0, |cpu| cpu.wall_s).max(SHORTEST);
+        if held_s > HELD_BACK * length_s {
+            let quota = allowance.and_then(|own| own.cpus).map(|cpus| format!(" of {cpus:.2} CPUs"));
+            let periods = format_count(moved("cgroup.nr_throttled"), "period");
+            clauses.push(format!(
+                "its CPU quota{} held it back in {periods}, its threads for {held_s:.2} s together",
+                quota.unwrap_or_default()
+            ));
+        }
+        let limits = [
+            (
+                "cgroup.memory_limit_hits",
+                "memory limit",
+                allowance.and_then(|own| own.memory).map(format_bytes),
+            ),
+            (
+                "cgroup.task_limit_hits",
+                "limit of tasks",
+                allowance.and_then(|own| own.tasks).map(|n| n.to_string()),
+            ),
+        ];
+        for (name, what, most) in limits {
+            if moved(name) > 0 {
+                let most = most.map_or_else(String::new, |most| format!(" of {most}"));
+                clauses.push(format!("its {what}{most} was reached {}", format_count(moved(name), "time")));
+            }
+        }
+        (!clauses.is_empty()).then(|| format!("{}: {}", end.name, clauses.join(", ")))
+    }))?;
+    let text = format!(
+        "The control group of a host limited this program ({clauses}): this is what the quota allows, not what the path carries."
+    );
+    Some((
+        text,
+        "Raise the limits of the container or service (CPU quota, memory, tasks), or measure outside of it.",
+    ))
+}
+
 pub(super) fn late_pacing(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
     // Datagrams are judged by their spacing.
@@ -137,6 +185,9 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Reason> {
         "Pin both ends with --affinity and compare placements."
     };
     let here = &case.begin.host;
+    if !cpus_decide(case) {
+        return None;
+    }
     let shared = case.point.sessions.iter().any(|s| same_host(here, s));
     if shared && (1..=SHARED_CPUS).contains(&here.cpus) {
         let text = format!(
@@ -160,7 +211,23 @@ pub(super) fn placement(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// True if the server runs on the same machine (perhaps in another network namespace).
+/// Share of one CPU from which the place of a program decides a rate.
+const DECIDES: f64 = 0.3;
+/// The same of a median round trip, ns.
+const QUICK: u64 = 200_000;
+
+/// Whether the figure may depend on where the ends run: a program that needs little of a CPU has a place anywhere, and wake-ups are small
+/// beside a long round trip.
+fn cpus_decide(case: &Case<'_>) -> bool {
+    let trip = case.point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()?.quantile(0.5));
+    if case.point.phase.kind == Kind::Ping && trip.is_some() {
+        return trip < Some(QUICK);
+    }
+    let share = |cpu: &CpuUse| if cpu.wall_s > 0.0 { cpu.process_s() / cpu.wall_s } else { 1.0 };
+    case.ends().any(|end| end.totals.cpu.as_ref().is_none_or(|cpu| share(cpu) > DECIDES))
+}
+
+/// Whether the server runs on the same machine (perhaps in another network namespace).
 fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
     let there = &session.host;
     let alike = !here.name.is_empty() && here.name == there.name && here.kernel == there.kernel;
@@ -169,7 +236,15 @@ fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
         || (alike && here.memory == there.memory)
 }
 
+/// A connection request is sent again after this time at least, ns.
+const TRIED_AGAIN: u64 = 900_000_000;
+
 pub(super) fn listen_drops(case: &Case<'_>) -> Option<Reason> {
+    // The counters are of the whole host: without a connection that was tried again, the requests were other programs'.
+    let slowest = case.point.local.connect_ns.as_ref().map(|all| all.max);
+    if slowest.is_some_and(|ns| ns < TRIED_AGAIN) && case.point.local.network_errors == 0 {
+        return None;
+    }
     let names = ["TcpExt.ListenDrops", "TcpExt.ListenOverflows"];
     let clauses = moved(case, |name| names.contains(&name))?;
     let text = format!(
@@ -181,10 +256,28 @@ pub(super) fn listen_drops(case: &Case<'_>) -> Option<Reason> {
 
 pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Reason> {
     let clauses = moved(case, |name| name.starts_with("softnet.") && name.ends_with("dropped"))?;
-    let text =
-        format!("A host dropped packets before TCP saw them ({clauses}): the network did not lose those.");
+    // The counters are of all interfaces and programs.
+    let missing = missing(case);
+    if missing == 0 {
+        return None;
+    }
+    let text = format!(
+        "A host dropped packets before their sockets saw them ({clauses}; of this run {missing} are missing): the network did not lose \
+         those."
+    );
     let advice = "Raise net.core.netdev_max_backlog, or spread the interrupts over more CPUs (RSS, RPS).";
     Some((text, advice))
+}
+
+/// Packets of the run that did not arrive the first time: datagrams and messages lost, segments sent again, connections that failed.
+pub(super) fn missing(case: &Case<'_>) -> u64 {
+    let of = |totals: &Totals| {
+        let lost = totals.packets.as_deref().and_then(PacketReport::lost).unwrap_or(0);
+        let messages = totals.pings.as_ref().map_or(0, |pings| pings.counts.lost);
+        let lost = u64::clamped(lost.max(0)).saturating_add(u64::clamped(messages.max(0)));
+        lost.saturating_add(totals.retransmits().unwrap_or(0)).saturating_add(totals.network_errors)
+    };
+    case.ends().map(|end| of(end.totals)).fold(0, u64::saturating_add)
 }
 
 /// The counters with a wanted name that moved, at both ends.

@@ -3,7 +3,7 @@
 
 use super::{Case, End, Reason, percent};
 use crate::{PacketReport, Phase, Totals};
-use metrics::{Clamped, ClockFound, format_duration, real};
+use metrics::{Clamped, ClockFound, ClockKind, format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
 const SOME: f64 = 0.001;
@@ -74,7 +74,10 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Reason> {
 pub(super) fn own_buffer(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
         let lost = real(report.counts.lost.max(1));
-        let dropped = report.dropped_of_lost()?;
+        let dropped = match report.lost() {
+            Some(_) => report.dropped_of_lost()?,
+            None => report.dropped()?,
+        };
         let share = (real(dropped) / lost).min(1.0);
         (dropped > 0)
             .then(|| format!("{name} dropped {dropped}, {} of what is missing there", percent(share)))
@@ -85,8 +88,57 @@ pub(super) fn own_buffer(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
+pub(super) fn damaged(case: &Case<'_>) -> Option<Reason> {
+    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        let (wrong, lost) = (report.damaged, report.lost()?);
+        (wrong > 0).then(|| format!("{wrong} of {lost} that {name} misses had a wrong checksum"))
+    }))?;
+    let text = format!(
+        "Datagrams were damaged on the way ({clauses}): the kernel dropped these, and no queue or buffer was full."
+    );
+    let advice = "Look at the errors of interfaces and cables on the path; a device that rewrites packets may get checksums wrong.";
+    Some((text, advice))
+}
+
+/// `EF` and other classes of service by name, or the number.
+fn class(dscp: u8) -> String {
+    metrics::dscp_name(dscp).unwrap_or_else(|| dscp.to_string())
+}
+
+/// What datagrams of class `dscp`, capable of congestion marks or not, arrived as; `None` when as sent.
+fn changed_class(report: &PacketReport, dscp: u8, capable: bool) -> Option<String> {
+    let (least, most) = report.marks.dscp?;
+    let range = if least == most { class(least) } else { format!("{} to {}", class(least), class(most)) };
+    let class = ((least, most) != (dscp, dscp)).then(|| format!("sent {}, arrived as {range}", class(dscp)));
+    let [without, ..] = report.marks.ecn;
+    let cleared = (capable && without > 0).then(|| format!("{without} lost their ECN bits"));
+    let all: Vec<String> = class.into_iter().chain(cleared).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
+pub(super) fn class_changed(case: &Case<'_>) -> Option<Reason> {
+    // Of a system's default nothing was asked.
+    let asked = case.point.phase.sockets.dscp?;
+    let sender = |at: usize| if at == 0 { case.point.remote.first() } else { Some(&case.point.local) };
+    let ends = case.ends().enumerate().filter(|_| case.point.phase.kind.probes());
+    let clauses = super::join(ends.filter_map(|(at, end)| {
+        let tos = sender(at).and_then(|end| end.effective.as_ref()?.tos);
+        let report = end.totals.packets.as_deref()?;
+        let changed =
+            changed_class(report, tos.map_or(asked, |tos| tos >> 2), tos.is_some_and(|tos| tos & 3 != 0))?;
+        Some(format!("to {}: {changed}", end.name))
+    }))?;
+    let text = format!("The path changed the class of datagrams ({clauses}): it treated them as that class.");
+    Some((
+        text,
+        "Look for the router or the tunnel that rewrites DSCP, or ask for a class that the path keeps.",
+    ))
+}
+
 pub(super) fn clocks(case: &Case<'_>) -> Option<Reason> {
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
+        // One clock has no offset.
+        report.clock.filter(|clock| *clock == ClockKind::SameHost).map_or(Some(()), |_| None)?;
         let (bound, delay) = (report.clock_bound_ns?, report.delay_ns.as_ref()?);
         let unsure = bound > delay.p50 / 2;
         let wrong = report.before_sent > 0;
@@ -154,31 +206,43 @@ pub(super) fn card_stamps(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// The spacing of the datagrams, and the limit of lateness for the slowest hundredth of the sends,
-/// ns; `None` without a spacing.
-fn spacing(phase: &Phase) -> Option<(u64, u64)> {
+/// Share of the round trip by which sends may be late where nothing was lost.
+const LATE_OF_TRIP: f64 = 0.05;
+/// Values beyond a percentile of the lateness that is judged.
+const BEYOND: f64 = 10.0;
+
+/// The spacing of the datagrams, and how late the slowest of the sends may be, ns; `None` where the rate tells no spacing. Where
+/// nothing was lost no queue was full, and bursts of less than a small part of the round trip alter no delay.
+fn spacing(case: &Case<'_>) -> Option<(u64, u64)> {
+    let phase: &Phase = &case.point.phase;
     if phase.train.is_some() {
         // Its mean rate says nothing about the time between two packets.
         return None;
     }
     let gap = phase.probe?.gap_ps(phase.rate) / 1_000;
-    (gap > 0).then(|| (gap, (u64::clamped(real(gap) * LATE)).min(VERY_LATE)))
+    let lost = reports(case).any(|(_, report)| report.counts.lost > 0);
+    let medians = reports(case).filter_map(|(_, report)| Some(report.delay_ns.as_ref()?.p50));
+    let (ways, one_way) = medians.fold((0, 0), |(n, sum): (u64, u64), p50| (n + 1, sum.saturating_add(p50)));
+    let trip = if ways == 1 { one_way.saturating_mul(2) } else { one_way };
+    let of_trip = if lost { 0 } else { u64::clamped(real(trip) * LATE_OF_TRIP) };
+    (gap > 0).then(|| (gap, (u64::clamped(real(gap) * LATE)).min(VERY_LATE).max(of_trip)))
 }
 
 /// True if an end sent datagrams, each of them in its place and none of them late.
 pub(super) fn kept_schedule(case: &Case<'_>, end: &End<'_>) -> bool {
     let Some(report) = end.totals.packets.as_deref() else { return false };
-    let late = report.late_ns.as_ref().zip(spacing(&case.point.phase));
-    let in_time = late.is_some_and(|(late, (_, limit))| late.p99 <= limit);
+    let late = report.late_ns.as_ref().zip(spacing(case));
+    let in_time =
+        late.is_some_and(|(late, (_, limit))| late.tail(BEYOND).is_none_or(|(_, late)| late <= limit));
     in_time && report.counts.sent > 0 && report.counts.unsent == 0
 }
 
 pub(super) fn late_sends(case: &Case<'_>) -> Option<Reason> {
-    let (gap, limit) = spacing(&case.point.phase)?;
+    let (gap, limit) = spacing(case)?;
     let clauses = super::join(reports(case).filter_map(|(name, report)| {
-        let late = report.late_ns.as_ref()?;
-        (late.p99 > limit).then(|| {
-            format!("{name}: p99 {}, at a spacing of {}", format_duration(late.p99), format_duration(gap))
+        let (tail, late) = report.late_ns.as_ref()?.tail(BEYOND)?;
+        (late > limit).then(|| {
+            format!("{name}: {tail} {}, at a spacing of {}", format_duration(late), format_duration(gap))
         })
     }))?;
     let text = format!("Sends left late ({clauses}): the traffic was burstier than asked for.");

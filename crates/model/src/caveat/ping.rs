@@ -4,22 +4,23 @@
 use super::{Case, Reason, percent};
 use crate::ping::{ASKED, BEYOND, is_reliable, is_shown};
 use crate::{Kind, PERCENTILES, RoundTrips, Schedule};
-use metrics::{format_duration, real};
+use metrics::{Clamped, format_duration, real};
 
 /// A round trip of more than this many medians is a stall.
 const STALL: u64 = 10;
 /// Share of the time that stalls may take before the percentiles of a closed loop, which count
 /// messages, hide them.
 const STALLED: f64 = 0.01;
-/// Share of a schedule that may be missed.
+/// Share of a schedule that may be missed, by so many messages that a reliable percentile can be among them; and by fewer.
 const MISSED: f64 = 0.001;
+const MISSED_BY_FEW: f64 = 0.01;
 /// Share of a round trip that may be the measuring host's own.
 const OWN: f64 = 0.5;
 /// Share of the delay that a load adds that the server's own time may be, and from how much on it
 /// matters, ns.
 const TURNAROUND: (f64, u64) = (0.2, 1_000_000);
-/// Sends later than this (99th percentile) distort an open loop, ns.
-const LATE: u64 = 100_000;
+/// Sends later than this, and than this share of the median round trip, distort an open loop, ns.
+const LATE: (u64, f64) = (100_000, 0.05);
 
 fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
     let measured = case.point.phase.kind == Kind::Ping;
@@ -29,7 +30,8 @@ fn trips<'a>(case: &Case<'a>) -> Option<&'a RoundTrips> {
 pub(super) fn few_messages(case: &Case<'_>) -> Option<Reason> {
     let rtt = trips(case)?.rtt_ns.as_ref()?;
     let (name, q) = ASKED;
-    (!is_reliable(rtt, q)).then(|| {
+    // The answer has extremes in its place, where it is left out.
+    (is_shown(rtt, q) && !is_reliable(rtt, q)).then(|| {
         let text = format!(
             "Of {} messages fewer than {BEYOND} lie beyond {name}: that and all higher percentiles are not statistically reliable.",
             rtt.total()
@@ -85,7 +87,8 @@ pub(super) fn coordinated_omission(case: &Case<'_>) -> Option<Reason> {
 pub(super) fn missed_slots(case: &Case<'_>) -> Option<Reason> {
     let counts = trips(case)?.counts;
     let share = real(counts.missed) / real((counts.missed + counts.sent).max(1));
-    (share > MISSED).then(|| {
+    let matters = share > MISSED_BY_FEW || (share > MISSED && real(counts.missed) >= BEYOND);
+    matters.then(|| {
         let text = format!(
             "{} of the schedule ({} messages) was not sent: too many were under way, or this host was held up.",
             percent(share),
@@ -133,12 +136,14 @@ pub(super) fn server_turnaround(case: &Case<'_>) -> Option<Reason> {
 }
 
 pub(super) fn late_sends(case: &Case<'_>) -> Option<Reason> {
-    trips(case)?;
-    let late = case.point.local.late_ns.as_ref().filter(|late| late.p99 > LATE)?;
+    let median = trips(case)?.rtt_ns.as_ref().and_then(|rtt| rtt.quantile(0.5)).unwrap_or(0);
+    let (name, late) = case.point.local.late_ns.as_ref()?.tail(BEYOND)?;
+    if late <= LATE.0.max(u64::clamped(real(median) * LATE.1)) {
+        return None;
+    }
     let text = format!(
-        "Messages left late (99th percentile {}): round trips from the actual send leave that out, those from the intended \
-         send have it in.",
-        format_duration(late.p99)
+        "Messages left late ({name} {}): round trips from the actual send leave that out, those from the intended send have it in.",
+        format_duration(late)
     );
     Some((text, "Use --busy, an idle core (--affinity) or a lower rate."))
 }

@@ -57,8 +57,8 @@ fn overrun(end: &End<'_>) -> Option<Reason> {
         let advice = "Raise --rcvbuf (and net.core.rmem_max), give the receiver more cores, or ask for less.";
         return Some((text, advice));
     }
-    // Only a receiver's queue is on the way of the frames.
-    (softnet > 0 && end.totals.traffic.rx_bytes > 0).then(|| {
+    // Only a receiver's queue is on the way of the frames, and its counter is of the whole host.
+    (softnet > 0 && counts.lost > 0 && end.totals.traffic.rx_bytes > 0).then(|| {
         let text = format!("{} dropped {softnet} packets before they reached a socket{cores}", end.name);
         (text, "Raise net.core.netdev_max_backlog, or spread the interrupts over more cores (RSS, RPS).")
     })

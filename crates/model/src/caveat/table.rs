@@ -35,6 +35,12 @@ fn values(ns: u64, n: u64) -> Dist {
     dist
 }
 
+/// Datagrams were sent as EF and arrived with this class.
+fn classed(p: &mut Point, arrived: u8) {
+    p.phase.sockets.dscp = Some(46);
+    remote(p).marks.see(64, arrived << 2, 5_000);
+}
+
 /// So many values of 100 µs.
 fn spectrum(n: u64) -> Dist {
     values(100_000, n)
@@ -263,6 +269,12 @@ const TABLE: &[Row] = &[
     ),
     on(
         delay,
+        "damaged-on-the-way",
+        |p, _| (remote(p).counts.lost, remote(p).damaged) = (100, 1),
+        |p, _| (remote(p).counts.lost, remote(p).counts.corrupt) = (100, 1),
+    ),
+    on(
+        delay,
         "clock-offset",
         |p, _| remote(p).clock_bound_ns = Some(500_001),
         |p, _| remote(p).clock_bound_ns = Some(500_000),
@@ -307,9 +319,16 @@ const TABLE: &[Row] = &[
     ),
     row(
         "softnet-drops",
-        |p, _| p.local.counters = moved("softnet.dropped", 3),
-        |p, _| p.local.counters = moved("softnet.processed", 1_000),
+        |p, _| (p.local.counters, p.local.network_errors) = (moved("softnet.dropped", 3), 1),
+        // Nothing of the run is missing: the packets were another program's.
+        |p, _| p.local.counters = moved("softnet.dropped", 7_999),
     ),
+    row(
+        "own-allowance",
+        |p, _| p.remote[0].counters = moved("cgroup.throttled_us", 2_001),
+        |p, _| p.remote[0].counters = moved("cgroup.throttled_us", 2_000),
+    ),
+    on(delay, "dscp-changed", |p, _| classed(p, 0), |p, _| classed(p, 46)),
     row(
         "late-pacing",
         |p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000), late(1_000_001)),

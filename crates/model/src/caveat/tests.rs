@@ -4,7 +4,7 @@ use super::table::{baseline, delay, idle, late, late_and_lost, local, moved, pin
 use super::*;
 use crate::builder::tests::{second, session_info};
 use crate::*;
-use metrics::{ClockFound, DistSummary, Ending, Packets, SECOND, Spread, TcpTotals};
+use metrics::{ClockFound, Dist, DistSummary, Ending, Packets, SECOND, Spread, TcpTotals};
 
 /// A run in which nothing is wrong: cubic over a quiet network, five even seconds, both ends heard.
 pub(super) fn sound() -> (Point, Begin) {
@@ -488,7 +488,10 @@ fn the_first_limit_of_streams() {
     assert_eq!(said(|p| counts(&mut p.local).dropped = 7), dropped);
     let refused = text("the system of server 10.0.0.2 refused 5 % of what was to be sent");
     assert_eq!(said(|p| counts(&mut p.remote[0]).unsent = 600), refused);
-    let softnet = |p: &mut Point| p.local.counters.moved.extend([("softnet.dropped".to_owned(), 9)]);
+    let softnet = |p: &mut Point| {
+        p.local.counters.moved.extend([("softnet.dropped".to_owned(), 9)]);
+        local(p).counts.lost = 9;
+    };
     assert_eq!(said(softnet), text("this host dropped 9 packets before they reached a socket"));
     let files = |p: &mut Point| p.local.causes.push(failed("open: Too many open files", 3));
     assert_eq!(said(files), text("3 could not be opened because the limit of open files was reached"));
@@ -524,8 +527,10 @@ fn drops_of_a_queue_are_at_most_what_did_not_come() {
 fn drops() {
     let text = only("listen-drops", |p, _| p.remote[0].counters = moved("TcpExt.ListenDrops", 12));
     assert!(text.contains("(TcpExt.ListenDrops of server 10.0.0.2 rose by 12)"), "{text}");
-    let text = only("softnet-drops", |p, _| p.local.counters = moved("softnet.dropped", 3));
-    assert!(text.contains("(softnet.dropped of this host rose by 3)"), "{text}");
+    let text = only("softnet-drops", |p, _| {
+        (p.local.counters, p.local.network_errors) = (moved("softnet.dropped", 3), 2);
+    });
+    assert!(text.contains("(softnet.dropped of this host rose by 3; of this run 2 are missing)"), "{text}");
 }
 
 pub(super) fn failed(text: &str, count: u64) -> CauseCount {
@@ -625,4 +630,110 @@ fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
     assert!(of(500, 501).contains("never came: p99 "), "{}", of(500, 501));
     assert!(of(0, 1_000).contains("never came: p99.9 "), "exactly 1 % leaves p99 alone");
     assert!(of(20_000, 0).contains("20000 came after the timeout of 1.00 s"), "{}", of(20_000, 0));
+}
+
+#[test]
+fn a_figure_of_a_quota_names_the_quota() {
+    let text = only("own-allowance", |p, b| {
+        b.host.allowance = Some(Allowance { cpus: Some(0.2), memory: Some(64 << 20), tasks: None });
+        p.local.cpu = Some(CpuUse { wall_s: 4.5, available_s: 9.0, ..CpuUse::default() });
+        p.local.counters = HostCounters {
+            moved: [
+                ("cgroup.nr_throttled", 41),
+                ("cgroup.throttled_us", 6_102_311),
+                ("cgroup.memory_limit_hits", 3),
+            ]
+            .map(|(name, by)| (name.to_owned(), by))
+            .into(),
+        };
+    });
+    let words = "(this host: its CPU quota of 0.20 CPUs held it back in 41 periods, its threads for 6.10 s together, its memory limit \
+                 of 64.0 MiB was reached 3 times)";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
+fn a_class_that_arrives_as_another_is_named_in_each_direction() {
+    let text = only("dscp-changed", |p, _| {
+        delay(p);
+        p.phase.sockets.dscp = Some(46);
+        remote(p).marks.see(64, 0, 5_000);
+        local(p).marks.see(64, 46 << 2, 5_000);
+    });
+    assert!(text.contains("(to server 10.0.0.2: sent EF, arrived as 0)"), "{text}");
+    let text = only("dscp-changed", |p, _| {
+        delay(p);
+        p.phase.sockets.dscp = Some(46);
+        p.local.effective.as_mut().unwrap().tos = Some((46 << 2) | 2);
+        remote(p).marks.see(64, 46 << 2, 5_000);
+    });
+    assert!(text.contains("5000 lost their ECN bits"), "{text}");
+}
+
+#[test]
+fn sends_are_late_by_the_round_trip_and_by_percentiles_of_enough_values() {
+    let ten = |p: &mut Point, late_ns: u64| {
+        ping(p);
+        p.local.pings.as_mut().unwrap().rtt_ns = Dist::from_iter([20_000_000; 10]).spectrum();
+        p.local.late_ns =
+            Some(DistSummary { count: 10, p99: late_ns, p90: late_ns, ..DistSummary::default() });
+    };
+    silent(|p, _| ten(p, 5_000_000));
+    let hundred = |p: &mut Point, p90: u64| {
+        ten(p, 0);
+        p.local.late_ns = Some(DistSummary { count: 100, p90, p99: 90_000_000, ..DistSummary::default() });
+    };
+    // 5 % of 20 ms.
+    silent(|p, _| hundred(p, 1_000_000));
+    let text = only("late-sends", |p, _| hundred(p, 1_010_000));
+    assert!(text.starts_with("Messages left late (p90 1.01 ms)"), "{text}");
+    // Datagrams a millisecond apart, whose round trip takes 2 ms: 250 µs where some are lost, and no less than 5 % of the trip.
+    let late_by = |ns, delay_ns, lost| {
+        let found = caveats(|p, _| {
+            delay(p);
+            local(p).late_ns = late(ns);
+            for end in [&mut p.local, &mut p.remote[0]] {
+                end.packets.as_mut().unwrap().delay_ns.as_mut().unwrap().p50 = delay_ns;
+            }
+            remote(p).counts.lost = lost;
+        });
+        found.iter().any(|caveat| caveat.code == "late-sends")
+    };
+    assert!(late_by(250_001, 1_000_000, 0) && !late_by(1_000_000, 10_000_000, 0));
+    assert!(late_by(1_000_001, 10_000_000, 0) && late_by(250_001, 10_000_000, 1));
+}
+
+#[test]
+fn one_clock_has_no_offset_and_ten_messages_no_note() {
+    silent(|p, _| {
+        delay(p);
+        (remote(p).clock_bound_ns, remote(p).clock) = (Some(900_000), Some(metrics::ClockKind::SameHost));
+    });
+    silent(|p, _| {
+        ping(p);
+        p.local.pings.as_mut().unwrap().rtt_ns = Dist::from_iter([20_000_000; 10]).spectrum();
+    });
+    silent(|p, _| {
+        ping(p);
+        let counts = &mut p.local.pings.as_mut().unwrap().counts;
+        (counts.sent, counts.missed) = (149, 1);
+    });
+}
+
+#[test]
+fn the_place_of_a_program_that_needs_little_of_a_cpu_decides_nothing() {
+    let placed = |p: &mut Point, b: &mut Begin, user_s| {
+        (p.sessions[0].same_host, b.host.cpus) = (true, 2);
+        let cpu = Some(CpuUse { user_s, wall_s: 10.0, available_s: 20.0, ..CpuUse::default() });
+        (p.local.cpu, p.remote[0].cpu) = (cpu, cpu);
+    };
+    silent(|p, b| placed(p, b, 2.9));
+    only("placement", |p, b| placed(p, b, 3.1));
+    let trips = |p: &mut Point, b: &mut Begin, ns| {
+        placed(p, b, 0.1);
+        ping(p);
+        p.local.pings.as_mut().unwrap().rtt_ns = Dist::from_iter([ns; 2_000]).spectrum();
+    };
+    silent(|p, b| trips(p, b, 20_000_000));
+    only("placement", |p, b| trips(p, b, 50_000));
 }

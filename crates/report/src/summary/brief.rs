@@ -91,7 +91,7 @@ fn beside(of: &Point) -> Vec<String> {
     let mut groups: Vec<String> = round_trip(of).into_iter().collect();
     let mut last = None;
     for figure in Figure::kept().filter(|figure| !is_answer(*figure, of.phase.kind)) {
-        let Some(value) = figure.of(of) else { continue };
+        let Some(value) = figure.of(of).filter(|_| figure.is_shown(of)) else { continue };
         let shown = figure.unit().show(value);
         let of_row = Some((figure.family(), figure.way())).filter(|_| figure.stat().is_some());
         let part = figure.part();

@@ -42,10 +42,10 @@ pub(super) fn found(point: &Point) -> Vec<String> {
     let words = |way: &Way<'_>| {
         let got = way.got?;
         let loss = got.loss().map_or("nothing received".to_owned(), |loss| format!("{} lost", share(loss)));
-        let delay = got
-            .delay_ns
-            .as_ref()
-            .map(|d| format!(", delay p50 {}, p99 {}", format_duration(d.p50), format_duration(d.p99)));
+        let delay = got.delay_ns.as_ref().map(|d| {
+            let (name, high) = if d.is_shown(0.99) { ("p99", d.p99) } else { ("max", d.max) };
+            format!(", delay p50 {}, {name} {}", format_duration(d.p50), format_duration(high))
+        });
         Some(format!("{}: {loss}{}", way.name, delay.unwrap_or_default()))
     };
     super::each_way(ways(point, remote.as_ref()).iter().filter_map(words))
@@ -126,7 +126,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) {
                 got.jitter_max_ns.map(|ns| format!(", in an interval up to {}", format_duration(ns)));
             format!("jitter (RFC 3550) {}{}", format_duration(ns), largest.unwrap_or_default())
         }));
-        if let Some(d) = &got.delay_ns {
+        if let Some(d) = got.delay_ns.as_ref().filter(|d| d.is_shown(0.99)) {
             let above = format_duration(d.p99.saturating_sub(d.min));
             words.push(format!("p99 {above} above the minimum (PDV)"));
         }
@@ -136,7 +136,7 @@ fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) {
         let dropped = got.dropped_of_lost();
         words.extend(words::counted([
             (dropped.unwrap_or(0), "dropped by the receiver's own buffer"),
-            (u64::from(dropped.is_none()), "unknown count of drops by the receiver's own buffer"),
+            (got.damaged, "of the lost damaged on the way (wrong checksums)"),
         ]));
         words.push(stamps(got));
         words.extend(words::counted([

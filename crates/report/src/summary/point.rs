@@ -221,10 +221,11 @@ fn rates(point: &Point, page: &mut Page<'_>) {
     let mut table = Table::new("Rates (this end)|min|mean|p50|p90|p99|max|count");
     if let Some(d) = &point.local.rate {
         let bits = |bytes: f64| format_bits_per_second(bytes * 8.0);
-        let values = [real(d.min), d.mean, real(d.p50), real(d.p90), real(d.p99), real(d.max)];
-        let mut cells = vec!["of a connection".to_owned()];
-        cells.extend(values.map(bits));
-        cells.push(d.count.to_string());
+        let percentiles = [(0.5, d.p50), (0.9, d.p90), (0.99, d.p99)];
+        let shown = percentiles.map(|(q, value)| or_dash(d.is_shown(q).then(|| real(value)), bits));
+        let mut cells = vec!["of a connection".to_owned(), bits(real(d.min)), bits(d.mean)];
+        cells.extend(shown);
+        cells.extend([bits(real(d.max)), d.count.to_string()]);
         table.row(Tone::Plain, cells);
     }
     page.section(&table);

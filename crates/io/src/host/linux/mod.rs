@@ -1,5 +1,6 @@
 //! Linux: `/proc`, a few system calls, and the kernel's answers over sockets.
 
+mod cgroup;
 mod counters;
 mod netlink;
 mod nic;
@@ -18,6 +19,11 @@ pub use sys::{raise_nofile, rlimit_nofile};
 /// Addresses of this host with the names of their interfaces.
 pub fn local_addresses() -> Vec<(String, IpAddr)> {
     sys::addresses().into_iter().filter_map(|address| Some((address.label, address.ip?))).collect()
+}
+
+/// The number of an interface of the calling thread's network namespace.
+pub fn interface_index(name: &str) -> Option<u32> {
+    sys::index_of(name)
 }
 
 use super::Texts;
@@ -109,6 +115,7 @@ pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
         cpus: sys::usable_cpus().or_else(cpus).unwrap_or(0),
         memory: memory(&proc("meminfo").unwrap_or_default()).unwrap_or(0),
         congestion: congestion_control(),
+        allowance: cgroup::allowance(),
         clock_synced,
         clock_error_ns,
         sysctl: SYSCTLS.iter().filter_map(setting).collect(),
@@ -137,8 +144,15 @@ pub(super) fn counters() -> BTreeMap<String, Counter> {
     if let Some(times) = sys::preempted() {
         all.insert("process.preempted".to_owned(), Counter::Wide(times));
     }
-    // Drops of interfaces without a queue never move; those of other interfaces wrap at 2^32, like
-    // a CPU's counters.
+    let held = cgroup::held_back();
+    let held = [
+        ("cgroup.nr_throttled", held.periods),
+        ("cgroup.throttled_us", held.throttled_us),
+        ("cgroup.memory_limit_hits", held.memory),
+        ("cgroup.task_limit_hits", held.tasks),
+    ];
+    all.extend(held.map(|(name, n)| (name.to_owned(), Counter::Wide(n))));
+    // Drops of interfaces without a queue never move; those of others wrap at 2^32, like a CPU's counters.
     let names: Vec<String> =
         all.keys().filter_map(|name| name.strip_suffix(".tx_dropped").map(str::to_owned)).collect();
     let drops = netlink::drops();

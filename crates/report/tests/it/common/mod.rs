@@ -6,10 +6,10 @@ use metrics::{
     TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
-    Accepted, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, Count, Counts, CpuUse, DelayRange,
-    Effective, Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level,
-    NicSnapshot, Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range, RoundTrips,
-    Sample, SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
+    Accepted, Allowance, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, Count, Counts, CpuUse,
+    DelayRange, Effective, Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind,
+    Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range,
+    RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -121,6 +121,7 @@ pub(crate) fn host(name: &str) -> HostSnapshot {
             offloads: vec!["tso".to_owned(), "gro".to_owned()],
             loopback: false,
         }),
+        allowance: Some(Allowance { cpus: Some(1.5), memory: Some(1 << 30), tasks: Some(512) }),
     }
 }
 
@@ -340,6 +341,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_refused: 2,
         card_unplaced: 1,
         marks: IpFields { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
+        damaged: 2,
         unknown: Counts::of(&[Count::Retransmits]),
     })
 }
