@@ -77,7 +77,7 @@ pub fn open(bytes: &[u8]) -> Result<File, String> {
     let bytes = unpacked.as_deref().unwrap_or(bytes);
     let text = text(bytes)?;
     let is_zero = |c: char| c == '\0';
-    // A crash of the host leaves zeros where a file was to be, and copies between systems do around it.
+    // A crash of the host, and some copies, leave zeros around a text.
     let zeros = text.len() - text.trim_matches(is_zero).len();
     let text = clean_lines(text.trim_matches(is_zero));
     if text.trim().is_empty() {

@@ -235,7 +235,7 @@ impl ImportedPhase {
         }
     }
 
-    /// Whether anything can be said of the phase.
+    /// Checks that the phase has a figure.
     ///
     /// # Errors
     /// When bytes moved in no time, or no count can be used.

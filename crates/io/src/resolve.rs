@@ -80,7 +80,7 @@ fn placed(at: &Address, port: u16) -> Result<SocketAddr, String> {
     Ok(with_scope(at.ip, port, scope))
 }
 
-/// Whether a socket can be at, or send to, this address: a link-local one needs its interface.
+/// Checks that a socket can be at, or send to, this address: a link-local one needs its interface.
 ///
 /// # Errors
 /// One sentence that names the interfaces.

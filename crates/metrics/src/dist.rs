@@ -250,7 +250,8 @@ pub struct DistSummary {
 }
 
 impl DistSummary {
-    /// Whether the percentile `q` (0..=1) is one: with less than one value beyond it, it is the largest by definition.
+    /// True if a value lies beyond the percentile `q` (0..=1), or `q` is the median or below: without
+    /// one the percentile is the largest value by definition.
     pub fn is_shown(&self, q: f64) -> bool {
         q <= 0.5 || real(self.count) * (1.0 - q) >= 1.0 - 1e-9
     }
@@ -262,8 +263,9 @@ impl DistSummary {
         all.into_iter().find(known).map(|(name, _, value)| (name, value))
     }
 
-    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a percentile of
-    /// both lies between the two, and the larger one is returned. Buckets are left out.
+    /// Summary of the values of both. Count, extremes, mean and standard deviation are exact; a
+    /// percentile of both lies between the two, and the larger one is returned. Buckets are left
+    /// out.
     pub fn joined(&self, other: &DistSummary) -> DistSummary {
         if self.count == 0 || other.count == 0 {
             return if self.count == 0 { other.clone() } else { self.clone() };

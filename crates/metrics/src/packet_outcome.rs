@@ -6,8 +6,8 @@
 use crate::{Packets, StampKind, real};
 use serde::{Deserialize, Serialize};
 
-// A number never gets there; readers before 0.2 pass over such a record, as over any number that never left.
-/// Marks the number of a datagram whose own cannot be read; the rest is the number expected when it came.
+/// Marks the number expected at the arrival of a datagram without a readable number. Numbers never
+/// reach this bit; release 0.1.0 ignores such a record, as every number that never left.
 const NAMELESS: u64 = 1 << 63;
 
 /// A datagram that left; its number is its place in the list.
@@ -38,14 +38,14 @@ pub struct ReceivedPacket {
 }
 
 impl ReceivedPacket {
-    /// The same with a number that cannot be read; `sequence` is the number expected when it came.
+    /// The same without a readable number; `sequence` is the number expected at the arrival.
     #[must_use]
     pub fn nameless(self) -> Self {
         ReceivedPacket { sequence: self.sequence | NAMELESS, damaged: true, ..self }
     }
 }
 
-/// What became of a datagram.
+/// The outcome of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -76,9 +76,10 @@ pub struct PacketOutcome {
     pub repeats: u32,
 }
 
-/// A outcome for each of the numbers that left, in order. `whole` when `got` holds everything that came; what took longer than
-/// `late_ns` is late. Numbers that never left are left out. A datagram whose number cannot be read stands for the lowest missing number
-/// from the expected one on, as in [`crate::Sequence::see_nameless`].
+/// An outcome for each of the numbers that left, in order. `whole` when `got` holds every arrival;
+/// an arrival after more than `late_ns` is late. Numbers that never left are left out. A datagram
+/// without a readable number stands for the lowest missing number from the expected one on, as in
+/// [`crate::Sequence::see_nameless`].
 pub fn packet_outcomes(
     sent: &[SentPacket],
     got: &[ReceivedPacket],

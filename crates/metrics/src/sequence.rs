@@ -34,7 +34,8 @@ pub enum Seen {
     Ancient,
 }
 
-/// Counts of what became of numbered packets. They add up: numbers below the next expected one are `unique` or `missing`, and settled ones `lost` or `nameless`.
+/// Outcomes of numbered packets. The counts add up: numbers below the next expected one are
+/// `unique` or `missing`, and settled ones `lost` or `nameless`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Arrivals {
@@ -87,7 +88,8 @@ pub struct Sequence {
     run: u64,
     /// Packets that arrived right after a gap: number, and the count of different packets before.
     jumps: VecDeque<(u64, u64)>,
-    /// The numbers expected when packets without a readable one came, in order, until missing numbers are settled.
+    /// Numbers expected at arrivals without a readable number, in order, until missing numbers are
+    /// settled.
     nameless: VecDeque<u64>,
 }
 
@@ -157,16 +159,17 @@ impl Sequence {
         Seen::Reordered { extent }
     }
 
-    /// A packet came whose number cannot be read. It stands for the lowest missing number from the expected one on that no earlier
-    /// such packet stands for, which is therefore not lost; [`crate::packet_outcomes`] has the same rule.
+    /// Arrival of a packet without a readable number. The packet stands for the lowest missing number
+    /// from the expected one on that no earlier such packet stands for, and which is therefore not
+    /// lost; [`crate::packet_outcomes`] has the same rule.
     pub fn see_nameless(&mut self) {
         if self.nameless.len() < NAMELESS {
             self.nameless.push_back(self.next);
         }
     }
 
-    /// Numbers `first..first + n` have come, one after the other. True, and quick, when they are just what was expected;
-    /// else nothing is done, and each is to be told by itself.
+    /// Numbers `first..first + n` arrived in order. True, and quick, when they are the expected
+    /// ones; else nothing is changed, and the caller passes each to [`Sequence::see`].
     pub fn see_run(&mut self, first: u64, n: u64) -> bool {
         let end = first.saturating_add(n);
         if first != self.next || end >> 63 != 0 || n > 64 * self.words.len() as u64 / 2 || n == 0 {

@@ -124,7 +124,7 @@ fn code_point(name: &str) -> Option<u8> {
     }
 }
 
-/// The name of a differentiated services code point, as [`parse_dscp`] takes it; none of 0 and of those that have none.
+/// The name of a differentiated services code point, as [`parse_dscp`] takes it; `None` for 0 and nameless code points.
 pub fn dscp_name(dscp: u8) -> Option<String> {
     let (class, low) = (dscp / 8, dscp % 8 / 2);
     match dscp {

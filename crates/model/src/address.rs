@@ -39,7 +39,7 @@ impl Address {
     }
 }
 
-/// Whether an address is one of a link, which means a host only together with an interface.
+/// True for an address of a link, which means a host only together with an interface.
 pub fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }

@@ -29,7 +29,7 @@ pub struct HostSnapshot {
     pub sysctl: BTreeMap<String, String>,
     /// The interface that carries the run; `None` when not known.
     pub nic: Option<NicSnapshot>,
-    /// What the control group of the process may use; `None` without any limit.
+    /// Limits of the control group of the process; `None` without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowance: Option<Allowance>,
 }

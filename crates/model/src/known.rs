@@ -308,15 +308,16 @@ impl PacketReport {
 }
 
 impl Totals {
-    /// Parts the drops of the sockets by the kernel's counters, in IPv4 and IPv6: Linux counts full buffers and wrong checksums in one
-    /// counter of the socket. Where datagrams are `numbered`, drops are missing numbers; a repeat that is dropped is none.
+    /// Parts the drops of the sockets by the kernel's counters, in IPv4 and IPv6: Linux counts full
+    /// buffers and wrong checksums in one counter of the socket. Drops of `numbered` datagrams are
+    /// missing numbers; a dropped repeat is none.
     #[must_use]
     pub fn with_drops_parted(mut self, numbered: bool) -> Self {
         let of = |names: &[&str]| -> u64 {
             let all = names.iter().flat_map(|name| [format!("Udp.{name}"), format!("Udp6.{name}")]);
             all.filter_map(|name| self.counters.moved.get(&name)).sum()
         };
-        // Without either reading the socket's counter is all that is known.
+        // Without a kernel counter the counter of the socket stands alone.
         let full = of(&["RcvbufErrors", "MemErrors"]);
         let (wrong, errors) = (of(&["InCsumErrors"]), of(&["InErrors"]));
         let Some(packets) = &mut self.packets else { return self };
@@ -334,7 +335,8 @@ impl Totals {
         self
     }
 
-    /// One sentence about datagrams that the receive buffer of this end had no room for; `None` where there are none.
+    /// One sentence about datagrams that the receive buffer of this end had no room for; `None` without
+    /// any.
     pub fn drops_here(&self) -> Option<String> {
         let dropped = self.packets.as_ref()?.dropped().filter(|dropped| *dropped > 0)?;
         let (datagrams, verb) =

@@ -103,7 +103,7 @@ impl Figure {
         TABLE.iter().find(|row| mem::discriminant(&row.any()) == own).unwrap_or(&ROW)
     }
 
-    /// Whether `point` has enough values for it: a percentile with less than one value beyond it is none.
+    /// True if `point` has a value beyond the percentile that the figure is.
     pub fn is_shown(self, point: &Point) -> bool {
         match self {
             Figure::ConnectTime(Stat::Quantile(q)) => {

@@ -176,7 +176,7 @@ fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
             _ => *source,
         };
         io::resolve::check_scope(at).map_err(|why| EngineError::Setting(format!("-B: {why}")))?;
-        // Other errors are those of what is connected to.
+        // Other errors concern the peer, not the source address.
         if let Err(error) = UdpSocket::bind(at)
             && error.kind() == std::io::ErrorKind::AddrNotAvailable
         {

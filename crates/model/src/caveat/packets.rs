@@ -105,7 +105,8 @@ fn class(dscp: u8) -> String {
     metrics::dscp_name(dscp).unwrap_or_else(|| dscp.to_string())
 }
 
-/// What datagrams of class `dscp`, capable of congestion marks or not, arrived as; `None` when as sent.
+/// Class with which datagrams of class `dscp`, capable of congestion marks or not, arrived; `None` for
+/// the class sent.
 fn changed_class(report: &PacketReport, dscp: u8, capable: bool) -> Option<String> {
     let (least, most) = report.marks.dscp?;
     let range = if least == most { class(least) } else { format!("{} to {}", class(least), class(most)) };
@@ -211,8 +212,9 @@ const LATE_OF_TRIP: f64 = 0.05;
 /// Values beyond a percentile of the lateness that is judged.
 const BEYOND: f64 = 10.0;
 
-/// The spacing of the datagrams, and how late the slowest of the sends may be, ns; `None` where the rate tells no spacing. Where
-/// nothing was lost no queue was full, and bursts of less than a small part of the round trip alter no delay.
+/// The spacing of the datagrams, and the limit of lateness for the slowest of the sends, ns; `None`
+/// without a spacing. Without loss no queue was full, and bursts of less than a small part of the
+/// round trip alter no delay.
 fn spacing(case: &Case<'_>) -> Option<(u64, u64)> {
     let phase: &Phase = &case.point.phase;
     if phase.train.is_some() {

@@ -11,7 +11,7 @@ const STALL: u64 = 10;
 /// Share of the time that stalls may take before the percentiles of a closed loop, which count
 /// messages, hide them.
 const STALLED: f64 = 0.01;
-/// Share of a schedule that may be missed, by so many messages that a reliable percentile can be among them; and by fewer.
+/// Share of a schedule that may be missed: by `BEYOND` messages and more, and by fewer.
 const MISSED: f64 = 0.001;
 const MISSED_BY_FEW: f64 = 0.01;
 /// Share of a round trip that may be the measuring host's own.

@@ -15,8 +15,8 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that two workers never try
-    /// the same.
+    /// `ports` is an inclusive range; `worker` of `workers` decides which of them are ours, so that
+    /// two workers never try the same.
     pub fn new(sources: Vec<SocketAddr>, ports: Option<(u16, u16)>, worker: u16, workers: u16) -> Self {
         let ports = ports.map(|(low, high)| {
             let span = u32::from(high - low) + 1;

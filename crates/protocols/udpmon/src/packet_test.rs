@@ -497,7 +497,8 @@ pub struct PacketTestIp {
 }
 
 impl PacketTestIp {
-    /// Datagrams that the host's own receive buffers had no room for: those with wrong checksums were damaged on the way.
+    /// Datagrams that the host's own receive buffers had no room for; datagrams with wrong checksums
+    /// were damaged on the way.
     pub fn udp_dropped(&self) -> u64 {
         u64::try_from(self.udp_in_errors.saturating_sub(self.udp_wrong_checksums)).unwrap_or(0)
     }

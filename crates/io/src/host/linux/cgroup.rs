@@ -10,7 +10,7 @@ use transport::Allowance;
 /// Files of a folder, as read.
 type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// How often, and how long, the limits of the group held this process back.
+/// Times and durations for which the limits of the group held this process back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct HeldBack {
     pub(super) periods: u64,

@@ -152,7 +152,8 @@ pub(super) fn counters() -> BTreeMap<String, Counter> {
         ("cgroup.task_limit_hits", held.tasks),
     ];
     all.extend(held.map(|(name, n)| (name.to_owned(), Counter::Wide(n))));
-    // Drops of interfaces without a queue never move; those of others wrap at 2^32, like a CPU's counters.
+    // Drops of interfaces without a queue never move; those of other interfaces wrap at 2^32, like
+    // a CPU's counters.
     let names: Vec<String> =
         all.keys().filter_map(|name| name.strip_suffix(".tx_dropped").map(str::to_owned)).collect();
     let drops = netlink::drops();

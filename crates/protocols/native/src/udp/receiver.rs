@@ -319,7 +319,7 @@ impl Receiver {
         counts.saw(seen)
     }
 
-    /// A damaged datagram with this number has come: the number is not lost, and nothing else is judged.
+    /// A damaged datagram with this number arrived: the number is not lost, and nothing else is judged.
     fn see_damaged(&mut self, number: u64, tally: &mut PacketTally, counts: &mut Packets) {
         let seen = self.sequence().see(number);
         tally.saw(seen);
@@ -338,7 +338,7 @@ impl Receiver {
         let total = total.unwrap_or(next).max(next);
         let arrivals = sequence.finish(total);
         let tail = i64::try_from(total - next).unwrap_or(i64::MAX);
-        // Copies of what has come stand for no missing number.
+        // Copies of received datagrams stand for no missing number.
         let copies = self.unknown.saturating_sub(arrivals.nameless);
         let missing = Packets { lost: tail.saturating_add_unsigned(copies), ..Packets::default() };
         self.sums.counts.add(&missing);
