@@ -6,6 +6,7 @@ use crate::session;
 use crate::{EngineError, Interrupt, machine};
 use common::Peer;
 use common::protocol::{Calling, Hello};
+use common::round_robin::local_address;
 use common::{ClientConfig, Placement};
 use engine::Setup;
 use io::resolve::{Family, resolve};
@@ -13,7 +14,7 @@ use io::thread::{CAN_PIN, available};
 use metrics::{Clamped, SECOND};
 use model::{Begin, Event, Kind, Level, Phase, Transport};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -197,22 +198,19 @@ fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
 /// not name the option.
 fn check_ports(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     let Some((first, last)) = config.ports else { return Ok(()) };
-    let any = |peer: &Peer| match peer.address {
-        SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
-        SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
-    };
-    let source = config.sources.first().copied().or_else(|| config.peers.first().map(any));
+    let Some(peer) = config.peers.first() else { return Ok(()) };
     let is_tcp = match phase.kind {
         Kind::Tcp | Kind::Connect => true,
         Kind::Ping => phase.ping.is_some_and(|ping| ping.transport == Transport::Tcp),
         Kind::Stream | Kind::Delay | Kind::Train => false,
     };
-    let bind = |port| match (source?, is_tcp) {
-        (at, true) => {
-            let fault = io::tcp::Stream::try_local((at, port).into()).err()?;
-            Some(std::io::Error::from_raw_os_error(fault.errno))
+    let bind = |port| {
+        let at = local_address(&config.sources, 0, Some(port), peer.address)?;
+        if is_tcp {
+            let fault = io::tcp::Stream::try_local(at).err()?;
+            return Some(std::io::Error::from_raw_os_error(fault.errno));
         }
-        (at, false) => UdpSocket::bind((at, port)).map(drop).err(),
+        UdpSocket::bind(at).map(drop).err()
     };
     let mut ports = first..=last;
     let taken = ports.try_fold(None, |_, port| bind(port).map(Some));
