@@ -143,6 +143,10 @@ fn connections_beyond_the_servers_open_files_are_not_granted() {
         assert_eq!(outcome.errors(), (0, 0), "{verb}: {}", outcome.tell());
         outcome.caveats("server-reduced");
     }
+    // The short answer has those that were granted.
+    let line = crate::support::as_it_is("connect").arg(server.at()).args("-P 2000 --hold 100ms -q");
+    let done = line.run().exits(0).prints(&[" connections"]);
+    assert!(!done.out.contains("2000 connections"), "{}", done.tell());
     server.still_serves();
 }
 

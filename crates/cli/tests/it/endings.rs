@@ -306,6 +306,7 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_silent_address() {
         ("ping far.example --jsonl", 130, r#""status":"interrupted""#),
         ("load far.example -J", 130, "'far.example' was looked up"),
         ("ntttcp -s far.example", 130, ""),
+        ("monitor --every 60s -- tcp far.example", 0, " interrupted"),
         ("iperf3 -c far.example -J", 0, "interrupt - the client has terminated"),
         ("iperf3 -c far.example --json-stream", 0, "interrupt - the client has terminated"),
     ];
