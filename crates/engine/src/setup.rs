@@ -2,7 +2,6 @@
 
 use crate::group::HostMeter;
 use std::sync::Arc;
-use std::sync::Arc;
 use transport::admission::Admission;
 use transport::{Allowance, Clients, Platform, SocketSettings};
 
