@@ -31,14 +31,14 @@ pub struct HostSnapshot {
     pub nic: Option<NicSnapshot>,
     /// Limits of the control group of the process; `None` without any.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowance: Option<Allowance>,
+    pub allowance: Option<CgroupLimits>,
 }
 
 /// Limits of a control group; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
-pub struct Allowance {
+pub struct CgroupLimits {
     /// CPU time for each second, s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpus: Option<f64>,

@@ -62,7 +62,7 @@ pub use extra::{Curve, Extra, Reading, Shown};
 pub use finding::Finding;
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};
-pub use host::{Allowance, CpuUse, HostCounters, HostSnapshot, NicSnapshot};
+pub use host::{CgroupLimits, CpuUse, HostCounters, HostSnapshot, NicSnapshot};
 pub use kept::{KeptFigure, KeptRun};
 pub use knee::Slot;
 pub use known::{Count, Counts, CountsByWay, EndCounts, Role, reject_impossible};

@@ -32,7 +32,7 @@ pub use flow::{
 };
 pub use interrupt::{Attached, Interrupt};
 pub use model::{
-    Address, Allowance, CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings,
+    Address, CgroupLimits, CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings,
     is_link_local, scope_of, with_scope,
 };
 pub use platform::{

@@ -635,7 +635,7 @@ fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
 #[test]
 fn a_figure_of_a_quota_names_the_quota() {
     let text = only("own-allowance", |p, b| {
-        b.host.allowance = Some(Allowance { cpus: Some(0.2), memory: Some(64 << 20), tasks: None });
+        b.host.allowance = Some(CgroupLimits { cpus: Some(0.2), memory: Some(64 << 20), tasks: None });
         p.local.cpu = Some(CpuUse { wall_s: 4.5, available_s: 9.0, ..CpuUse::default() });
         p.local.counters = HostCounters {
             moved: [

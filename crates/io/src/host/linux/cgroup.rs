@@ -5,7 +5,7 @@
 use metrics::real;
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
-use transport::Allowance;
+use transport::CgroupLimits;
 
 /// Files of a folder, as read.
 type Files<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -20,10 +20,10 @@ pub(super) struct HeldBack {
 }
 
 /// The allowance of this process; `None` without any limit.
-pub(super) fn allowance() -> Option<Allowance> {
+pub(super) fn allowance() -> Option<CgroupLimits> {
     let folders = folders();
     let all = folders.iter().map(|folder| limits(&|file| read_to_string(folder.join(file)).ok()));
-    all.reduce(tightest).filter(|all| *all != Allowance::default())
+    all.reduce(tightest).filter(|all| *all != CgroupLimits::default())
 }
 
 /// Counters of the groups of this process since these were made; the larger of nested groups.
@@ -79,8 +79,8 @@ fn mounted<'a>(line: &'a str, controller: Option<&str>) -> Option<(&'a str, &'a 
     fits.then_some((root, mount))
 }
 
-fn tightest(a: Allowance, b: Allowance) -> Allowance {
-    Allowance {
+fn tightest(a: CgroupLimits, b: CgroupLimits) -> CgroupLimits {
+    CgroupLimits {
         cpus: a.cpus.into_iter().chain(b.cpus).reduce(f64::min),
         memory: a.memory.into_iter().chain(b.memory).min(),
         tasks: a.tasks.into_iter().chain(b.tasks).min(),
@@ -88,7 +88,7 @@ fn tightest(a: Allowance, b: Allowance) -> Allowance {
 }
 
 /// The limits of one group, in the files of either version.
-fn limits(file: Files<'_>) -> Allowance {
+fn limits(file: Files<'_>) -> CgroupLimits {
     let number = |name| file(name)?.trim().parse::<u64>().ok();
     let v2 = || {
         let text = file("cpu.max")?;
@@ -97,7 +97,7 @@ fn limits(file: Files<'_>) -> Allowance {
     };
     // Version 1 writes -1 where there is no quota, and for memory a number of pages near 2^63.
     let v1 = || cpus(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?);
-    Allowance {
+    CgroupLimits {
         cpus: v2().or_else(v1),
         memory: number("memory.max").or_else(|| number("memory.limit_in_bytes")).filter(|n| *n < 1 << 62),
         tasks: number("pids.max"),
@@ -148,11 +148,11 @@ mod tests {
             ("memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n"),
             ("pids.events", "max 3\n"),
         ]);
-        assert_eq!(limits(&group), Allowance { cpus: Some(0.2), memory: Some(256 << 20), tasks: None });
+        assert_eq!(limits(&group), CgroupLimits { cpus: Some(0.2), memory: Some(256 << 20), tasks: None });
         let found = HeldBack { periods: 41, throttled_us: 6_102_311, memory: 7, tasks: 3 };
         assert_eq!(events(&group), found);
         let none = files(&[("cpu.max", "max 100000\n"), ("memory.max", "max\n"), ("pids.max", "max\n")]);
-        assert_eq!(limits(&none), Allowance::default());
+        assert_eq!(limits(&none), CgroupLimits::default());
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             ("memory.failcnt", "12\n"),
             ("pids.max", "64\n"),
         ]);
-        let limited = Allowance { cpus: Some(1.5), memory: Some(64 << 20), tasks: Some(64) };
+        let limited = CgroupLimits { cpus: Some(1.5), memory: Some(64 << 20), tasks: Some(64) };
         assert_eq!(limits(&group), limited);
         let found = HeldBack { periods: 41, throttled_us: 6_102_311, memory: 12, tasks: 0 };
         assert_eq!(events(&group), found);
@@ -174,9 +174,9 @@ mod tests {
             ("cpu.cfs_period_us", "100000\n"),
             ("memory.limit_in_bytes", "9223372036854771712\n"),
         ]);
-        assert_eq!(limits(&none), Allowance::default());
+        assert_eq!(limits(&none), CgroupLimits::default());
         assert_eq!(
-            tightest(limited, Allowance { cpus: Some(0.5), memory: None, tasks: Some(100) }).cpus,
+            tightest(limited, CgroupLimits { cpus: Some(0.5), memory: None, tasks: Some(100) }).cpus,
             Some(0.5)
         );
     }

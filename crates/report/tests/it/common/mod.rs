@@ -6,9 +6,9 @@ use metrics::{
     TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
 };
 use model::{
-    Accepted, Allowance, Begin, Builder, Burst, CauseCount, Change, ConnectionRecord, Count, Counts, CpuUse,
-    DelayRange, Effective, Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval, Kind,
-    Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range,
+    Accepted, Begin, Builder, Burst, CauseCount, CgroupLimits, Change, ConnectionRecord, Count, Counts,
+    CpuUse, DelayRange, Effective, Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval,
+    Kind, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range,
     RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ pub(crate) fn host(name: &str) -> HostSnapshot {
             offloads: vec!["tso".to_owned(), "gro".to_owned()],
             loopback: false,
         }),
-        allowance: Some(Allowance { cpus: Some(1.5), memory: Some(1 << 30), tasks: Some(512) }),
+        allowance: Some(CgroupLimits { cpus: Some(1.5), memory: Some(1 << 30), tasks: Some(512) }),
     }
 }
 
