@@ -70,6 +70,12 @@ impl HostInfo for ThisHost {
         Some(self.descriptors()?.saturating_sub(open))
     }
 
+    fn memory(&self) -> Option<u64> {
+        let host = io::host::snapshot(None);
+        let limit = host.allowance.and_then(|allowance| allowance.memory);
+        limit.into_iter().chain(Some(host.memory).filter(|all| *all > 0)).min()
+    }
+
     fn texts(&self) -> Host {
         texts::host(&[])
     }

@@ -87,28 +87,59 @@ const OF_A_CONNECTION: u64 = 32 << 10;
 /// descriptors and of the memory. A native server knows its sessions and limits them itself; of the
 /// connections of another one a sixteenth of the descriptors is left over.
 pub fn admission(most: u32, is_native: bool, host: &dyn HostInfo) -> Admission {
-    let memory = in_memory(host);
-    let most = usize::clamped(most).min(memory / 4);
-    let Some(free) = host.free_descriptors() else { return Admission::alone(Places::new(most)) };
-    let peers = Places::new(most.min((free / 4).max(FEWEST_PENDING)));
-    let left = (free / 16).max(FEWEST_LEFT);
-    let room = free.saturating_sub(left).min(memory);
+    let (most, room) = bounds(usize::clamped(most), host.free_descriptors(), in_memory(host));
+    let peers = Places::new(most);
     Admission::alone(if is_native { peers } else { peers.with_room(room) })
 }
 
-/// Places for the peers of other protocols' servers beside a native one, each with so many workers. Three eighths of the descriptors are kept for the native one: a quarter for its own
-/// peers without proof, the rest for sessions.
+/// Places for the peers of other protocols' servers beside a native one, each with so many workers.
+/// Three eighths of the descriptors are kept for the native one: a quarter for its own peers without
+/// proof, the rest for sessions.
 pub fn admission_beside(most: u32, servers: usize, workers: usize, host: &dyn HostInfo) -> Admission {
-    let memory = in_memory(host);
-    let most = usize::clamped(most).min(memory / 4);
-    let Some(free) = host.free_descriptors() else { return Admission::alone(Places::new(most)) };
-    let free = free.saturating_sub((servers + 2) * (OF_A_WORKER * workers + OF_A_SERVER));
-    let room = (free - (free * 3 / 8).max(FEWEST_PENDING.min(free))).min(memory / 2);
-    let most = most.min(free / 4).min(room / 2);
+    let opened = (servers + 2) * (OF_A_WORKER * workers + OF_A_SERVER);
+    let free = host.free_descriptors().map(|free| free.saturating_sub(opened));
+    let (most, room) = bounds_beside(usize::clamped(most), free, in_memory(host));
     Admission::alone(Places::new(most).with_room(room))
+}
+
+/// Most connections whose peers have proved nothing, and most in all, of a server by itself.
+fn bounds(most: usize, free: Option<usize>, memory: usize) -> (usize, usize) {
+    let free = free.unwrap_or(usize::MAX);
+    let left = (free / 16).max(FEWEST_LEFT);
+    let most = most.min(memory / 4).min((free / 4).max(FEWEST_PENDING));
+    (most, free.saturating_sub(left).min(memory))
+}
+
+/// The same of servers beside a native one.
+fn bounds_beside(most: usize, free: Option<usize>, memory: usize) -> (usize, usize) {
+    let free = free.unwrap_or(usize::MAX);
+    let kept = (free / 8 * 3).max(FEWEST_PENDING.min(free));
+    let room = (free - kept).min(memory / 2);
+    (most.min(memory / 4).min(free / 4).min(room / 2), room)
 }
 
 /// Connections that the memory of this process suffices for.
 fn in_memory(host: &dyn HostInfo) -> usize {
     host.memory().map_or(usize::MAX, |bytes| usize::clamped(bytes / OF_A_CONNECTION))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_fit_the_descriptors_and_the_memory() {
+        let connections = |mib: u64| usize::clamped((mib << 20) / OF_A_CONNECTION);
+        for (free, mib) in [(116, 24_000), (3_900, 24_000), (20_000, 24_000), (1_000_000, 64), (20_000, 128)]
+        {
+            let memory = connections(mib);
+            let (own, _) = bounds(4_096, Some(free), memory);
+            let (others, room) = bounds_beside(4_096, Some(free), memory);
+            assert!(own + room <= free && own + room <= memory, "{free} {mib}: {own} {others} {room}");
+            assert!(others <= room / 2 && own >= 29, "{free} {mib}: {own} {others} {room}");
+        }
+        assert_eq!(bounds(4_096, Some(1_000_000), connections(64)).0, 512);
+        assert_eq!(bounds_beside(4_096, Some(1_000_000), connections(64)), (512, 1_024));
+        assert_eq!(bounds(4_096, None, usize::MAX).0, 4_096);
+    }
 }
