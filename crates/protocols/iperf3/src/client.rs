@@ -146,13 +146,13 @@ impl Client {
     }
 
     /// No control connection: the server may have another address.
-    fn unconnected(&mut self, cx: &Context<'_>, why: &str) {
+    fn unconnected(&mut self, cx: &Context<'_>, joint: &str, why: &str) {
         match self.plan.server.fall_back(why) {
             Some(text) => {
                 self.driver.notice(Level::Info, text);
                 self.connect(cx.now);
             }
-            None => self.fail(cx, format!("unable to connect to server{why}")),
+            None => self.fail(cx, format!("unable to connect to server{joint}{why}")),
         }
     }
 
@@ -236,7 +236,7 @@ impl Client {
             return;
         }
         match self.step {
-            Step::Connecting => self.unconnected(cx, ": it did not answer"),
+            Step::Connecting => self.unconnected(cx, ": ", "it did not answer"),
             Step::Greeting => {
                 let seconds = self.plan.greeting_ns / SECOND;
                 self.fail(
@@ -303,7 +303,7 @@ impl Session for Client {
             // An attempt that was given up.
             Input::Up(link, _, Some(_)) => self.driver.close(link),
             Input::Refused(attempt, fault) if self.step == Step::Connecting && attempt == self.attempt() => {
-                self.unconnected(cx, &format!(" - {fault}"));
+                self.unconnected(cx, " - ", &fault.to_string());
             }
             Input::Bytes(_, bytes) => {
                 self.inbox.push(bytes);
