@@ -131,6 +131,10 @@ fn events(file: Files<'_>) -> HeldBack {
 mod tests {
     use super::*;
 
+    /// `cpu.stat` of version 2.
+    const STAT: &str = "usage_usec 1723408\nuser_usec 872211\nsystem_usec 851197\nnr_periods 45\nnr_throttled 41\n\
+                    throttled_usec 6102311\nnr_bursts 0\nburst_usec 0\n";
+
     fn files<'a>(of: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
         |name| of.iter().find(|(file, _)| *file == name).map(|(_, text)| (*text).to_owned())
     }
@@ -138,13 +142,11 @@ mod tests {
     #[test]
     fn limits_and_counters_of_version_2() {
         // As a pod of Kubernetes with a limit of 200m CPU and 256 MiB has them.
-        let stat = "usage_usec 1723408\nuser_usec 872211\nsystem_usec 851197\nnr_periods 45\nnr_throttled 41\n\
-                    throttled_usec 6102311\nnr_bursts 0\nburst_usec 0\n";
         let group = files(&[
             ("cpu.max", "20000 100000\n"),
             ("memory.max", "268435456\n"),
             ("pids.max", "max\n"),
-            ("cpu.stat", stat),
+            ("cpu.stat", STAT),
             ("memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n"),
             ("pids.events", "max 3\n"),
         ]);
