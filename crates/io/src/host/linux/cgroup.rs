@@ -136,7 +136,7 @@ mod tests {
                     throttled_usec 6102311\nnr_bursts 0\nburst_usec 0\n";
 
     fn files<'a>(of: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
-        |name| of.iter().find(|(file, _)| *file == name).map(|(_, text)| (*text).to_owned())
+        move |name| of.iter().find(|(file, _)| *file == name).map(|(_, text)| (*text).to_owned())
     }
 
     #[test]
