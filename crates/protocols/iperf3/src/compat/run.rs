@@ -465,10 +465,8 @@ fn bound_to(ip: IpAddr, spec: &Spec, driver: &Driver) -> Result<SocketAddr, Refu
         None if model::is_link_local(ip) && !client => ip.to_string(),
         _ => return Ok(SocketAddr::new(ip, 0)),
     };
-    let found = (driver.resolve)(&text, 0, false, false).map_err(|error| {
-        let (Refusal::Usage(text) | Refusal::Failed(text)) = error;
-        refused(format!("parameter error - -B: {text}"))
-    })?;
+    let found = (driver.resolve)(&text, 0, false, false)
+        .map_err(|error| error.as_failure().map(|text| format!("parameter error - -B: {text}")))?;
     Ok(found.first().map_or(SocketAddr::new(ip, 0), |peer| peer.address))
 }
 
