@@ -190,8 +190,8 @@ pub struct Tally {
     /// or to a stop before.
     #[serde(default)]
     pub over: Option<Mono>,
-    /// Time with open links at a server, of links whose start has arrived; `None` if that was all
-    /// of the interval.
+    /// Time with open links at a server, of links whose start has arrived; `None` without any. Not
+    /// `open` if that was all of the interval.
     #[serde(default)]
     pub busy: Option<Window>,
     /// When a schedule has payload leave, as links say once, or whenever that grows.

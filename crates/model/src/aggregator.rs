@@ -125,7 +125,7 @@ impl Aggregator {
                 None => known.within(from, to),
             });
         }
-        if let Some(busy) = tally.busy {
+        if let Some(busy) = tally.busy.filter(|busy| busy.open) {
             tally.scheduled_ns = [Some(busy.within(from, to)); 2];
         }
         if index >= self.omitted {
@@ -230,6 +230,24 @@ mod tests {
         let done = aggregator.tally(0, Mono(1_500), true, &bytes(1));
         let ends: Vec<_> = done.iter().map(|c| (c.index, c.to)).collect();
         assert_eq!(ends, [(0, Mono(2_000)), (1, Mono(2_300))]);
+    }
+
+    #[test]
+    fn the_busy_part_of_an_interval_is_that_of_all_workers() {
+        let busy = |from, ns, open| {
+            let window = Window { from: Mono(from), ns, open };
+            Tally { rx_bytes: 8, busy: Some(window), ..Tally::default() }
+        };
+        let scheduled = |[one, other]: [Tally; 2]| {
+            let mut aggregator = aggregator(2);
+            aggregator.tally(0, Mono(2_000), false, &one);
+            aggregator.tally(0, Mono(2_000), false, &other)[0].tally.scheduled_ns[1]
+        };
+        // The first worker's client has ended, and the second worker's goes on.
+        assert_eq!(scheduled([busy(1_000, 300, true), busy(1_000, 1_000, false)]), Some(1_000));
+        assert_eq!(scheduled([busy(1_000, 300, true), busy(1_200, 400, true)]), Some(600));
+        assert_eq!(scheduled([busy(1_000, 300, true), Tally::default()]), Some(300));
+        assert_eq!(scheduled([busy(1_000, 1_000, false), busy(1_000, 1_000, false)]), None);
     }
 
     #[test]

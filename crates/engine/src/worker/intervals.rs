@@ -93,10 +93,9 @@ impl<P: Platform> Worker<P> {
         tally.open = tally.open.saturating_sub(waiting);
         let Some(busy) = all.state.busy else { return };
         let until = if tally.open == 0 { tally.last.min(to) } else { to };
-        if busy > from || until < to {
-            let busy = busy.max(from);
-            tally.busy = Some(Window { from: busy, ns: until.since(busy), open: true });
-        }
+        // Another worker may have been busy for a part of the interval only.
+        let (open, busy) = (busy > from || until < to, busy.max(from));
+        tally.busy = Some(Window { from: busy, ns: until.since(busy), open });
         if all.state.open == 0 {
             all.state.busy = None;
         }
