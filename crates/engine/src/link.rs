@@ -100,6 +100,10 @@ pub(crate) struct LinkState {
     pub(crate) fresh: bool,
     /// Its peer has proved nothing: [`Link::place`] says so, too.
     pub(crate) pending: bool,
+    /// Its peer has said nothing that counts, either.
+    pub(crate) silent: bool,
+    /// Bytes received while it was pending.
+    pub(crate) said: usize,
     /// Its flow hands it to the session, which has nothing to read yet.
     pub(crate) to_detach: bool,
     /// Counted among its group's links without received bytes.

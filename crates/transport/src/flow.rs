@@ -323,10 +323,10 @@ pub trait Flow: Send {
     fn wants_socket_state(&self) -> bool {
         false
     }
-    /// True if the bytes so far prove enough to keep an accepted link: until then a newer one may
-    /// take its place. Read once bytes have arrived.
-    fn is_introduced(&self) -> bool {
-        true
+    /// True once the peer of an accepted link has introduced itself; `None` in a protocol without an
+    /// introduction. Until then a newer link may take its place. Read once bytes have moved.
+    fn is_introduced(&self) -> Option<bool> {
+        None
     }
     /// The flow that takes its place on [`End::Replace`]; its first event is [`FlowEvent::Up`].
     fn successor(&mut self) -> Option<Box<dyn Flow>> {

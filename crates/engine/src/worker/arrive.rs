@@ -255,7 +255,7 @@ impl<P: Platform> Worker<P> {
         let purse = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(purse);
         let pending = matches!(place, Some(Place::Pending(_)));
         let mut link = Link { path: Some(path), purse, place, ..link(socket, flow, path.peer, now) };
-        link.state.pending = pending;
+        (link.state.pending, link.state.silent) = (pending, pending);
         let key = self.links.insert(link);
         if pending {
             self.await_proof(key, now);

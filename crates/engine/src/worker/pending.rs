@@ -17,9 +17,15 @@ const LOOK: u64 = SECOND / 20;
 /// that the buffers alone may have taken the data.
 const TAKES: u64 = 3 * SECOND;
 
+/// Bytes of a peer that prove something in a protocol without an introduction: a peer that has said
+/// less keeps its connection until newer ones need its place.
+const ENOUGH: usize = 512;
+/// Interval of the looks where no link is silent, ns.
+const LATER: u64 = SECOND;
+
 /// Causes of the end of a link that has waited for too long, or gives way.
 const SILENT: Violation = Violation::Malformed("said nothing for 10 s");
-const GAVE_WAY: Violation = Violation::Malformed("said nothing, and gave way to newer connections");
+const GAVE_WAY: Violation = Violation::Malformed("said too little, and gave way to newer connections");
 
 /// The links of a worker whose peers have proved nothing.
 #[derive(Default)]
@@ -41,11 +47,16 @@ impl<P: Platform> Link<P> {
         }
     }
 
-    /// True if this turn of a pending link proves something of its peer.
-    #[inline]
-    pub(super) fn proves(&self, done: &Turn, now: Mono) -> bool {
-        let moved = done.got > 0 || (done.sent > 0 && now.since(self.born) >= TAKES);
-        moved && self.flow.is_introduced()
+    /// Judges the peer of a pending link by a turn that has moved bytes.
+    pub(super) fn judge(&mut self, done: &Turn, now: Mono) {
+        let proves = self.flow.is_introduced().unwrap_or_else(|| {
+            self.state.silent &= done.got == 0;
+            self.state.said = self.state.said.saturating_add(done.got);
+            self.state.said >= ENOUGH || (done.sent > 0 && now.since(self.born) >= TAKES)
+        });
+        if proves {
+            self.register();
+        }
     }
 }
 
@@ -70,13 +81,18 @@ impl<P: Platform> Worker<P> {
 
     fn crowd(&mut self, now: Mono) {
         self.pending.crowded += 1;
-        self.pending.look_at.get_or_insert(now.plus(LOOK));
+        self.look_within(now);
     }
 
     /// A pending link waits for a proof of its peer.
     pub(super) fn await_proof(&mut self, key: Key, now: Mono) {
         self.pending.links.push_back((key, now));
-        self.pending.look_at.get_or_insert(now.plus(LOOK));
+        self.look_within(now);
+    }
+
+    fn look_within(&mut self, now: Mono) {
+        let at = now.plus(LOOK);
+        self.pending.look_at = Some(self.pending.look_at.map_or(at, |known| known.min(at)));
     }
 
     /// Ends the links that lost their places to newer ones or have waited for too long.
@@ -84,6 +100,7 @@ impl<P: Platform> Worker<P> {
         if self.pending.look_at.is_none_or(|at| at > now) {
             return;
         }
+        let mut next = LATER;
         for _ in 0..self.pending.links.len() {
             let Some((key, since)) = self.pending.links.pop_front() else { break };
             let Some(link) = self.links.get(key) else { continue };
@@ -94,14 +111,18 @@ impl<P: Platform> Worker<P> {
             // A link that waits for its first turn may have been spoken to.
             let waits = link.state.queued && link.state.fresh;
             let gave_way = age >= LOOK && !waits && place.evicted();
-            if gave_way || (age >= PATIENCE && matches!(link.socket, Socket::Stream(_))) {
+            let is_silent = link.state.silent && matches!(link.socket, Socket::Stream(_));
+            if is_silent {
+                next = LOOK;
+            }
+            if gave_way || (is_silent && age >= PATIENCE) {
                 let why = if gave_way { GAVE_WAY } else { SILENT };
                 self.close(key, Err(Cause::Violation(why)), true);
             } else {
                 self.pending.links.push_back((key, since));
             }
         }
-        self.pending.look_at = (!self.pending.links.is_empty()).then(|| now.plus(LOOK));
+        self.pending.look_at = (!self.pending.links.is_empty()).then(|| now.plus(next));
         match std::mem::take(&mut self.pending.crowded) {
             0 => {}
             n => self.report(super::Report::Crowded(n)),

@@ -155,8 +155,8 @@ impl<P: Platform> Worker<P> {
         match result {
             Ok(done) => {
                 link.state.fresh &= done.sent + done.got == 0;
-                if link.state.pending && link.proves(&done, now) {
-                    link.register();
+                if link.state.pending && done.sent + done.got > 0 {
+                    link.judge(&done, now);
                 }
                 link.state.bulk = done.sent > SHORT || (link.state.bulk && done.sent == 0);
                 let (moved, datagrams) = (done.sent + done.got, matches!(link.socket, Socket::Datagram(_)));

@@ -238,8 +238,8 @@ impl Flow for Handshake {
         }
     }
 
-    fn is_introduced(&self) -> bool {
-        !matches!(self.step, Step::Cookie)
+    fn is_introduced(&self) -> Option<bool> {
+        Some(!matches!(self.step, Step::Cookie))
     }
 
     fn successor(&mut self) -> Option<Box<dyn Flow>> {

@@ -375,8 +375,8 @@ impl Flow for Handshake {
         }
     }
 
-    fn is_introduced(&self) -> bool {
-        !matches!(self.state, State::Waiting { .. } | State::Farewell { .. })
+    fn is_introduced(&self) -> Option<bool> {
+        Some(!matches!(self.state, State::Waiting { .. } | State::Farewell { .. }))
     }
 
     fn successor(&mut self) -> Option<Box<dyn Flow>> {

@@ -7,7 +7,7 @@ use common::protocol::{Calling, Serving, Started};
 use common::{ClientConfig, Limits, Peer, ServerConfig};
 use metrics::{Mono, SECOND};
 use model::{Begin, Builder, Event, Outcome, Phase, Point, SocketSettings};
-use sim::{At, Cut, Fate, Link, Network, Quirks, START};
+use sim::{At, Cut, Fate, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
 
@@ -157,10 +157,10 @@ impl Cell {
         }
     }
 
-    /// Runs it beside so many peers of three addresses that connect to the server and say nothing:
-    /// the outcome, the connections that the server keeps of those peers, and those that are left
-    /// when their time is over.
-    pub(super) fn run_beside(&self, silent: u32, places: usize) -> (Outcome, usize, usize) {
+    /// Runs it beside so many peers of three addresses that connect to the server and say nothing
+    /// or little: the outcome, the connections that the server keeps of those peers, and those that
+    /// are left when their time is over.
+    pub(super) fn run_beside(&self, (silent, says): (u32, &[u8]), places: usize) -> (Outcome, usize, usize) {
         RANDOM.set(1);
         let mut net = Network::new(7);
         let [streams, datagrams] = self.links();
@@ -171,7 +171,8 @@ impl Cell {
         net.quirks(server, Quirks { places, ..Quirks::default() });
         net.run_until(START.plus(MS));
         for n in 0..silent {
-            net.raw(client_ip(10 + n % 3), at, Vec::new());
+            let script = if says.is_empty() { Vec::new() } else { vec![(0, Say::Bytes(says.to_vec()))] };
+            net.raw(client_ip(10 + n % 3), at, script);
         }
         net.run_until(net.now.plus(SECOND));
         let open = |net: &Network| net.open(server).0 + net.open(server).1;
