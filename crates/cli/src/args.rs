@@ -419,7 +419,7 @@ pub(crate) struct DataArgs {
     /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
-    /// Bytes per send and receive call, 1 to 16Mi, or a range [low,high] that each call draws from [default: 256Ki; with
+    /// Bytes per send and receive call, 1 to 16Mi, or a range low..high that each call draws from [default: 256Ki; with
     /// --protocol iperf3, without -b and -n, a send call takes what fills whole segments].
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true)]
     pub(crate) buffer: Option<Range>,

@@ -51,21 +51,24 @@ pub(crate) fn source(text: &str) -> Result<SocketAddr, String> {
     if at.port() == 0 { Ok(at) } else { Err(wrong()) }
 }
 
-/// A size or a range `[low,high]`.
+/// A size or a range, `low..high` or `[low,high]`.
 pub(crate) fn range(text: &str) -> Result<Range, String> {
-    match text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
-        None => bytes(text).map(Range::just),
-        Some(inside) => {
-            let (low, high) = inside
-                .split_once(',')
-                .ok_or_else(|| format!("'{text}' is not a range such as [1024,1Mi]"))?;
-            let (low, high) = (bytes(low)?, bytes(high)?);
-            if low > high {
-                return Err(format!("the range '{text}' falls; the smaller value comes first"));
-            }
-            Ok(Range { low, high })
+    let brackets = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+    let ends = match brackets {
+        Some(inside) => inside.split_once(','),
+        None => text.split_once(".."),
+    };
+    let (low, high) = match ends {
+        Some((low, high)) => (bytes(low)?, bytes(high)?),
+        None if brackets.is_some() => {
+            return Err(format!("'{text}' is not a range such as 1024..1Mi or [1024,1Mi]"));
         }
+        None => return bytes(text).map(Range::just),
+    };
+    if low > high {
+        return Err(format!("the range '{text}' falls; the smaller value comes first"));
     }
+    Ok(Range { low, high })
 }
 
 /// A duration, in ns, above 0.
@@ -254,7 +257,8 @@ mod tests {
     fn ranges_sizes_and_ports() {
         assert_eq!(range("64Ki"), Ok(Range::just(65_536)));
         assert_eq!(range("[1024,1048576]"), Ok(Range { low: 1024, high: 1_048_576 }));
-        assert!(range("[9,3]").is_err() && range("[9]").is_err() && range("").is_err());
+        assert_eq!(range("1Ki..1Mi"), range("[1024,1048576]"));
+        assert!(["[9,3]", "[9]", "", "9..3", "..9", "9.."].iter().all(|text| range(text).is_err()));
         assert_eq!(ports("20000-20999"), Ok((20_000, 20_999)));
         assert_eq!(ports("7"), Ok((7, 7)));
         assert!(ports("9-3").is_err() && ports("0").is_err() && ports("70000").is_err());
