@@ -8,9 +8,9 @@
 //! ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
 
 mod canvas;
-mod screen;
+mod terminal;
 
-pub(crate) use screen::leave_at_once;
+pub(crate) use terminal::leave_at_once;
 
 use crate::{CliError, Context as _, file, lock, signals, stderr};
 use canvas::Canvas;
@@ -19,13 +19,13 @@ use metrics::SECOND;
 use model::Event;
 use runtime::{Called, CpuMeter, Interrupt, Keys};
 use screen::{Feed, Grid, Look, Planned, Presses, View, Wish};
-use screen::{Pen, UP};
 use std::collections::VecDeque;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use terminal::{Pen, UP};
 
 /// Runs that take as long or longer have a live view by default, ns.
 const LONG: u64 = 5 * SECOND;
@@ -160,14 +160,14 @@ impl Live {
             };
         };
         let shared = Arc::new(Shared { feed: Mutex::new(Feed::default()), over: AtomicBool::new(false) });
-        screen::take(place);
+        terminal::take(place);
         UP.store(true, Ordering::Release);
         let (ours, interrupt) = (Arc::clone(&shared), interrupt.clone());
         let show = move || {
             let shown = Show::new(place, keys, ours, interrupt, planned).run();
             if UP.swap(false, Ordering::AcqRel) {
                 let _pen = Pen::take();
-                screen::leave();
+                terminal::leave();
             }
             shown
         };
@@ -341,7 +341,7 @@ impl Show {
     fn aside(&mut self, stop: impl Fn(&Keys)) {
         if std::mem::take(&mut self.entered) {
             let _pen = Pen::take();
-            screen::leave();
+            terminal::leave();
         }
         stop(&self.keys);
     }

@@ -99,7 +99,7 @@ mod tests {
         let mut command = Command::new(itself);
         command.args([
             "--exact",
-            "live::screen::tests::whoever_panics_says_so_on_a_screen_that_stays",
+            "live::terminal::tests::whoever_panics_says_so_on_a_screen_that_stays",
             "--nocapture",
         ]);
         let output = command.env(INSIDE, how).output().unwrap();
