@@ -134,7 +134,8 @@ impl Connector for Dialer {
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if let (Some(server), Some(row)) = (self.server_of(&*flow), flow.id().row) {
             let (counts, _) = cx.rec.life(row);
-            self.servers.moved(server, (counts.tx_bytes, counts.rx_bytes));
+            let completed = cx.rec.completed(row).is_some();
+            self.servers.moved(server, (counts.tx_bytes, counts.rx_bytes), completed);
         }
         self.broker.ended(flow.id().slot, cx.now, has_failed(how));
     }

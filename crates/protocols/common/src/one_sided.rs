@@ -317,7 +317,7 @@ impl OneSided {
             let pings = self.phase.kind == Kind::Ping;
             totals.pings = totals.pings.take().filter(|_| pings);
             totals.packets = totals.packets.take().filter(|_| !pings);
-            totals.idle_servers = self.servers.idle(&self.phase);
+            totals.idle_servers = self.servers.idle(&self.phase, self.counts.server_reports());
             self.local = Some(totals);
         }
         if self.left == 0 && self.stage == Stage::Dropping {

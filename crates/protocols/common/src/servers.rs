@@ -20,8 +20,8 @@ struct Server {
     at: AtomicUsize,
     /// A connection was established: the address stays.
     reached: AtomicBool,
-    /// Payload bytes of ended connections, sent and received.
-    moved: [AtomicU64; 2],
+    /// Payload bytes of ended connections: sent, received, and sent over connections that completed.
+    moved: [AtomicU64; 3],
 }
 
 /// Another address of a server.
@@ -40,7 +40,7 @@ impl Servers {
             addresses: std::iter::once(peer.address).chain(peer.others.iter().copied()).collect(),
             at: AtomicUsize::new(0),
             reached: AtomicBool::new(false),
-            moved: [AtomicU64::new(0), AtomicU64::new(0)],
+            moved: [const { AtomicU64::new(0) }; 3],
         };
         Arc::new(Servers(peers.iter().map(server).collect()))
     }
@@ -85,19 +85,26 @@ impl Servers {
         Some(Elsewhere { to: self.address(n)?, notice })
     }
 
-    /// A connection to server `n` has ended that moved so much, sent and received.
-    pub(crate) fn moved(&self, n: usize, (tx_bytes, rx_bytes): (u64, u64)) {
+    /// A connection to server `n` has ended that sent and received this much, and `completed`.
+    pub(crate) fn moved(&self, n: usize, (tx_bytes, rx_bytes): (u64, u64), completed: bool) {
         if let Some(server) = self.0.get(n) {
-            server.moved[0].fetch_add(tx_bytes, Ordering::Relaxed);
-            server.moved[1].fetch_add(rx_bytes, Ordering::Relaxed);
+            let confirmed = if completed { tx_bytes } else { 0 };
+            for (sum, bytes) in server.moved.iter().zip([tx_bytes, rx_bytes, confirmed]) {
+                sum.fetch_add(bytes, Ordering::Relaxed);
+            }
         }
     }
 
     /// Names of servers at which nothing was measured: no payload arrived from there. If `phase` asks a
-    /// server for no payload, only the sent bytes are known at this end.
-    pub fn idle(&self, phase: &Phase) -> Vec<String> {
-        let expects = phase.kind == Kind::Ping || phase.pattern.sends_down();
-        let busy = |server: &&Server| server.moved[usize::from(expects)].load(Ordering::Relaxed) > 0;
+    /// server for no payload, a connection must have completed at servers that report; of others only the
+    /// sent bytes are known at this end.
+    pub fn idle(&self, phase: &Phase, server_reports: bool) -> Vec<String> {
+        let measured = match (phase.kind == Kind::Ping || phase.pattern.sends_down(), server_reports) {
+            (true, _) => 1,
+            (false, true) => 2,
+            (false, false) => 0,
+        };
+        let busy = |server: &&Server| server.moved[measured].load(Ordering::Relaxed) > 0;
         let busy: BTreeSet<&str> = self.0.iter().filter(busy).map(|server| server.name.as_str()).collect();
         let mut idle: Vec<String> = Vec::new();
         for server in self.0.iter().filter(|server| !busy.contains(server.name.as_str())) {

@@ -104,15 +104,19 @@ fn each_server_has_a_connection() {
 }
 
 #[test]
-fn a_server_that_sends_nothing_is_named() {
-    let protocol = &discard::chargen::PROTOCOL;
-    let phase = Phase { rate: None, pattern: model::Pattern::Pull, ..phase(2) };
-    let mut net = network(5);
-    serve(&mut net, protocol, at(protocol, 1), &phase);
-    // Another service on the same host.
-    let mute = SocketAddr::new(at(protocol, 1).ip(), 20);
-    net.mute(mute).unwrap();
-    let peers = [at(protocol, 1), mute].map(|at| Peer::new(at.to_string(), at)).to_vec();
-    let it = run(&mut net, protocol, peers, &phase);
-    assert_eq!(it.local().idle_servers, [mute.to_string()]);
+fn a_server_that_says_nothing_is_named() {
+    use model::Pattern::{Pull, Push};
+    let asked: [(&'static dyn Protocol, _); 2] =
+        [(&discard::chargen::PROTOCOL, Pull), (&udpmon::tcpmon::PROTOCOL, Push)];
+    for (protocol, pattern) in asked {
+        let phase = Phase { rate: None, pattern, ..phase(2) };
+        let mut net = network(5);
+        serve(&mut net, protocol, at(protocol, 1), &phase);
+        // Another service on the same host.
+        let mute = SocketAddr::new(at(protocol, 1).ip(), 20);
+        net.mute(mute).unwrap();
+        let peers = [at(protocol, 1), mute].map(|at| Peer::new(at.to_string(), at)).to_vec();
+        let it = run(&mut net, protocol, peers, &phase);
+        assert_eq!(it.local().idle_servers, [mute.to_string()], "{protocol}");
+    }
 }
