@@ -294,3 +294,36 @@ fn names_of_a_file_are_clean() {
     let bad = |text: &str| text.chars().any(|c| c.is_control() || c == '\u{202e}');
     assert!(!bad(&outcome.begin.host.name) && !outcome.begin.targets.iter().any(|name| bad(name)));
 }
+
+/// `value` with `to` in place of each member called `key`.
+fn changed(value: &serde_json::Value, key: &str, to: f64) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Array(items) => items.iter().map(|item| changed(item, key, to)).collect(),
+        Value::Object(map) => {
+            let member = |(name, value): (&String, &Value)| {
+                let value =
+                    if name == key && value.is_number() { to.into() } else { changed(value, key, to) };
+                (name.clone(), value)
+            };
+            Value::Object(map.iter().map(member).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn a_time_of_0_and_counts_without_a_use_are_no_result() {
+    let plain: serde_json::Value = serde_json::from_slice(file!("iperf3-plain.json")).unwrap();
+    let same = Truth { up: Some((200.0, true)), sent: [Some(200.0), None], retransmits: Some(0.0), ..TRUTH };
+    // The ends of a span have its time, too.
+    let timeless = changed(&plain, "seconds", 0.0);
+    is("seconds of 0", timeless.to_string().as_bytes(), &same);
+    let nowhere = changed(&changed(&timeless, "start", 0.0), "end", 0.0);
+    let odd = changed(&plain, "bytes", 1e308);
+    for (document, words) in [(nowhere, "moved in 0 s"), (odd, "none of its counts of bytes can be used")] {
+        let (runs, errors) = read(document.to_string().as_bytes()).unwrap();
+        assert!(runs.is_empty() && errors.concat().contains(words), "{errors:?}");
+    }
+    assert_eq!(runs(format!("[{plain}, {plain}]").as_bytes()).len(), 2);
+}
