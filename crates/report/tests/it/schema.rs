@@ -181,8 +181,10 @@ fn every_member_written_is_described_and_every_member_described_is_written() {
 fn every_member_has_a_description() {
     visit(&mut SCHEMA.clone(), &mut |object| {
         for (name, member) in object.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            // A word of an enumeration, and an object under one, are described beside them.
+            let is_variant = member.get("const").is_some() || member.get("properties").is_some();
             let text = member["description"].as_str().unwrap_or_default();
-            assert!(text.len() > 4, "{name} is not described: '{text}'");
+            assert!(is_variant || text.len() > 4, "{name} is not described: '{text}'");
         }
     });
 }
