@@ -225,8 +225,8 @@ fn best(rows: &[SweepRow]) -> Option<String> {
     let alike = rated().filter(|(_, (_, other, width))| other + width >= mean - ci).count();
     let alike = match alike.saturating_sub(1) {
         0 => String::new(),
-        1 => "(1 other is no worse, by its repetitions)".to_owned(),
-        more => format!("({more} others are no worse, by their repetitions)"),
+        1 => " (1 other is no worse, by its repetitions)".to_owned(),
+        more => format!(" ({more} others are no worse, by their repetitions)"),
     };
     Some(format!("best {}: {}{alike}", words::setting(&row.label, 1), unit.show(mean)))
 }
