@@ -23,6 +23,7 @@ pub mod message;
 pub mod one_sided;
 pub mod original;
 pub mod params;
+pub mod patience;
 pub mod payload;
 pub mod pending;
 pub mod ping;
@@ -39,5 +40,6 @@ pub use config::{ClientConfig, Limits, Peer, Placement, Processes, ProtocolOptio
 pub use keys::{Keyring, Rights};
 pub use original::{Driver, Original};
 pub use params::Params;
+pub use patience::Patience;
 pub use protocol::Protocol;
 pub use servers::Servers;

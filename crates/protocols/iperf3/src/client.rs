@@ -17,8 +17,8 @@ use super::stream_stats::StreamStats;
 use super::test_state::TestState;
 use crate::host::Meter;
 use crate::{Bulk, BulkNews, NAME};
-use common::Peer;
 use common::driver::Driver;
+use common::{Patience, Peer};
 use metrics::{Clamped, Group, Mono, SECOND};
 use model::ending::Asked;
 use model::{Level, Phase, Status, Totals};
@@ -42,6 +42,10 @@ pub struct ClientPlan {
     pub port: Option<u16>,
     /// How long a server may say nothing after the connection, ns.
     pub greeting_ns: u64,
+    /// Longest wait for each further answer until the test runs, ns.
+    pub begin_ns: u64,
+    /// Longest wait for the server's results, ns.
+    pub results_ns: u64,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: u64,
     /// The system's congestion control.
@@ -57,16 +61,17 @@ pub struct ClientPlan {
 }
 
 const GROUP: Group = Group(1);
-/// How long a server that has answered may delay a test: other clients may be first.
-pub(crate) const PATIENCE: u64 = 300 * SECOND;
+/// Longest wait of the original's stand-in for the start of a test, ns: the original has no limit,
+/// and other clients may be first.
+pub(crate) const BEGIN_OF_ORIGINAL: u64 = 300 * SECOND;
+/// The same for the results.
+pub(crate) const RESULTS_OF_ORIGINAL: u64 = 60 * SECOND;
 /// How long the rest of a block and the last standings may take.
 const STANDING: u64 = 10 * SECOND;
 /// Said when it sends one way only.
 const TOO_OLD: &str = "the server knows no --bidir: it is older than 3.7";
 /// How long our own workers may take to tell of streams that the server has seen.
 const GATHERING: u64 = 5 * SECOND;
-/// How long the server may take after that.
-const RESULTS: u64 = 60 * SECOND;
 /// The same where a stream broke: the server may say why, and the original does not wait.
 const RESULTS_OF_BROKEN: u64 = 2 * SECOND;
 
@@ -211,24 +216,32 @@ impl Client {
         self.tell(BulkNews::Met { peer, local, cookie, at });
     }
 
+    /// The wait for the server in the present step.
+    fn patience(&self) -> Patience {
+        let (what, limit_ns) = match self.step {
+            Step::Connecting => ("no connection", self.plan.phase.connect_timeout_ns),
+            Step::Greeting => ("no word", self.plan.greeting_ns),
+            Step::Asking => ("no answer to the parameters of the test", self.plan.begin_ns),
+            Step::Creating => ("no start of the test", self.plan.begin_ns),
+            Step::Gathering => ("no word of the streams", GATHERING),
+            Step::Freezing | Step::Closing => ("no end of the streams", STANDING),
+            Step::Ended | Step::Exchanging | Step::Results if self.driver.reason.is_some() => {
+                ("no results", RESULTS_OF_BROKEN)
+            }
+            _ => ("no results", self.plan.results_ns),
+        };
+        Patience::new(what, self.since).within(limit_ns)
+    }
+
     fn due(&self) -> Mono {
-        let patience = match self.step {
-            Step::Connecting => self.plan.phase.connect_timeout_ns,
-            Step::Greeting => self.plan.greeting_ns,
-            Step::Asking | Step::Creating => PATIENCE,
-            Step::Gathering => GATHERING,
+        match self.step {
             // The last interval ends with the test.
             Step::Running => {
-                return self.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(stats.end()));
+                self.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(stats.end()))
             }
-            Step::Freezing | Step::Closing => STANDING,
-            Step::Ended | Step::Exchanging | Step::Results if self.driver.reason.is_some() => {
-                RESULTS_OF_BROKEN
-            }
-            Step::Ended | Step::Exchanging | Step::Results => RESULTS,
-            Step::Over => return Mono(u64::MAX),
-        };
-        self.since.plus(patience)
+            Step::Over => Mono(u64::MAX),
+            _ => self.patience().until(),
+        }
     }
 
     fn wake(&mut self, cx: &Context<'_>) {
@@ -238,7 +251,7 @@ impl Client {
         match self.step {
             Step::Connecting => self.unconnected(cx, ": ", "it did not answer"),
             Step::Greeting => {
-                let seconds = self.plan.greeting_ns / SECOND;
+                let seconds = self.patience().seconds();
                 self.fail(
                     cx,
                     format!(
@@ -246,7 +259,9 @@ impl Client {
                     ),
                 );
             }
-            Step::Asking | Step::Creating => self.fail(cx, "the server did not begin the test"),
+            Step::Asking | Step::Creating => {
+                self.fail(cx, format!("the server did not begin the test: {}", self.patience()));
+            }
             Step::Gathering => self.gathered(cx),
             Step::Running => self.run_on(cx),
             Step::Freezing => {
@@ -254,7 +269,7 @@ impl Client {
                 self.check_frozen(cx);
             }
             Step::Ended | Step::Exchanging | Step::Results => {
-                self.fail(cx, "the server did not send its results");
+                self.fail(cx, format!("the server did not send its results: {}", self.patience()));
             }
             Step::Closing => self.drop_group(),
             Step::Over => {}

@@ -6,11 +6,11 @@ use super::{BulkTerms, Client, ClientPlan, Limits, NAME, Opening, PORT, Render, 
 use crate::auth;
 use crate::config::ServerConfig;
 use crate::host::HostInfo;
-use common::ProtocolOptions;
 use common::protocol::{
     Calling, Defaults, Foreign, Info, Legacy, Listening, Ports, Protocol, Serving, Started, Workers, refused,
 };
 use common::round_robin::local_address;
+use common::{Patience, ProtocolOptions};
 use metrics::SECOND;
 use model::{EndCounts, Kind, Pattern, Phase, Range, SocketSettings, Spacing, Verify};
 use std::fmt;
@@ -69,8 +69,11 @@ pub struct ClientOptions {
     pub interval_ns: Option<u64>,
     /// Local port of the first stream.
     pub port: Option<u16>,
-    /// How long a server may say nothing after the connection, ns.
-    pub greeting_ns: Option<u64>,
+    /// Longest wait for each answer until the test runs, ns; `None` is 10 s for the first and 15 s
+    /// for each further one.
+    pub begin_ns: Option<u64>,
+    /// Longest wait for the server's results, ns; `None` is 15 s.
+    pub results_ns: Option<u64>,
     /// How long a receiving test may get nothing, ns.
     pub silence_ns: Option<u64>,
     /// How long sent data may go unacknowledged, ns.
@@ -239,8 +242,10 @@ impl Protocol for Iperf3 {
             workers,
             from: local_address(&config.sources, 0, None, peer.address),
             port: asked.port.or(config.ports.map(|(first, _)| first)),
-            greeting_ns: asked.greeting_ns.unwrap_or(GREETING),
-            silence_ns: asked.silence_ns.unwrap_or(120 * SECOND),
+            greeting_ns: asked.begin_ns.unwrap_or(GREETING),
+            begin_ns: asked.begin_ns.unwrap_or(Patience::LIMIT),
+            results_ns: asked.results_ns.unwrap_or(Patience::LIMIT),
+            silence_ns: asked.silence_ns.unwrap_or(phase.stall_ns),
             congestion: terms.congestion.clone().unwrap_or(host.congestion().0),
             meter: host.cpu_meter(),
             records: config.records,

@@ -24,6 +24,7 @@ use super::{Layout, READY_OFFSET};
 use crate::SyncStep;
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::one_sided::GROUP;
+use common::Patience;
 use common::message::{Heard, Told, hear};
 use metrics::{Mono, SECOND};
 use model::{Event, Level, Phase, Status, Totals};
@@ -45,10 +46,6 @@ pub struct SenderPlan {
 
 /// Time that data connections are held after the agreed length, ns.
 const HOLD: u64 = SECOND / 2;
-/// Longest wait for an answer, ns.
-const ANSWER: u64 = 30 * SECOND;
-/// Longest time for data connections to be established, ns.
-const ARRIVAL: u64 = 60 * SECOND;
 /// Longest time for connections to end, ns.
 const GRACE: u64 = 5 * SECOND;
 
@@ -88,6 +85,8 @@ pub struct Sender {
     awaits: bool,
     telling: Telling,
     wake: Option<Mono>,
+    /// The wait for the receiver that `wake` ends.
+    patience: Option<Patience>,
 }
 
 impl Sender {
@@ -117,12 +116,13 @@ impl Sender {
             awaits: false,
             telling: Telling::new(plan.phase.clone(), table),
             wake: None,
+            patience: None,
             plan,
         };
         if layout.sync {
             let host = sender.plan.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
             sender.call(0, SocketAddr::new(host, layout.port.saturating_sub(1)));
-            sender.wake = Some(now.plus(ANSWER));
+            sender.waits("no answer", now);
         } else {
             sender.connect(now);
         }
@@ -135,17 +135,23 @@ impl Sender {
         self.telling.driver.ask(Action::Connect(key, Target { to, from }));
     }
 
+    /// Waits for the receiver, and no longer than there is patience.
+    fn waits(&mut self, what: &'static str, now: Mono) {
+        let patience = Patience::new(what, now);
+        (self.patience, self.wake) = (Some(patience), Some(patience.until()));
+    }
+
     fn say(&mut self, word: u32, now: Mono) {
         if let Some(link) = self.link {
             self.telling.driver.send(link, encode(word));
-            self.wake = Some(now.plus(ANSWER));
+            self.waits("no answer", now);
         }
     }
 
     fn connect(&mut self, now: Mono) {
         self.stage = Stage::Connecting;
         self.group = true;
-        self.wake = Some(now.plus(ARRIVAL));
+        self.waits("no further data connection", now);
         let connectors = Dialer::for_all(&self.params, &self.plan);
         self.telling.group(LinkSource::connectors(connectors), GROUP, now);
     }
@@ -353,6 +359,9 @@ impl Sender {
             Heard::Told(Told::Event(Event::Portion(portion))) => self.telling.portion(portion),
             Heard::Told(Told::Event(Event::Established { local, remote, .. })) => {
                 self.arrived += 1;
+                if self.stage == Stage::Connecting {
+                    self.waits("no further data connection", cx.now);
+                }
                 self.telling.driver.ask(Event::Established { local, remote, at_ns: 0 });
                 if self.stage == Stage::Connecting && self.arrived == self.layout.all() {
                     self.ready(cx);
@@ -372,6 +381,11 @@ impl Sender {
         }
     }
 
+    /// The wait that is over.
+    fn late(&self) -> String {
+        self.patience.map_or_else(String::new, |patience| patience.to_string())
+    }
+
     fn woken(&mut self, now: Mono) {
         if self.wake.is_none_or(|at| at > now) {
             return;
@@ -386,8 +400,14 @@ impl Sender {
             Stage::Readying if self.tokens.patient() => self.call_tokens(now),
             Stage::Ending => self.close_group(now),
             Stage::Dropping => self.drop_group(),
-            Stage::Connecting => self.give_up("not all data connections were established in time", now),
-            _ => self.give_up("the receiver does not answer", now),
+            Stage::Connecting => {
+                let late = self.late();
+                self.give_up(&format!("not all data connections were established in time: {late}"), now);
+            }
+            _ => {
+                let late = self.late();
+                self.give_up(&format!("the receiver does not answer: {late}"), now);
+            }
         }
     }
 }

@@ -14,6 +14,7 @@
 //! sender begins when it has read them. The sender tries each of them again after 100 ms, a hundred
 //! times: a receiver listens for it once its data connection is up.
 
+use common::Patience;
 use metrics::{Mono, SECOND};
 use std::collections::BTreeSet;
 use transport::Link;
@@ -22,8 +23,6 @@ pub(super) const TOKEN: u8 = b'X';
 /// Time between two attempts, ns, and how many there are.
 const AGAIN: u64 = SECOND / 10;
 const ATTEMPTS: u32 = 100;
-/// Longest wait for the other end's byte, ns.
-const ANSWER: u64 = 30 * SECOND;
 
 /// The sender's side of it.
 #[derive(Debug, Default)]
@@ -44,7 +43,7 @@ impl Tokens {
             attempts: 0,
             links: BTreeSet::new(),
             left: ports,
-            until: now.plus(ANSWER),
+            until: now.plus(Patience::LIMIT),
         }
     }
 
@@ -72,7 +71,7 @@ impl Tokens {
         if again {
             let at = now.plus(AGAIN);
             self.due.push((at, port));
-            self.until = self.until.max(at.plus(ANSWER));
+            self.until = self.until.max(at.plus(Patience::LIMIT));
         }
         again
     }

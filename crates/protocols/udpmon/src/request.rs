@@ -12,7 +12,7 @@ use super::codec::{self, Message, Setup};
 use super::packet_stats::TENTH;
 use super::params::Params;
 use super::proc::between;
-use super::talk::Talk;
+use super::talk::{TRIES, TRIES_OF_ORIGINAL, Talk};
 use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, Reading};
@@ -304,7 +304,9 @@ impl Requester {
 
     fn wakes(&mut self, cx: &mut Context<'_>) -> Checked {
         let now = cx.now;
-        match self.talk.late(now) {
+        // Trains are our own question, the others' tests the original's.
+        let tries = if self.params.train.is_some() { TRIES } else { TRIES_OF_ORIGINAL };
+        match self.talk.late(now, tries) {
             Ok(late) => self.test.timeouts += u64::from(late),
             Err(ns) => return Err(Violation::Stalled(Duration::from_nanos(ns)).likely(UNANSWERED)),
         }

@@ -3,9 +3,12 @@
 use metrics::{Mono, SECOND};
 use transport::{Context, Transmit, When};
 
-/// How long an answer is waited for at least, ns, and how often a request is repeated: the original's figures.
+/// Least wait for an answer, ns: the original's figure.
 const PATIENCE: u64 = 3 * SECOND;
-const TRIES: u32 = 10;
+/// Repetitions of a request by the original: its stand-in waits 33 s.
+pub(super) const TRIES_OF_ORIGINAL: u32 = 10;
+/// Repetitions of a request within [`common::Patience::LIMIT`].
+pub(super) const TRIES: u32 = 4;
 /// Longest wait for an answer over a long path, ns.
 const LONGEST_PATIENCE: u64 = 24 * SECOND;
 /// How long nothing is listened to once all answers to a repeated request must have arrived, ns: pieces have no head, and a second
@@ -86,13 +89,13 @@ impl Talk {
         self.again = Some(now.plus(self.patience));
     }
 
-    /// Whether it is time to ask again, which is then done; an error when that was done often enough.
-    pub(super) fn late(&mut self, now: Mono) -> Result<bool, u64> {
+    /// Whether it is time to ask again, which is then done; an error when that was done `tries` times.
+    pub(super) fn late(&mut self, now: Mono, tries: u32) -> Result<bool, u64> {
         if self.again.is_none_or(|at| now < at) {
             return Ok(false);
         }
-        if self.tries >= TRIES {
-            return Err(self.patience * u64::from(TRIES + 1));
+        if self.tries >= tries {
+            return Err(self.patience * u64::from(tries + 1));
         }
         self.tries += 1;
         (self.again, self.unsent) = (None, true);
@@ -121,7 +124,7 @@ mod tests {
                 Some(again) if again.0 < begin + trip => now = again.0,
                 _ => break,
             }
-            assert_eq!(talk.late(Mono(now)), Ok(true));
+            assert_eq!(talk.late(Mono(now), TRIES), Ok(true));
         }
         talk.answered(Mono(begin + trip));
         (begin + trip, left)
@@ -149,7 +152,7 @@ mod tests {
         talk.wrote(Mono(SECOND));
         let again = Mono(SECOND + PATIENCE);
         assert_eq!(talk.again, Some(again));
-        assert_eq!(talk.late(again), Ok(true));
+        assert_eq!(talk.late(again, TRIES), Ok(true));
         talk.sent = again;
         talk.wrote(again);
         let answered = again.plus(SECOND / 100);

@@ -80,7 +80,7 @@ impl Client {
         let (congestion, interval) = (terms.congestion, self.plan.phase.interval_ns);
         let plan = GroupPlan {
             throttle: 1,
-            connect_timeout: 30 * SECOND,
+            connect_timeout: self.plan.begin_ns.min(30 * SECOND),
             records: self.plan.records,
             ..test_state.group_plan(interval, congestion, self.plan.user_timeout_ns)
         };

@@ -4,8 +4,9 @@ use super::{
     DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
 };
 use crate::auth::{self, Authenticator, Users};
-use crate::client::PATIENCE;
+use crate::client::{BEGIN_OF_ORIGINAL, RESULTS_OF_ORIGINAL};
 use crate::judge::{Judge, on_a_thread};
+use crate::server::Limits;
 use crate::{Bulk, BulkNews, BulkTerms, ServerOutput, file};
 use crate::{ClientOptions, Credentials, ServerOptions};
 use common::original::{Driver, ExitCodes, NO_EFFECT, Refusal, Run};
@@ -484,6 +485,8 @@ fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<
     let peers = driver.first(host, spec.port, v4, v6).map_err(|error| {
         error.as_failure().map(|text| format!("error - unable to connect to server: {text}"))
     })?;
+    let of_silence = Some(spec.limits.silence_ns).filter(|ns| *ns != Limits::default().silence_ns);
+    let begin_ns = spec.connect_timeout_ns.into_iter().chain(of_silence).min().unwrap_or(BEGIN_OF_ORIGINAL);
     Ok(ClientConfig {
         peers,
         sources: spec.bind.map(|ip| bound_to(ip, spec, driver)).transpose()?.into_iter().collect(),
@@ -495,8 +498,9 @@ fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<
             credentials: credentials(spec, driver)?,
             interval_ns: Some(spec.interval_ns),
             port: spec.local_port,
-            // The original waits without limit.
-            greeting_ns: Some(PATIENCE),
+            // The original waits without limit; the user's limit of the connection holds until the test runs.
+            begin_ns: Some(begin_ns),
+            results_ns: Some(RESULTS_OF_ORIGINAL),
             silence_ns: Some(spec.limits.silence_ns),
             user_timeout_ns: spec.user_timeout_ns,
             keepalive_ns: spec.keepalive_ns,

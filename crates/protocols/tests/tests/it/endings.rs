@@ -18,8 +18,8 @@ use transport::LinkSource;
 /// Protocols whose peers report nothing: to the sender all is well as long as the kernel takes its payload.
 const UNREPORTED: [&str; 4] = ["ttcp", "ntttcp", "bwdelaytester", "discard"];
 
-/// A client gives a silent server up within this time, ns: after 10 s, where the protocol has a conversation.
-const SOON: u64 = 35 * SECOND;
+/// A client gives a silent server up within this time, ns: 15 s of patience behind a run of two, and connections that end.
+const SOON: u64 = 20 * SECOND;
 const TALKS: [&str; 2] = ["native", "iperf3"];
 
 /// Every question in every direction, each with its name.

@@ -49,6 +49,8 @@ pub(crate) fn client_plan(terms: BulkTerms) -> ClientPlan {
         from: None,
         port: None,
         greeting_ns: 10 * SECOND,
+        begin_ns: 15 * SECOND,
+        results_ns: 15 * SECOND,
         silence_ns: 120 * SECOND,
         congestion: "cubic".into(),
         meter: Box::new(|| (0.0, 0.0)),

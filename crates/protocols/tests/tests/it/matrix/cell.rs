@@ -183,6 +183,21 @@ impl Cell {
         (outcome(self, verb_of(&self.phase), net.events(client)), held, left)
     }
 
+    /// Runs it against a server of whose every connection and flow the client gets so many bytes and no more: when the client is
+    /// done, ns since it began.
+    pub(super) fn silent_after(&self, bytes: u64) -> Option<u64> {
+        RANDOM.set(1);
+        let mut net = Network::new(7);
+        let link = || Link::new().delay(NEAR).rate(RATE).window(300_000);
+        let back = || link().cut(At::Byte(bytes), Cut::Silence);
+        net.links(link(), back());
+        net.datagram_links(link(), back());
+        self.serve(&mut net, self.servers()[0].0);
+        let client = self.call(&mut net);
+        net.run_until(START.plus(PATIENCE));
+        net.done(client).map(|at| at.since(START))
+    }
+
     /// When the datagrams of a run that is agreed on begin.
     fn lead(&self) -> Mono {
         // The answer to the proposal, and the clocks, take some round trips.

@@ -11,11 +11,13 @@ mod page;
 mod rules;
 mod table;
 
+use crate::support::sized;
 use cell::{Cell, Ran};
+use metrics::SECOND;
 use rules::RULES;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use table::{LEFT_OUT, LIMITS, PROTOCOLS, TROUBLES, Trouble, VERBS, WAYS, carried};
+use table::{LEFT_OUT, LENGTH, LIMITS, PROTOCOLS, TROUBLES, Trouble, VERBS, WAYS, carried};
 use transport::Rng;
 
 /// What the cells of a usual run are drawn by.
@@ -137,4 +139,27 @@ troubles! {
     long_paths: Far,
     damage_that_arrives: Damaged,
     damage_that_the_kernel_drops: Spoilt,
+}
+
+/// What a client waits for at most behind the time of its run: [`common::Patience::LIMIT`], the conversation before, and connections that
+/// end.
+const WAITS: u64 = 22 * SECOND;
+
+/// A server that falls silent within any step of the conversation is given up. The sizes are in, at and behind the first words of
+/// each protocol, and in its data.
+#[test]
+fn a_server_that_falls_silent_is_given_up_in_every_step() {
+    let mut late = Vec::new();
+    let none = cells().into_iter().filter(|cell| cell.trouble == Trouble::None);
+    for (nth, cell) in none.enumerate() {
+        let all = [0, 1, 4, 30, 37, 80, 170, 400, 1_000, 2_500, 6_000, 40_000];
+        // One of these for each cell in ./test, in turn.
+        for bytes in all.into_iter().skip(sized(nth % all.len(), 0)).step_by(sized(all.len(), 1)) {
+            let took = cell.silent_after(bytes);
+            if took.is_none_or(|took| took > LENGTH + WAITS) {
+                late.push(format!("{} after {bytes} bytes: {took:?}", cell.name()));
+            }
+        }
+    }
+    assert!(late.is_empty(), "{} of them:\n{}", late.len(), late.join("\n"));
 }
