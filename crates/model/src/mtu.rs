@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 
 /// The first guess: Ethernet's.
 const USUAL: u32 = 1_500;
+/// The next one: what IPv6 asks for at least, and what tunnels leave.
+const SMALL: u32 = 1_280;
 /// Smallest payload of a datagram.
 const LEAST: u32 = crate::SMALLEST_PROBE;
 /// A search that takes longer than this never ends.
@@ -18,6 +20,10 @@ const MOST_STEPS: u32 = 80;
 /// Datagrams of each size, and the length of the run with them, ns.
 const DATAGRAMS: u64 = 5;
 const LENGTH: u64 = 50_000_000;
+/// Wait for datagrams behind the sender's last word, ns: each size that vanishes takes as long.
+const LATE: u64 = 300_000_000;
+/// Time for opening a flow, beside round trips, ns.
+const LEAD: u64 = 100_000_000;
 const SIZE: &str = "path_mtu";
 const WAY: &str = "to";
 
@@ -126,6 +132,8 @@ impl Search {
             (Some(low), None) if low >= self.limit => None,
             // Most paths end right there.
             (Some(USUAL), None) => Some(USUAL + 1),
+            (None, Some(high)) if high > SMALL && least < SMALL => Some(SMALL),
+            (Some(SMALL), Some(high)) if high > SMALL + 1 => Some(SMALL + 1),
             (Some(_), None) => Some(self.limit),
             (None, Some(high)) if high <= least => None,
             (None, Some(high)) => Some(least + (high - least) / 2),
@@ -139,6 +147,8 @@ impl Search {
         let size = mtu.saturating_sub(self.headers).max(LEAST);
         if let Some(probe) = &mut phase.probe {
             probe.size = size;
+            probe.late_ns = probe.late_ns.min(LATE);
+            probe.lead_ns = probe.lead_ns.min(LEAD);
         }
         phase.connections = 1;
         phase.duration_ns = Some(LENGTH);
@@ -195,6 +205,7 @@ mod tests {
             assert!(steps <= 34, "{steps}");
         }
         assert_eq!(played(1_500, 1_500, 9_000).1, 4, "the usual one takes two sizes each way");
+        assert_eq!(played(1_280, 1_280, 9_000).1, 6, "and a tunnel's three");
     }
 
     #[test]
