@@ -4,8 +4,9 @@ use crate::args::{Cli, Command as Verb};
 use crate::kept::StoreArgs;
 use crate::scrape::{self, MetricsFile};
 use crate::{CliError, Context as _, Exit, lock, outputs, signals, stderr, values};
+use crate::{delay, load, ping, plan, train};
 use clap::{Args, Parser as _};
-use model::{Assertion, Figure, Outcome, Point, Stat, Status, is_shown};
+use model::{Assertion, Cost, Figure, Outcome, Point, Stat, Status, is_shown};
 use report::RunMetrics;
 use runtime::Interrupt;
 use std::io::{self, Write as _};
@@ -61,7 +62,7 @@ struct Measured {
 
 /// Measures for ever, or as often as was asked for.
 pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
-    check(&args.question)?;
+    let planned = check(&args.question)?;
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let page = scrape::shared(&metrics, RunMetrics::write);
@@ -73,35 +74,62 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     }
     let every = Duration::from_nanos(args.every);
     let began = Instant::now();
-    let (mut measured, mut well, mut broke) = (0, true, false);
+    let mut state = State { args, well: true, broke: false };
+    let mut measured = 0;
     let mut slot = 0u32;
     while args.count.is_none_or(|count| measured < count) {
         if !wait(began + every * slot, &interrupt) {
             break;
         }
-        let found = measure_once(args, &program, &interrupt)?;
+        let found = measure_once(args, planned, &program, &interrupt, &mut state)?;
         measured += 1;
         print(args, &found, &mut lock(&metrics));
         if found.interrupted {
             break;
         }
         file.write(&page);
-        let is_well = found.broken.is_empty();
-        broke |= !is_well;
-        if is_well != well {
-            let command = if is_well { &args.on_mend } else { &args.on_break };
-            command.iter().for_each(|command| call(command, &found));
-        }
-        well = is_well;
+        state.judge(&found);
         // The slots that have passed meanwhile are gone.
         let passed = began.elapsed().as_nanos() / every.as_nanos().max(1);
         slot = u32::try_from(passed).unwrap_or(u32::MAX).max(slot).saturating_add(1);
     }
-    Ok(if broke { Exit::Threshold } else { Exit::Good })
+    Ok(if state.broke { Exit::Threshold } else { Exit::Good })
 }
 
-/// Whether this can be measured again and again.
-fn check(question: &[String]) -> Result<(), CliError> {
+/// State of the measurements: of the latest one, and of all.
+struct State<'a> {
+    args: &'a MonitorArgs,
+    well: bool,
+    broke: bool,
+}
+
+impl State<'_> {
+    /// Takes in a measurement, or the news that one takes too long, and runs the user's command after a change.
+    fn judge(&mut self, found: &Measured) {
+        let is_well = found.broken.is_empty();
+        self.broke |= !is_well;
+        if is_well != self.well {
+            let command = if is_well { &self.args.on_mend } else { &self.args.on_break };
+            command.iter().for_each(|command| call(command, found));
+        }
+        self.well = is_well;
+    }
+
+    /// A measurement takes longer than planned: reported while it does, for it may be the last news for long.
+    fn overdue(&mut self, taken: Duration) {
+        let why =
+            format!("the measurement has taken {} s, longer than planned, and goes on", taken.as_secs());
+        print_line(runtime::wall_now().0, &why);
+        self.judge(&Measured { outcome: None, broken: vec![why], interrupted: false });
+    }
+}
+
+/// Time behind the planned length of a measurement after which its lateness is an event: the
+/// limit of a wait for a peer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The time that a measurement is to take, where that is known; whether it can be made again and again.
+fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
     let words = std::iter::once("netcaliper").chain(question.iter().map(String::as_str));
     let cli = Cli::try_parse_from(words).map_err(|e| {
         let text = e.to_string();
@@ -128,7 +156,26 @@ fn check(question: &[String]) -> Result<(), CliError> {
     if output.json.is_some() || output.jsonl {
         return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
     }
-    Ok(())
+    let is_longer = |word: &String| LONGER.contains(&word.split('=').next().unwrap_or(word));
+    Ok(planned(&cli.command).filter(|_| !question.iter().any(is_longer)))
+}
+
+/// Options of runs whose length is known at their end.
+const LONGER: [&str; 5] = ["--search", "--sweep", "--path-mtu", "--repeat", "--until-confidence"];
+
+/// The length of a question and the wait for lost answers.
+fn planned(verb: &Verb) -> Option<Duration> {
+    let phase = match verb {
+        Verb::Tcp(args) => plan::tcp(args),
+        Verb::Ping(args) => ping::phase(args, false).ok()?,
+        Verb::Delay(args) => delay::phase(args).ok()?,
+        Verb::Train(args) => train::checked(args).ok()?,
+        Verb::Load(args) => return Some(Duration::from_nanos(load::length_ns(args))),
+        _ => return None,
+    };
+    let Cost { length_ns, wait_ns, .. } = phase.cost();
+    let lead_ns = phase.lead_ns();
+    Some(Duration::from_nanos(length_ns?.saturating_add(wait_ns).saturating_add(lead_ns)))
 }
 
 /// Waits for that instant; false when the user wants to end before.
@@ -146,7 +193,13 @@ fn wait(until: Instant, interrupt: &Interrupt) -> bool {
 }
 
 /// Measures in a process of its own, so that nothing that happens to it ends the monitor.
-fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Result<Measured, CliError> {
+fn measure_once(
+    args: &MonitorArgs,
+    planned: Option<Duration>,
+    program: &Path,
+    interrupt: &Interrupt,
+    state: &mut State<'_>,
+) -> Result<Measured, CliError> {
     let mut command = Command::new(program);
     command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
     command.env("NETCALIPER_STORE", args.store.path()?.unwrap_or_else(|| "off".into()));
@@ -155,6 +208,8 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
     let pipe = child.stdout.take();
     let reader = thread::spawn(move || pipe.map_or(Ok(String::new()), io::read_to_string));
     let mut asked = false;
+    let began = Instant::now();
+    let mut late_at = planned.map(|planned| planned + PATIENCE);
     let status = loop {
         if let Some(status) = child.try_wait().context(cannot)? {
             break status;
@@ -162,6 +217,10 @@ fn measure_once(args: &MonitorArgs, program: &Path, interrupt: &Interrupt) -> Re
         if interrupt.asked() && !std::mem::replace(&mut asked, true) {
             // It may have ended already.
             let _ = runtime::ask_to_end(&mut child);
+        }
+        if late_at.is_some_and(|late| began.elapsed() >= late) && !asked {
+            late_at = None;
+            state.overdue(began.elapsed());
         }
         thread::sleep(LOOK);
     };
@@ -203,12 +262,15 @@ fn print(args: &MonitorArgs, measured: &Measured, metrics: &mut RunMetrics) {
         true => "well".to_owned(),
         false => measured.broken.join("; "),
     };
-    // A closed stdout stops neither the store nor the metrics.
     let began = measured.outcome.as_ref().map(|outcome| outcome.begin.started.0);
-    let at = jiff::Timestamp::from_nanosecond(began.unwrap_or_else(|| runtime::wall_now().0).into())
-        .unwrap_or_default();
     let colon = if found.is_empty() { "" } else { ": " };
-    let _ = writeln!(io::stdout().lock(), "{at:.0} {found}{colon}{verdict}");
+    print_line(began.unwrap_or_else(|| runtime::wall_now().0), &format!("{found}{colon}{verdict}"));
+}
+
+fn print_line(at_ns: i64, text: &str) {
+    let at = jiff::Timestamp::from_nanosecond(at_ns.into()).unwrap_or_default();
+    // A closed stdout stops neither the store nor the metrics.
+    let _ = writeln!(io::stdout().lock(), "{at:.0} {text}");
 }
 
 /// Whether a line has this figure of a phase: percentiles of too few round trips are left out.
@@ -249,7 +311,20 @@ mod tests {
             let told = said(&format!("ping x {option}")).unwrap_err();
             assert!(told.contains("leave out --json"), "{option}: {told}");
         }
-        assert_eq!(said("ping x -q"), Ok(()));
+        assert!(said("ping x -q").is_ok());
         assert!(said("serve").unwrap_err().contains("nothing else"));
+    }
+
+    #[test]
+    fn the_planned_time_is_that_of_the_question() {
+        let planned = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            check(&words).map(|planned| planned.map(|planned| planned.as_secs())).unwrap_or_default()
+        };
+        assert_eq!(planned("tcp x -t 30s"), Some(30));
+        assert_eq!(planned("ping x -t 5s"), Some(6), "the last echo is waited for");
+        assert!(planned("load x").is_some());
+        assert_eq!(planned("delay x --search"), None);
+        assert_eq!(planned("delay x -t 2s"), Some(2));
     }
 }
