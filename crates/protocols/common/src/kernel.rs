@@ -39,6 +39,9 @@ pub struct Core {
     pub moved: Mono,
     /// Longest time without progress, ns.
     pub stall_ns: u64,
+    /// Bytes that the kernel had still to send, or to see acknowledged, when it was last asked, and
+    /// the value of `moved` at that time.
+    queued: Option<(Mono, u64)>,
     /// Its ending, once decided, and true if by RST.
     pub over: Option<(Ending, bool)>,
     /// Whether the session is notified once the connection is up.
@@ -152,6 +155,21 @@ impl Core {
             (true, false) => Some(Ok(())),
             (false, false) => None,
         }
+    }
+
+    /// When the kernel is asked for the bytes that it has still to send, and then when nothing has
+    /// moved for too long: on a slow path a full send buffer takes longer than that.
+    pub fn looks_at(&self) -> Mono {
+        let is_known = self.queued.is_some_and(|(moved, _)| moved == self.moved);
+        if is_known { self.stalls_at() } else { self.moved.plus(self.stall_ns / 3) }
+    }
+
+    /// The kernel has `bytes` still to send, or to see acknowledged: fewer than before is progress.
+    pub fn note_queue(&mut self, now: Mono, bytes: u64) {
+        if self.queued.is_some_and(|(moved, before)| moved == self.moved && bytes < before) {
+            self.moved = now;
+        }
+        self.queued = Some((self.moved, bytes));
     }
 
     /// When nothing has moved for too long.
@@ -361,6 +379,23 @@ impl Flow for Detached {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_send_buffer_that_drains_is_no_stall() {
+        let mut core = Core { stall_ns: 15, moved: Mono(100), ..Core::default() };
+        // The kernel is asked twice: what it has still to send became less.
+        assert_eq!(core.looks_at(), Mono(105));
+        core.note_queue(Mono(105), 70_000);
+        assert_eq!((core.looks_at(), core.stalled(Mono(105))), (Mono(115), None));
+        core.note_queue(Mono(115), 60_000);
+        assert_eq!((core.looks_at(), core.stalled(Mono(115))), (Mono(130), None));
+        // From then on nothing is acknowledged.
+        core.note_queue(Mono(130), 60_000);
+        assert!(core.stalled(Mono(130)).is_some());
+        // Bytes that are written in between begin anew.
+        core.moved = Mono(131);
+        assert_eq!(core.looks_at(), Mono(136));
+    }
 
     #[test]
     fn an_address_of_ipv4_is_one_in_either_form() {

@@ -347,7 +347,7 @@ impl Flow for Data {
             Some(NOW) => When::Now,
             Some(at) => When::At(at),
         };
-        Interest { send, read: self.read(), wake: Some(self.core.stalls_at()), end: None }
+        Interest { send, read: self.read(), wake: Some(self.core.looks_at()), end: None }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
@@ -461,6 +461,10 @@ impl Flow for Data {
                 self.hung_up = true;
                 Ok(())
             }
+            FlowEvent::State(state) => {
+                self.core.note_queue(cx.now, state.queued);
+                Ok(())
+            }
             FlowEvent::Wake => self.core.check_stall(cx.now),
             FlowEvent::Stop => {
                 if self.is_held() {
@@ -472,6 +476,10 @@ impl Flow for Data {
             }
             _ => Ok(()),
         }
+    }
+
+    fn wants_socket_state(&self) -> bool {
+        true
     }
 
     fn id(&self) -> FlowId {
