@@ -136,6 +136,9 @@ pub struct PacketTally {
     pub arrivals: Arrivals,
     /// IP fields of received datagrams.
     pub marks: IpFields,
+    /// Datagrams between set-up and end that compare clocks, sent and received at the end that
+    /// asks.
+    pub own: u64,
     /// Round trips taken apart into their two ways; `None` where the remote end does not report its
     /// stamps.
     pub ways: Option<Box<TwoWay>>,
@@ -261,6 +264,7 @@ impl PacketTally {
         self.extent = self.extent.max(other.extent);
         self.arrivals.merge(&other.arrivals);
         self.marks.add(&other.marks);
+        self.own += other.own;
         if let Some(ways) = &other.ways {
             self.ways.get_or_insert_default().merge(ways);
         }

@@ -1,6 +1,8 @@
 //! Accounts of a group of links: intervals summed over the workers, and the totals at the end.
 
-use crate::{CauseCount, CpuUse, Effective, HostCounters, PacketReport, RoundTrips, Totals, Traffic};
+use crate::{
+    CauseCount, CpuUse, Effective, HostCounters, OwnTraffic, PacketReport, RoundTrips, Totals, Traffic,
+};
 use metrics::{Clamped, Ending, Mono, Tally, Window};
 use std::collections::BTreeMap;
 
@@ -174,6 +176,7 @@ impl Aggregator {
             pings: total.packets.as_deref().map(|packets| Box::new(RoundTrips::of(packets))),
             playout: total.playout.as_deref().map(metrics::Playout::summary),
             packets: PacketReport::of_phase(&total),
+            own: OwnTraffic::of(&total),
             causes,
             peak: self.peak,
             connect_ns: total.connect_ns.summary(),

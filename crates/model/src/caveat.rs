@@ -184,6 +184,8 @@ const CHECKS: &[Check] = &[
     of_clients(Caution, "slow-start", figure::slow_start),
     // The schedule was not kept: it is that of hosts or path.
     of_clients(Caution, "rate-missed", figure::rate_missed),
+    // The path carried the program's own messages beside the measured traffic.
+    of_clients(Caution, "own-traffic", figure::own_traffic),
     // The mean hides how much it varied.
     of_clients(Caution, "unstable", figure::unstable),
     // The number of connections is a condition.

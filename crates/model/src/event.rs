@@ -10,7 +10,7 @@ use crate::{
     PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Traffic, Trains,
 };
 use metrics::{
-    CauseCount, DistSummary, Frames, Framing, Moments, PlayoutSummary, Remote, Sample, TcpTotals,
+    CauseCount, DistSummary, Frames, Framing, Moments, PlayoutSummary, Remote, Sample, Tally, TcpTotals,
     TrainPacket, Wall,
 };
 use serde::{Deserialize, Serialize};
@@ -336,6 +336,51 @@ pub struct Interval {
     pub unknown: Counts,
 }
 
+/// Bytes of a datagram that compares clocks.
+const OWN_DATAGRAM: u64 = 144;
+
+/// Control messages and comparisons of clocks between set-up and end, both ways, as the client saw them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct OwnTraffic {
+    /// Control messages.
+    pub messages: u64,
+    /// Their bytes, without headers.
+    pub message_bytes: u64,
+    /// Datagrams that compare clocks.
+    pub datagrams: u64,
+    /// Their bytes, without headers.
+    pub datagram_bytes: u64,
+}
+
+impl OwnTraffic {
+    /// True if no counter moved.
+    pub fn is_none(&self) -> bool {
+        *self == OwnTraffic::default()
+    }
+
+    /// The datagrams of a whole phase: 144 bytes each.
+    pub(crate) fn of(tally: &Tally) -> Self {
+        let datagrams = tally.packets.as_deref().map_or(0, |packets| packets.own);
+        OwnTraffic {
+            datagrams,
+            datagram_bytes: datagrams.saturating_mul(OWN_DATAGRAM),
+            ..OwnTraffic::default()
+        }
+    }
+
+    /// Messages and datagrams together.
+    pub fn count(&self) -> u64 {
+        self.messages.saturating_add(self.datagrams)
+    }
+
+    /// Payload bytes of both together.
+    pub fn bytes(&self) -> u64 {
+        self.message_bytes.saturating_add(self.datagram_bytes)
+    }
+}
+
 /// Counts of one end over a phase. Only `traffic` leaves out the omitted start, and payload after
 /// the end.
 ///
@@ -351,6 +396,9 @@ pub struct Totals {
     /// Bytes beside payload, where the original of a legacy protocol counts them, too.
     #[serde(skip_serializing_if = "Framing::is_none")]
     pub framing: Framing,
+    /// Own traffic of the two ends, where a protocol counts it.
+    #[serde(skip_serializing_if = "OwnTraffic::is_none")]
+    pub own: OwnTraffic,
     /// Connections established.
     pub opened: u64,
     /// Connections that moved all their bytes.

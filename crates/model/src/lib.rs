@@ -56,7 +56,7 @@ pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use cost::Cost;
 pub use event::{
     Accepted, Begin, Change, ConnectionRecord, Event, Failure, FrameRow, FrameVerdict, Interval, Level,
-    Portion, SchemaName, ServerLimits, SessionInfo, Totals, sampled_rtt_ns,
+    OwnTraffic, Portion, SchemaName, ServerLimits, SessionInfo, Totals, sampled_rtt_ns,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
 pub use finding::Finding;

@@ -303,6 +303,48 @@ fn the_mtu_of_each_direction_is_the_paths() {
     assert_eq!(found["down"], serde_json::json!({ "mtu": 1300, "too_big": 1301, "told": false }), "{found}");
 }
 
+/// The control connection passes the black hole, too. Three sizes each way: 30 s when each of 22 was waited for 2 s.
+#[test]
+fn a_black_hole_is_measured_or_named() {
+    const TEST: &str = "delay::a_black_hole_is_measured_or_named";
+    let on_narrow = |host: &str, words: &str| {
+        on_lab(TEST, "-q --wait sleep --path-mtu 1280:silent", &format!("{BIN} {words} {host}"))
+    };
+    let mut handles = Vec::new();
+    for host in ["$NETCALIPER_LAB_SERVER", "$NETCALIPER_LAB_SERVER6"] {
+        handles.push(std::thread::spawn(move || {
+            let Some(done) = on_narrow(host, "delay --path-mtu --bidir --json") else { return };
+            let found = &done.exits(0).json()["path_mtu"];
+            let narrow = serde_json::json!({ "mtu": 1280, "too_big": 1281, "told": false });
+            assert_eq!((&found["up"], &found["down"]), (&narrow, &narrow), "{found}");
+            let done = on_narrow(host, "delay -l 1300 -t 500ms --json").expect("a lab was there before");
+            let outcome = done.exits(1).json();
+            let reason = outcome["reason"].as_str().unwrap();
+            assert!(reason.contains("large ones may not: try `delay --path-mtu`"), "{reason}");
+        }));
+    }
+    handles.into_iter().for_each(|handle| handle.join().unwrap());
+}
+
+/// 5 datagrams a second each way over 32 kbit/s: by the lab's count what is asked for, and one exchange a second.
+#[test]
+fn a_slow_path_is_not_filled_with_own_traffic() {
+    const TEST: &str = "delay::a_slow_path_is_not_filled_with_own_traffic";
+    let command = format!("{BIN} delay $NETCALIPER_LAB_SERVER -t 2s --pps 5 -l 100 --clock in-band --json");
+    let options = "-q --wait sleep --rate 32k --delay 5ms --queue 2s";
+    let Some(done) = on_lab(TEST, options, &command) else { return };
+    let outcome = done.exits(0).json();
+    let local = &outcome["points"][0]["local"];
+    let own = &local["own"];
+    assert!(own["datagrams"].as_u64().unwrap() <= 12 && own["messages"].as_u64().unwrap() <= 12, "{own}");
+    // 128 bytes take 32 ms.
+    for end in [local, &outcome["points"][0]["remote"][0]] {
+        let p50 = end["packets"]["delay_ns"]["p50"].as_f64().unwrap();
+        let bound = end["packets"]["clock_bound_ns"].as_f64().unwrap();
+        assert!(p50 <= 37e6 * 1.1 + bound, "{p50} ± {bound}");
+    }
+}
+
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
     for (words, complaint) in [

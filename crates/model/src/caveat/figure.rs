@@ -42,6 +42,31 @@ pub(super) fn server_not_measured(case: &Case<'_>) -> Option<Reason> {
     })
 }
 
+/// Headers of a datagram, and of a segment with time stamps, over IPv4, bytes.
+const HEADERS: (u64, u64) = (28, 52);
+/// Share of what passed above which own traffic is no trifle.
+const OWN: f64 = 0.1;
+/// Fewer messages and datagrams than these fill no queue.
+const FEW_OWN: u64 = 10;
+
+pub(super) fn own_traffic(case: &Case<'_>) -> Option<Reason> {
+    let (own, local) = (case.point.local.own, &case.point.local);
+    let packets = local.packets.as_deref().map_or(0, |packets| packets.counts.sent + packets.counts.received);
+    let messages = local.pings.as_deref().map_or(0, |pings| pings.counts.sent + pings.counts.received);
+    let passed = local.traffic.tx_bytes + local.traffic.rx_bytes + packets.max(messages) * HEADERS.0;
+    let bytes = own.bytes() + own.datagrams * HEADERS.0 + own.messages * HEADERS.1;
+    let share = real(bytes) / real(passed + bytes);
+    (own.count() >= FEW_OWN && share > OWN).then(|| {
+        let text = format!(
+            "Own traffic was {} of all traffic: {} control messages and {} comparisons of clocks stood in the same queues.",
+            super::percent(share),
+            own.messages,
+            own.datagrams / 2
+        );
+        (text, "On a slow path take longer intervals (-i) or a higher rate, and percentiles rather than means.")
+    })
+}
+
 pub(super) fn unconfirmed(case: &Case<'_>) -> Option<Reason> {
     let point = case.point;
     const ADVICE: &str =

@@ -359,6 +359,17 @@ const TABLE: &[Row] = &[
     ),
     row("too-short", |p, _| p.local.traffic.ns = 2 * SECOND - 1, |p, _| p.local.traffic.ns = 2 * SECOND),
     row("slow-start", |p, _| first_interval(p, 899), |p, _| first_interval(p, 900)),
+    row(
+        "own-traffic",
+        |p, _| {
+            p.local.traffic = Traffic { tx_bytes: 100_000, ..Traffic::default() };
+            p.local.own = OwnTraffic { messages: 10, message_bytes: 12_000, ..OwnTraffic::default() };
+        },
+        |p, _| {
+            p.local.traffic = Traffic { tx_bytes: 100_000, ..Traffic::default() };
+            p.local.own = OwnTraffic { messages: 10, message_bytes: 10_000, ..OwnTraffic::default() };
+        },
+    ),
     row("rate-missed", |p, _| paced(p, 7_759.0), |p, _| paced(p, 7_760.0)),
     row("unstable", |p, _| varied(p, 20.1), |p, _| varied(p, 20.0)),
     row("server-turnaround", |p, _| loaded(p, 9), |p, _| loaded(p, 8)),

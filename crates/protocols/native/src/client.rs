@@ -8,6 +8,7 @@
 mod agree;
 mod follow;
 mod reach;
+mod rhythm;
 mod silence;
 
 use super::SameHost;
@@ -17,13 +18,17 @@ use super::secure::Shake;
 use super::spread::{About, Dialing, Place, ProcessPort, plan_of};
 use super::udp::{Log, Posted, Tracks};
 use crate::auth::Secrets;
+use crate::budget::Budget;
 use crate::round_robin::local_address;
 use common::driver::Driver;
 use common::message::{Heard, Told, hear, since};
 use common::{ClientConfig, Peer, Processes};
 use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND, Tally};
-use model::{Event, Interval, Kind, Level, PacketReport, Phase, SessionInfo, Status, Totals, Traffic};
+use model::{
+    Event, Interval, Kind, Level, OwnTraffic, PacketReport, Phase, SessionInfo, Status, Totals, Traffic,
+};
 use reach::{REACH, Reach};
+use rhythm::Rhythm;
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
 use transport::{Action, Context, End, Fault, Input, Link, LinkSource, Path, Session, Target};
@@ -54,6 +59,14 @@ const RESET_HINT: &str = "the server may not serve this address (--allow, --deny
 const PATIENCE: u64 = 10 * SECOND;
 /// How long a server may say nothing while the run goes on.
 const SILENCE: u64 = 10 * SECOND;
+/// First number of heartbeats; pings with a step of their own have lower numbers.
+const FIRST_BEAT: u32 = 1 << 16;
+/// Reports after which the client acknowledges them without waiting for its heartbeat.
+const ACKNOWLEDGED: u32 = 8;
+/// Heartbeats without an answer that are remembered.
+const MOST_BEATS: usize = 16;
+/// Time since its last message during which a server is present, whatever keeps its answers, ns.
+const LIVELY: u64 = 2 * SECOND;
 /// How often we say that we are here.
 const HEARTBEAT: u64 = SECOND;
 /// How long open connections may take to end in good order.
@@ -66,8 +79,6 @@ const UNANSWERED: u64 = 9 * SECOND / 10;
 const ANSWERING: u64 = 5 * SECOND;
 /// How long a server may take to send its results after its connections have ended.
 const COUNTING: u64 = 15 * SECOND;
-/// How long an interval waits for the remote ends' reports.
-const LATE_REPORT: u64 = 3 * SECOND / 2;
 /// How far ahead of our own intervals a report may be.
 const AHEAD: u32 = 1024;
 /// How much longer a thousand connections may take to end, and to be counted: so long they keep a core busy.
@@ -128,6 +139,11 @@ struct Server {
     version: String,
     ping: (u32, Mono),
     base_rtt: u64,
+    /// Heartbeats that are not answered, and the latest round trip of one.
+    beats: VecDeque<(u32, Mono)>,
+    loaded_rtt: u64,
+    /// Reports that are not acknowledged.
+    unacknowledged: u32,
     granted: Option<Granted>,
     reports: BTreeMap<u32, (Traffic, Option<Box<PacketReport>>)>,
     totals: Option<Box<Totals>>,
@@ -225,10 +241,19 @@ pub struct Client {
     kill_at: Option<Mono>,
     /// When the user asked for the end.
     asked: Option<Mono>,
+    /// The round trip at that time, with the queues on the way, ns.
+    patience_ns: u64,
     beat: Mono,
+    beats: u32,
+    /// Connections that had not ended at the end of the run were aborted.
+    was_cut_off: bool,
+    budget: Budget,
+    /// Messages on control connections during the run.
+    own: OwnTraffic,
     waiting: VecDeque<(Mono, Interval)>,
     /// The next interval to be told.
     next: u32,
+    rhythm: Rhythm,
     /// Of a run that holds its connections.
     held: Held,
     local: Option<Box<Totals>>,
@@ -262,6 +287,9 @@ impl Client {
                 version: String::new(),
                 ping: (0, now),
                 base_rtt: 0,
+                beats: VecDeque::new(),
+                loaded_rtt: 0,
+                unacknowledged: 0,
                 granted: None,
                 reports: BTreeMap::new(),
                 totals: None,
@@ -275,7 +303,6 @@ impl Client {
         let mut client = Client {
             reach: Reach::before(&plan.phase),
             driver: Driver::new(now, 0, &plan.phase),
-            plan,
             secrets,
             stage: if servers.is_empty() { Stage::Over } else { Stage::Agreeing },
             servers,
@@ -285,7 +312,13 @@ impl Client {
             stop_at: None,
             kill_at: None,
             asked: None,
+            patience_ns: 0,
             beat: now,
+            beats: FIRST_BEAT,
+            was_cut_off: false,
+            budget: Budget::of(&plan.phase),
+            own: OwnTraffic::default(),
+            rhythm: Rhythm::new(&plan.phase),
             waiting: VecDeque::new(),
             next: 0,
             held: Held::default(),
@@ -293,6 +326,7 @@ impl Client {
             log: None,
             tracks: Tracks::default(),
             silence: Silence::default(),
+            plan,
         };
         (0..count).for_each(|at| client.connect(at));
         client
@@ -303,9 +337,24 @@ impl Client {
     }
 
     fn say(&mut self, at: usize, message: &Message) {
+        self.say_all(at, std::slice::from_ref(message));
+    }
+
+    /// Sends messages together.
+    fn say_all(&mut self, at: usize, messages: &[Message]) {
         if let Some(link) = self.servers[at].link {
-            let bytes = self.servers[at].frames.encode(message);
+            let frames = &mut self.servers[at].frames;
+            let bytes: Vec<u8> = messages.iter().flat_map(|message| frames.encode(message)).collect();
+            self.count_own(u64::clamped(messages.len()), bytes.len());
             self.driver.send(link, bytes);
+        }
+    }
+
+    /// Counts messages between set-up and end.
+    fn count_own(&mut self, messages: u64, bytes: usize) {
+        if self.stage == Stage::Running {
+            self.own.messages += messages;
+            self.own.message_bytes += u64::clamped(bytes);
         }
     }
 
@@ -391,6 +440,12 @@ impl Client {
             }
             Stage::Agreeing if live().count() > 0 && live().all(|s| s.step == Step::Running) => self.run(now),
             Stage::Collecting if live().all(|s| s.totals.is_some()) && self.local.is_some() => {
+                self.rhythm.finish();
+                self.release(false, now);
+                if !self.waiting.is_empty() {
+                    // Reports that arrived together with the result: their lines do not bunch.
+                    return;
+                }
                 let stalled = self.stalled();
                 self.report();
                 self.notice_silence(stalled);
@@ -588,6 +643,7 @@ impl Session for Client {
                     _ if self.plan.phase.inside_gap_ns.is_some() => totals.packets = None,
                     _ => totals.pings = None,
                 }
+                (totals.own.messages, totals.own.message_bytes) = (self.own.messages, self.own.message_bytes);
                 self.local = Some(totals);
                 self.advance(cx.now);
             }
@@ -605,9 +661,9 @@ impl Session for Client {
         if self.stage == Stage::Over {
             return None;
         }
-        let step = self.servers.iter().filter_map(|server| self.limit(server));
+        let step = self.servers.iter().filter_map(|server| self.patience(server)).map(|wait| wait.until());
         let beat = self.beats().then_some(self.beat);
-        let late = self.waiting.front().map(|(since, _)| since.plus(LATE_REPORT + 1));
+        let late = self.release_due();
         step.chain(beat).chain(late).chain(self.stop_at).chain(self.kill_at).min()
     }
 }

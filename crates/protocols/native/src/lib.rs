@@ -4,6 +4,7 @@
 //! ([`message`]), encrypted where there is a key ([`secure`]); a data connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
 #![forbid(unsafe_code)]
 
+mod budget;
 mod client;
 mod data;
 mod dial;

@@ -113,9 +113,13 @@ pub enum Message {
         /// When the latest datagram came, from the interval's start, ns; where any has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         came_ns: Option<u64>,
-        /// What it found out about datagrams, when they are counted.
-        #[serde(default, skip_serializing_if = "Option::is_none", with = "field")]
+        /// What it found out about datagrams, when they are counted; without members that are 0 or null.
+        #[serde(default, skip_serializing_if = "Option::is_none", with = "brief")]
         packets: Option<Box<PacketReport>>,
+    },
+    /// The client has the reports on all intervals before this one; the server keeps further ones back while many are under way.
+    Received {
+        intervals: u32,
     },
     /// A part of what the server remembers of packet trains, before its result. Times are ns of its host's monotonic clock.
     Trains {
@@ -178,6 +182,37 @@ pub enum Message {
 }
 
 model::tagged_document!(Message, "type");
+
+/// A report without members that are 0 or null, which its reader replaces by defaults: a third of
+/// its length.
+mod brief {
+    use model::document::Document;
+    pub(super) use model::document::field::deserialize;
+    use serde::{Serialize, Serializer, ser};
+    use serde_json::Value;
+
+    pub(super) fn serialize<T: Document, S: Serializer>(report: &T, to: S) -> Result<S::Ok, S::Error> {
+        let mut value = report.value().map_err(ser::Error::custom)?;
+        // Distributions have all of their members.
+        for part in ["counts", "marks"] {
+            value.get_mut(part).into_iter().for_each(leave_out_nothing);
+        }
+        leave_out_nothing(&mut value);
+        value.serialize(to)
+    }
+
+    fn leave_out_nothing(value: &mut Value) {
+        if let Value::Object(members) = value {
+            let is_nothing = |value: &Value| match value {
+                Value::Null => true,
+                Value::Number(number) => number.as_f64() == Some(0.0),
+                Value::Object(members) => members.is_empty(),
+                _ => false,
+            };
+            members.retain(|_, member| !is_nothing(member));
+        }
+    }
+}
 
 /// What an end found out of one flow of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -396,6 +431,26 @@ mod tests {
         }
         assert!(matches!(interval(r#","packets":{}"#), Ok(Message::Interval { packets: Some(_), .. })));
         assert!(matches!(interval(r#","packets":5"#), Err(MessageError::Malformed(_))));
+    }
+
+    #[test]
+    fn a_report_is_short_and_reads_as_it_was() {
+        let dist = metrics::DistSummary { count: 3, p50: 4, ..metrics::DistSummary::default() };
+        let counts = metrics::Packets { sent: 5, ..metrics::Packets::default() };
+        let report = PacketReport { delay_ns: Some(dist), counts, ..PacketReport::default() };
+        for report in [report, PacketReport::default()] {
+            let message = Message::Interval {
+                index: 1,
+                traffic: Traffic::default(),
+                open: 1,
+                others: 0,
+                came_ns: None,
+                packets: Some(Box::new(report)),
+            };
+            let bytes = encode(&message);
+            assert!(bytes.len() < 300, "{}", String::from_utf8_lossy(&bytes));
+            assert_eq!(decode(&bytes[4..]), Ok(message));
+        }
     }
 
     #[test]

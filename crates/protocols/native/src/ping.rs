@@ -25,7 +25,7 @@ use super::hello::is_answer;
 use super::mark::{Kind, MARK, Mark, refusal};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
-use super::udp::{Posted, again};
+use super::udp::{AGAIN, LOSSY, Posted, Repeat};
 use common::kernel::Core;
 use common::ping::{Params, Pinger};
 use metrics::{Clamped, Ending, Mono, SECOND};
@@ -66,7 +66,9 @@ pub(super) struct Caller {
     since: Mono,
     /// Datagrams: when the first preamble was due, and how many flows there are.
     first: Mono,
-    flows: u32,
+    repeat: Repeat,
+    /// How long the preamble that left last is waited for, ns.
+    waits: u64,
     pinger: Pinger,
 }
 
@@ -82,7 +84,8 @@ impl Caller {
             path: None,
             since: Mono(0),
             first: Mono(0),
-            flows: params.connections,
+            repeat: Repeat::new(params.connections, LOSSY),
+            waits: AGAIN,
             pinger: Pinger::new(params, id, slot),
         }
     }
@@ -116,7 +119,7 @@ impl Caller {
 
     /// How long an answer is waited for.
     fn limit(&self) -> u64 {
-        if self.datagrams { again(self.since.since(self.first), self.flows) } else { PATIENCE }
+        if self.datagrams { self.waits } else { PATIENCE }
     }
 
     fn overdue(&mut self, cx: &mut Context<'_>) -> Checked {
@@ -169,6 +172,7 @@ impl Flow for Caller {
             Entry::Preamble(_) if self.datagrams => {
                 // Refused or not, the next one leaves when this one has had its time.
                 self.since = cx.now;
+                self.waits = self.repeat.next(cx.now.since(self.first));
                 self.entry = Entry::Waiting(0);
             }
             Entry::Preamble(sent) if sent + n.bytes >= PREAMBLE => self.entry = Entry::Waiting(0),

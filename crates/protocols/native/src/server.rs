@@ -3,6 +3,7 @@
 
 mod arrive;
 mod grant;
+mod reports;
 mod standing;
 
 use super::client::A_THOUSAND;
@@ -22,6 +23,7 @@ use common::message::{Heard, hear};
 use common::{Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
+use reports::Reports;
 use standing::Moved;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -81,6 +83,8 @@ const WAIT: u64 = 600 * SECOND;
 const WAIT_EXCLUSIVE: u64 = 60 * SECOND;
 /// How long a client may say nothing while it is queued or its session runs; it pings every second.
 const SILENCE: u64 = 9 * SECOND;
+/// How long a client waits for its connections to end behind their schedule.
+const GRACE_OF_CLIENT: u64 = 10 * SECOND;
 /// How long connections may take to end after the client has said that they have.
 const LINGER: u64 = 2 * SECOND;
 /// How long running sessions may take to end when the server is stopped.
@@ -154,6 +158,8 @@ struct ClientState {
     /// Since when the session stands as it does.
     standing: Wall,
     held: Option<Held>,
+    /// Reports on intervals that are to be sent, or are under way.
+    reports: Reports,
 }
 
 impl ClientState {
@@ -364,13 +370,14 @@ impl Server {
         self.stand(link, Standing::Ended);
         self.enter_idle(cx, link);
         self.driver.notice(Level::Info, text);
+        self.send_reports(cx.now, link, true);
         self.say(link, &Message::Result { totals });
         self.admit_queued(cx);
         self.check_budget();
         self.check_over(cx);
     }
 
-    fn tally(&mut self, group: Group, index: u32, from: Mono, to: Mono, tally: &Tally) {
+    fn tally(&mut self, now: Mono, group: Group, index: u32, from: Mono, to: Mono, tally: &Tally) {
         if group == Group::ALL {
             return self.driver.traffic(index, from, to, tally);
         }
@@ -382,7 +389,24 @@ impl Server {
         let came = tally.packets.as_ref().filter(|packets| packets.came > from);
         let came_ns = came.map(|packets| packets.came.since(from));
         let packets = PacketReport::of_interval(tally);
-        self.say(link, &Message::Interval { index, traffic, open: tally.open, others, came_ns, packets });
+        let report = Message::Interval { index, traffic, open: tally.open, others, came_ns, packets };
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        // Data that moves shows that the client is there, whatever keeps its heartbeats.
+        let is_datagrams = client.held.as_ref().is_some_and(|held| held.granting.phase.probe.is_some());
+        if tally.rx_bytes > 0 || came_ns.is_some() || (tally.tx_bytes > 0 && !is_datagrams) {
+            client.heard = client.heard.max(to);
+        }
+        client.reports.add(report);
+        self.send_reports(now, link, false);
+    }
+
+    /// Sends a client the reports that may leave now; `all` of them before its result.
+    fn send_reports(&mut self, now: Mono, link: Link, all: bool) {
+        let Some(client) = self.clients.get_mut(&link) else { return };
+        let bytes = client.reports.take(now, &mut client.frames, all);
+        if !bytes.is_empty() {
+            self.driver.send(link, bytes);
+        }
     }
 
     /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
@@ -471,6 +495,7 @@ impl Server {
             } else if lingers_until.is_some_and(|at| at <= now) {
                 self.drop_group(now, link);
             }
+            self.send_reports(now, link, false);
         }
         self.admit_queued(cx);
         if self.ending.is_some_and(|at| at <= now) {
@@ -496,7 +521,13 @@ impl Server {
             _ => None,
         };
         let is_heard = matches!(client.step, Step::Granted | Step::Queued | Step::Running);
-        let quiet = is_heard.then(|| (client.heard.plus(SILENCE), "nothing was heard for too long"));
+        // Behind the end of its schedule a client waits for connections to end: their data stands before its words.
+        let ending = client.held.as_ref().filter(|_| client.step == Step::Running).and_then(|held| {
+            let ns = held.granting.phase.ends_after()?;
+            Some(held.granting.start.plus(ns)).filter(|end| *end <= client.heard.plus(SILENCE))
+        });
+        let heard = ending.map_or(client.heard, |end| client.heard.max(end.plus(GRACE_OF_CLIENT)));
+        let quiet = is_heard.then(|| (heard.plus(SILENCE), "nothing was heard for too long"));
         let waited = waited.map(|(ns, why)| (client.since.plus(ns), why));
         excludes.into_iter().chain(waited).chain(quiet)
     }
@@ -544,7 +575,7 @@ impl Session for Server {
                 }
             }
             Input::Tally { group, index, from, to, tally } => {
-                self.tally(group, index, from, to, tally);
+                self.tally(cx.now, group, index, from, to, tally);
                 self.check_budget();
                 self.check_over(cx);
             }
@@ -576,6 +607,7 @@ impl Session for Server {
     fn deadline(&self) -> Option<Mono> {
         let limits = self.clients.values().flat_map(|client| self.limits(client)).map(|(at, _)| at);
         let draining = self.clients.values().filter_map(ClientState::lingers_until);
+        let draining = draining.chain(self.clients.values().filter_map(|client| client.reports.due()));
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);
         limits.chain(draining).chain(ending).min()
     }

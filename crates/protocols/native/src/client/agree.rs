@@ -118,6 +118,7 @@ impl Client {
     }
 
     fn read(&mut self, cx: &Context<'_>, at: usize, bytes: &[u8]) -> Agreed {
+        self.count_own(0, bytes.len());
         let server = &mut self.servers[at];
         server.heard = cx.now;
         let first = matches!(server.step, Step::Greeting | Step::Proving) && !server.frames.is_secure();
@@ -133,6 +134,7 @@ impl Client {
         while self.servers[at].step != Step::Over
             && let Some(message) = self.servers[at].frames.pop().map_err(unread)?
         {
+            self.count_own(1, 0);
             self.message(cx, at, message)?;
         }
         Ok(())
@@ -155,6 +157,7 @@ impl Client {
             (Step::Unreached, Message::Pong { n }) if n == self.servers[at].ping.0 => {
                 return Err(BLOCKED.to_owned());
             }
+            (_, Message::Pong { n }) => self.note_pong(at, n, cx.now),
             (Step::Proposing | Step::Queued, Message::Queued { ahead, reason }) => {
                 if self.servers[at].step == Step::Proposing {
                     let name = self.servers[at].peer.name.clone();
@@ -181,6 +184,7 @@ impl Client {
                     let start_ns = u64::from(index).saturating_mul(self.plan.phase.interval_ns);
                     self.silence.remote(index, start_ns, traffic.ns, came_ns, packets);
                 }
+                self.acknowledge(at);
                 // What comes later than its interval was waited for is not told any more.
                 if index >= self.next {
                     self.servers[at].reports.insert(index, (traffic, packets));

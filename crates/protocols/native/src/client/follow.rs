@@ -1,15 +1,23 @@
 //! Following a run to its end: intervals with the remote ends' reports, time-outs, totals.
 
 use super::{
-    ANSWERING, COUNTING, CUT_AFTER, Client, GRACE, GROUP, HEARTBEAT, LATE_REPORT, PATIENCE, SILENCE, Server,
-    Stage, Step, UNANSWERED, reach,
+    ACKNOWLEDGED, ANSWERING, CONNECTION_RESET, COUNTING, CUT_AFTER, Client, FIRST_BEAT, GRACE, GROUP,
+    HEARTBEAT, LIVELY, MOST_BEATS, PATIENCE, SILENCE, Server, Stage, Step, UNANSWERED, reach,
 };
 use crate::message::Message;
 use crate::udp::found;
-use metrics::{Mono, SECOND, Tally};
+use common::Patience;
+use metrics::{Ending, Mono, SECOND, Tally};
 use model::ending::Asked;
-use model::{Event, Status};
+use model::{Event, Status, Totals};
 use transport::Order;
+
+/// With longer round trips no connection ends in good order before the user's interrupt is told again, ns.
+const ORDERLY: u64 = 7 * SECOND / 20;
+/// Cause of connections that were aborted at the end of a run, as the engine names it.
+const CUT_OFF: &str = "cut off at the end of the run";
+/// Silence behind a heartbeat after which another one is sent, ns.
+const REPEATED: u64 = 3 * SECOND;
 
 impl Client {
     /// Ends the open connections in good order, by force at `kill_at`.
@@ -30,22 +38,45 @@ impl Client {
     }
 
     /// Handles an interrupt. First call: ends the run in good order. Later: aborts open connections. Servers without results are given up
-    /// by [`Client::limit`].
+    /// by [`Client::patience`].
     pub(super) fn stop(&mut self, now: Mono) {
         if self.asked.is_none() {
-            self.asked = Some(now);
+            (self.asked, self.patience_ns) = (Some(now), self.loaded_rtt(now));
             if matches!(self.stage, Stage::Agreeing | Stage::Running) {
                 self.driver.status = Status::Interrupted;
                 self.driver.reason.get_or_insert("interrupted by the user".to_owned());
             }
+            let (is_running, slow) = (self.stage == Stage::Running, self.patience_ns > ORDERLY);
+            self.drain(now.plus(self.for_all(GRACE)));
+            if is_running && slow {
+                // No connection ends in good order in time: what waits to be sent would take longer. Datagrams fill the queue no more
+                // when the servers are told.
+                match self.plan.phase.probe {
+                    Some(_) => self.kill_at = Some(now.plus(CUT_AFTER)),
+                    None => self.cut_off(now),
+                }
+            }
             // A live server answers; silence shows a dead one.
-            self.ping_long();
-            return self.drain(now.plus(self.for_all(GRACE)));
+            self.ping_all(now);
+            self.beat = now.plus(CUT_AFTER);
+            return;
         }
         if self.stage == Stage::Draining {
             self.driver.status = Status::Interrupted;
             self.cut_off(now);
         }
+    }
+
+    /// The longest round trip to a server that is present, by its heartbeats: queues on the way are
+    /// part of it.
+    fn loaded_rtt(&self, now: Mono) -> u64 {
+        let there = self.servers.iter().filter(|server| server.step != Step::Over);
+        let of = |server: &Server| {
+            let waits = server.beats.front().map_or(0, |(_, at)| now.since(*at));
+            let is_lively = now.since(server.heard) < LIVELY;
+            server.base_rtt.max(server.loaded_rtt).max(if is_lively { waits.min(LIVELY) } else { 0 })
+        };
+        there.map(of).max().unwrap_or(0)
     }
 
     /// No connection is left: the group is dropped and the remote ends' results are asked for.
@@ -75,6 +106,7 @@ impl Client {
             self.end_sessions(now);
             self.kill_at = Some(now.plus(CUT_AFTER));
         } else {
+            self.was_cut_off = true;
             self.driver.order(GROUP, Order::Kill);
         }
     }
@@ -84,11 +116,13 @@ impl Client {
         self.trains();
         self.settle();
         self.flows();
+        let aborted = self.local.as_ref().filter(|_| self.was_cut_off).map_or(0, |local| local.stopped);
         if let Some(local) = self.local.take() {
             self.driver.ask(Event::Local(local));
         }
         for server in &mut self.servers {
             if let Some(mut totals) = server.totals.take() {
+                excuse_resets(&mut totals, aborted);
                 totals.who = server.peer.address.to_string();
                 self.driver.ask(Event::Remote(totals));
             }
@@ -170,21 +204,37 @@ impl Client {
         if self.stage == Stage::Running {
             self.hold(to, tally);
         }
+        // Data that moves shows that the one server is there, whatever keeps its messages.
+        let is_datagrams = self.plan.phase.probe.is_some();
+        let came = tally.packets.as_deref().is_some_and(|packets| packets.came > from);
+        let moves = tally.rx_bytes > 0 || came || (tally.tx_bytes > 0 && !is_datagrams);
+        if let (true, None, [server]) = (moves, self.asked, &mut self.servers[..]) {
+            server.heard = server.heard.max(to);
+        }
         let interval = self.driver.intervals.next(index, from, to, tally);
         self.silence.local(&interval, from, tally);
-        self.waiting.push_back((now, interval));
+        self.waiting.push_back((to, interval));
         self.release(false, now);
     }
 
-    /// Emits the intervals whose remote reports have come, or are overdue. The remote ends' sum is told only when it is whole.
+    /// Whether all servers have reported on an interval.
+    fn is_whole(&self, index: u32) -> bool {
+        self.servers.iter().filter(|s| s.takes_part()).all(|s| s.reports.contains_key(&index))
+    }
+
+    /// When the next interval is reported, if no report arrives meanwhile.
+    pub(super) fn release_due(&self) -> Option<Mono> {
+        let (end, interval) = self.waiting.front()?;
+        Some(self.rhythm.due(*end, self.is_whole(interval.index)))
+    }
+
+    /// Emits the intervals that are due. The remote ends' sum is told only when it is whole.
     pub(super) fn release(&mut self, all: bool, now: Mono) {
-        while let Some((since, interval)) = self.waiting.front_mut() {
+        while self.release_due().is_some_and(|at| all || at <= now) {
+            let Some((_, interval)) = self.waiting.front_mut() else { return };
             let index = interval.index;
             let reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
             let reports: Option<Vec<_>> = reports.collect();
-            if !(all || reports.is_some() || now.since(*since) > LATE_REPORT) {
-                return;
-            }
             for (traffic, packets) in reports.into_iter().flatten() {
                 let Some(sum) = &mut interval.remote else {
                     (interval.remote, interval.remote_packets) = (Some(*traffic), packets.clone());
@@ -201,6 +251,7 @@ impl Client {
             for server in &mut self.servers {
                 server.reports = server.reports.split_off(&self.next);
             }
+            self.rhythm.advance(now);
             self.driver.ask(Event::Interval(Box::new(interval)));
         }
     }
@@ -217,56 +268,71 @@ impl Client {
             self.cut_off(now);
         }
         if self.beats() && self.beat <= now {
-            self.beat = now.plus(HEARTBEAT);
-            self.ping_long();
+            self.beat = now.plus(match self.asked {
+                // A segment that arrives shows that one before it was lost: sent once the queue has
+                // room again, and then ever more seldom.
+                Some(since) => now.since(since).clamp(CUT_AFTER, HEARTBEAT),
+                None if self.stage == Stage::Running => self.budget.beat_ns,
+                None => HEARTBEAT,
+            });
+            self.ping_long(now);
         }
         for at in 0..self.servers.len() {
-            if self.limit(&self.servers[at]).is_some_and(|limit| limit <= now) {
-                self.overdue(at, now);
+            if let Some(patience) = self.patience(&self.servers[at]).filter(|wait| wait.until() <= now) {
+                self.overdue(at, patience, now);
             }
         }
         self.release(false, now);
+        if self.stage == Stage::Collecting {
+            self.advance(now);
+        }
     }
 
-    /// Until when a server may remain in its step.
-    pub(super) fn limit(&self, server: &Server) -> Option<Mono> {
-        let heard = server.heard.plus(SILENCE);
-        let limit = match server.step {
+    /// The wait for a server that ends first: that of its step, or that behind an interrupt.
+    pub(super) fn patience(&self, server: &Server) -> Option<Patience> {
+        let silence = Patience::new("no word", server.heard).within(SILENCE);
+        let since = |what| Patience::new(what, server.since);
+        let wait = match server.step {
             Step::Over => return None,
-            Step::Collecting => heard.min(server.since.plus(self.for_all(COUNTING))),
-            step if step.is_long() => heard,
-            Step::Reaching => server.since.plus(reach::limit(server.base_rtt)),
-            _ => server.since.plus(PATIENCE),
+            Step::Collecting => {
+                let results = since("no results").within(self.for_all(COUNTING));
+                if results.until() < silence.until() { results } else { silence }
+            }
+            step if step.is_long() => silence,
+            Step::Reaching => since("no answer over UDP").within(reach::limit(server.base_rtt)),
+            Step::Connecting => since("no connection").within(self.plan.phase.connect_timeout_ns),
+            _ => since("no answer").within(PATIENCE),
         };
-        Some(self.given_up_at(server).map_or(limit, |at| at.min(limit)))
+        Some(self.interrupted(server).filter(|other| other.until() < wait.until()).unwrap_or(wait))
     }
 
-    /// When a server without results is given up after an interrupt: one that has answered since is alive, however long its results take
-    /// on a loaded host or a long path.
-    fn given_up_at(&self, server: &Server) -> Option<Mono> {
+    /// The wait for a server without results behind an interrupt: one that has answered since is alive, however long its results take
+    /// on a loaded host or a long path; others may answer as late as the queues on the way let them.
+    fn interrupted(&self, server: &Server) -> Option<Patience> {
         let since = self.asked?;
-        let answered = server.heard >= since;
-        Some(since.plus(if answered { ANSWERING } else { UNANSWERED.max(2 * server.base_rtt) }))
+        let rtt = self.patience_ns.max(server.base_rtt);
+        let limit_ns = if server.heard >= since { ANSWERING } else { UNANSWERED.saturating_add(rtt) };
+        Some(Patience::new("no results", since).within(limit_ns))
     }
 
     /// A server has remained in its step for too long.
-    fn overdue(&mut self, at: usize, now: Mono) {
+    fn overdue(&mut self, at: usize, patience: Patience, now: Mono) {
         let Server { step, since, heard, .. } = self.servers[at];
-        let (patience, counting) = (PATIENCE / SECOND, self.for_all(COUNTING));
+        let counting = self.for_all(COUNTING);
         let why = match step {
-            _ if self.given_up_at(&self.servers[at]).is_some_and(|at| at <= now) => {
+            _ if self.interrupted(&self.servers[at]).is_some_and(|wait| wait.until() <= now) => {
                 "it was not waited for after the interrupt".to_owned()
             }
             // Its hellos have remained unanswered: does it answer on the control connection?
             Step::Reaching => return self.ping(at, Step::Unreached, now),
-            Step::Connecting => format!("no connection within {patience} s"),
             Step::Greeting => {
-                format!("it accepted the connection but said nothing for {patience} s: is it netcaliper?")
+                let seconds = patience.seconds();
+                format!("it accepted the connection but said nothing for {seconds} s: is it netcaliper?")
             }
             Step::Collecting if now.since(since) >= counting => {
                 format!("it sent no results within {} s", counting / SECOND)
             }
-            step if !step.is_long() => format!("no answer within {patience} s"),
+            step if !step.is_long() => patience.to_string(),
             _ if self.stage == Stage::Agreeing => {
                 format!("vanished: nothing was heard from it for {} s", SILENCE / SECOND)
             }
@@ -275,10 +341,101 @@ impl Client {
         self.lose(at, &why, now);
     }
 
-    /// Says to the servers whose step may last that this end is here; they answer.
-    fn ping_long(&mut self) {
+    /// Sends heartbeats to the servers whose step may last. One is under way at a time: further ones
+    /// would wait behind it in a full queue.
+    fn ping_long(&mut self, now: Mono) {
+        let is_asked = self.asked.is_some();
         for at in self.servers_in(Step::is_long) {
-            self.say(at, &Message::Ping { n: 0 });
+            let waits = self.servers[at].beats.back().is_some_and(|(_, left)| now.since(*left) < REPEATED);
+            if is_asked || !waits {
+                self.beat(at, now);
+            }
+        }
+    }
+
+    /// Sends heartbeats to all of them, whatever is under way.
+    fn ping_all(&mut self, now: Mono) {
+        self.servers_in(Step::is_long).into_iter().for_each(|at| self.beat(at, now));
+    }
+
+    /// A report has arrived: many of them are acknowledged before the next heartbeat.
+    pub(super) fn acknowledge(&mut self, at: usize) {
+        self.servers[at].unacknowledged += 1;
+        if self.servers[at].unacknowledged >= ACKNOWLEDGED {
+            let received = self.received(at);
+            self.say(at, &received);
+        }
+    }
+
+    /// The acknowledgement of a server's reports.
+    fn received(&mut self, at: usize) -> Message {
+        let server = &mut self.servers[at];
+        server.unacknowledged = 0;
+        let latest = server.reports.keys().next_back().map_or(0, |index| index + 1);
+        Message::Received { intervals: self.next.max(latest) }
+    }
+
+    fn beat(&mut self, at: usize, now: Mono) {
+        self.beats = self.beats.checked_add(1).unwrap_or(FIRST_BEAT);
+        let n = self.beats;
+        let server = &mut self.servers[at];
+        if server.beats.len() == MOST_BEATS {
+            server.beats.pop_front();
+        }
+        server.beats.push_back((n, now));
+        let is_running = server.step == Step::Running;
+        let told = is_running.then(|| self.received(at));
+        // In one segment.
+        let messages: Vec<Message> = told.into_iter().chain([Message::Ping { n }]).collect();
+        self.say_all(at, &messages);
+    }
+
+    /// A heartbeat was answered; earlier ones will not be.
+    pub(super) fn note_pong(&mut self, at: usize, n: u32, now: Mono) {
+        let server = &mut self.servers[at];
+        let Some(place) = server.beats.iter().position(|(number, _)| *number == n) else { return };
+        if let Some((_, left)) = server.beats.drain(..=place).next_back() {
+            server.loaded_rtt = now.since(left);
+        }
+    }
+}
+
+/// Connections that the client aborted at the end of the run have failed at neither end. In a full queue their resets may reach the
+/// server before the word of that end does, which was lost there and sent again.
+fn excuse_resets(totals: &mut Totals, aborted: u64) {
+    let is_reset =
+        |text: &str| CONNECTION_RESET.iter().any(|errno| text.ends_with(&format!("(os error {errno})")));
+    let mut left = aborted.saturating_sub(totals.stopped).min(totals.network_errors);
+    for cause in &mut totals.causes {
+        if cause.class == Ending::NetworkError && is_reset(&cause.text) && cause.count <= left {
+            (cause.class, cause.text) = (Ending::Stopped, CUT_OFF.to_owned());
+            totals.network_errors -= cause.count;
+            totals.stopped += cause.count;
+            left -= cause.count;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::CauseCount;
+
+    #[test]
+    fn resets_of_connections_that_the_client_aborted_are_no_failures() {
+        let cause = |text: &str, count| CauseCount {
+            class: Ending::NetworkError,
+            text: text.to_owned(),
+            count,
+            first: String::new(),
+        };
+        let reset = "receiving: Connection reset by peer (os error 104)";
+        let causes = vec![cause(reset, 4), cause("receiving: No route to host (os error 113)", 1)];
+        let totals = Totals { network_errors: 5, causes, ..Totals::default() };
+        for (aborted, stopped) in [(4, 4), (5, 4), (3, 0), (0, 0)] {
+            let mut totals = totals.clone();
+            excuse_resets(&mut totals, aborted);
+            assert_eq!((totals.stopped, totals.network_errors), (stopped, 5 - stopped), "{aborted}");
         }
     }
 }

@@ -28,12 +28,14 @@ use uuid::Uuid;
 
 /// The group of the flows that send hellos.
 pub(super) const REACH: Group = Group(2);
-/// How long hellos may remain unanswered, beside two round trips, ns.
-const LIMIT: u64 = 11 * SECOND / 5;
-/// Time between two hellos while the first answer may be under way, ns.
-const FIRST_GAP: u64 = SECOND / 50;
-/// How much longer than two round trips that is assumed, ns.
-const FIRST: u64 = SECOND / 10;
+/// How long hellos may remain unanswered, beside [`TRIPS`], ns.
+const LIMIT: u64 = 5 * SECOND / 2;
+/// Time between the first two hellos, ns; doubled from one to the next while an answer may be under way.
+const FIRST_GAP: u64 = SECOND / 10;
+/// How much longer than [`TRIPS`] that is assumed, ns.
+const FIRST: u64 = 3 * SECOND / 10;
+/// Round trips of the control connection, whose messages are shorter, for one of a hello and others that wait before it.
+const TRIPS: u64 = 8;
 /// Time between two hellos afterwards, ns.
 const GAP: u64 = 1_500_000;
 /// Why a server is left out.
@@ -63,7 +65,7 @@ impl Reach {
 
 /// How long the hellos of a server with this round trip may remain unanswered, ns.
 pub(super) fn limit(rtt: u64) -> u64 {
-    LIMIT.saturating_add(rtt.saturating_mul(2))
+    LIMIT.saturating_add(rtt.saturating_mul(TRIPS))
 }
 
 impl Client {
@@ -88,7 +90,12 @@ impl Client {
             // A firewall may know the ports that the user has chosen, and no others.
             let port = config.ports.map(|(low, high)| low.saturating_add(at as u16).min(high));
             let from = local_address(&config.sources, 0, port, to);
-            Ask { at, target: Target { to, from }, first: FIRST.saturating_add(2 * server.base_rtt) }
+            Ask {
+                at,
+                target: Target { to, from },
+                gap: FIRST_GAP.max(2 * server.base_rtt),
+                first: FIRST.saturating_add(TRIPS * server.base_rtt),
+            }
         };
         let there = self.servers.iter().enumerate().filter(|(_, server)| server.step != Step::Over);
         let asks = there.map(ask).collect();
@@ -123,6 +130,8 @@ impl Client {
 struct Ask {
     at: usize,
     target: Target,
+    /// Time between the first two hellos, ns.
+    gap: u64,
     /// How long the first answer may be under way, ns.
     first: u64,
 }
@@ -182,7 +191,8 @@ impl Flow for Hello {
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if std::mem::take(&mut self.offered) && (n.bytes > 0 || n.fault.is_some()) {
-            self.next = cx.now.plus(if cx.now < self.dense { FIRST_GAP } else { GAP });
+            self.next = cx.now.plus(if cx.now < self.dense { self.ask.gap } else { GAP });
+            self.ask.gap = self.ask.gap.saturating_mul(2);
         }
     }
 

@@ -61,11 +61,13 @@ impl Way {
     }
 
     /// When the last datagram arrived, ns from the start, if the later ones were not lost by chance.
-    fn died(&self) -> Option<u64> {
+    ///
+    /// Of intervals from `unknown` on no report on arrivals has been heard.
+    fn died(&self, unknown: u32) -> Option<u64> {
         let (index, last_ns) = self.last?;
         let sum = |sum: u64, &(_, n): &(u32, u64)| sum.saturating_add(n);
         let until_then = self.sent.iter().filter(|(at, _)| *at <= index).fold(0, sum);
-        let later = self.sent.iter().filter(|(at, _)| *at > index).fold(0, sum);
+        let later = self.sent.iter().filter(|(at, _)| *at > index && *at < unknown).fold(0, sum);
         let share = self.arrived as f64 / self.before.saturating_add(until_then).max(1) as f64;
         let chance = later as f64 * (1.0 - share.min(SURE)).ln();
         (chance < NO_CHANCE && self.until >= last_ns.saturating_add(LONG)).then_some(last_ns)
@@ -79,6 +81,8 @@ pub(super) struct Silence {
     down: Way,
     /// When the last datagram arrived at this end, and at a server, words about others among them, ns from the start.
     heard: [u64; 2],
+    /// Intervals on which a server has reported, up to the latest.
+    reported: u32,
     /// Flows that the end of the run found unopened.
     pub(super) unopened: u32,
 }
@@ -120,6 +124,7 @@ impl Silence {
         if came_ns.is_some_and(|ns| ns > 0) {
             self.heard[1] = self.heard[1].max(last_ns);
         }
+        self.reported = self.reported.max(index.saturating_add(1));
         self.down.sent(index, packets.counts.sent, end_ns);
         self.up.arrived(index, packets.counts.received, last_ns);
     }
@@ -133,7 +138,7 @@ impl Silence {
             let last_ns = self.heard[end];
             (stalled[end] && last_ns.saturating_add(LONG) <= until).then_some(last_ns)
         };
-        let (up, down) = match (self.up.died(), self.down.died()) {
+        let (up, down) = match (self.up.died(self.reported), self.down.died(u32::MAX)) {
             (None, None) => (heard_nothing(1), heard_nothing(0)),
             died => died,
         };
@@ -211,18 +216,18 @@ mod tests {
             3 => (20, 200),
             _ => (0, 0),
         };
-        assert_eq!(way(100, 10, at).died(), Some(3_200_000_000));
+        assert_eq!(way(100, 10, at).died(u32::MAX), Some(3_200_000_000));
         // One datagram in ten had arrived until then: 0.9^100 is 1 in 38,000, 0.9^200 1 in 1.4 billion.
         let tenth = |second: u32| if second < 3 { (10, 900) } else { (0, 0) };
-        assert_eq!(way(100, 4, tenth).died(), None);
-        assert_eq!(way(100, 5, tenth).died(), Some(2_900_000_000));
+        assert_eq!(way(100, 4, tenth).died(u32::MAX), None);
+        assert_eq!(way(100, 5, tenth).died(u32::MAX), Some(2_900_000_000));
     }
 
     #[test]
     fn a_way_that_carries_words_alone_dies_with_the_last_of_them() {
         // Data arrives up to the end, at 12 s; this end gave up because the last word came at 3.5 s.
         let (up, heard) = (way(100, 12, |_| (100, 999)), [3_500_000_000, 12_000_000_000]);
-        let silence = Silence { up, heard, ..Silence::default() };
+        let silence = Silence { up, heard, reported: 12, ..Silence::default() };
         let told = |stalled| silence.told(Kind::Delay, stalled).unwrap_or_default();
         assert!(
             told([true, false]).starts_with("nothing arrived from the server over UDP after 3.5 s"),
@@ -236,22 +241,22 @@ mod tests {
 
     #[test]
     fn loss_and_pauses_are_no_death() {
-        assert_eq!(way(100, 10, |_| (100, 999)).died(), None);
-        assert_eq!(way(100, 10, |_| (1, 500)).died(), None);
+        assert_eq!(way(100, 10, |_| (100, 999)).died(u32::MAX), None);
+        assert_eq!(way(100, 10, |_| (1, 500)).died(u32::MAX), None);
         assert_eq!(
-            way(100, 10, |_| (0, 0)).died(),
+            way(100, 10, |_| (0, 0)).died(u32::MAX),
             None,
             "nothing ever arrived: that is told before the run"
         );
-        assert_eq!(way(100, 10, |second| if second == 5 { (0, 0) } else { (100, 999) }).died(), None);
+        assert_eq!(way(100, 10, |second| if second == 5 { (0, 0) } else { (100, 999) }).died(u32::MAX), None);
         // A message a second: after two none is missed for certain.
         let one = |second: u32| if second < 3 { (1, 0) } else { (0, 0) };
-        assert_eq!(way(1, 5, one).died(), None);
+        assert_eq!(way(1, 5, one).died(u32::MAX), None);
         // What is on its way when sending ends.
         let mut late = way(100, 3, |second| (100 * u64::from(second.min(1)), 900));
-        assert_eq!(late.died(), None);
+        assert_eq!(late.died(u32::MAX), None);
         late.arrived(3, 100, 3_500_000_000);
-        assert_eq!(late.died(), None);
+        assert_eq!(late.died(u32::MAX), None);
     }
 
     #[test]
@@ -262,7 +267,7 @@ mod tests {
         }
         assert_eq!(way.sent, [(0, u64::MAX), (1, u64::MAX)]);
         way.arrived(0, u64::MAX, 0);
-        assert_eq!(way.died(), Some(0), "nor do such counts overflow");
+        assert_eq!(way.died(u32::MAX), Some(0), "nor do such counts overflow");
     }
 
     #[test]
@@ -274,6 +279,10 @@ mod tests {
         for index in 0..10 {
             way.sent(index, 100, u64::from(index + 1) * SECOND);
         }
-        assert_eq!((way.died(), way.sent.len()), (Some(3_900_000_000), 7), "what is settled is not kept");
+        assert_eq!(
+            (way.died(u32::MAX), way.sent.len()),
+            (Some(3_900_000_000), 7),
+            "what is settled is not kept"
+        );
     }
 }

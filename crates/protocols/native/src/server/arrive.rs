@@ -48,6 +48,7 @@ impl Server {
             messages: Rate::new(MESSAGES, MESSAGE_NS),
             standing: Wall(0),
             held: None,
+            reports: super::Reports::default(),
         };
         self.clients.insert(link, client);
         if self.ending.is_some() {
@@ -125,6 +126,10 @@ impl Server {
             }
             (Step::Greeting | Step::Proving, _) => return Err("the first message must be a hello".to_owned()),
             (_, Message::Ping { n }) => self.say(link, &Message::Pong { n }),
+            (_, Message::Received { intervals }) => {
+                client.reports.acknowledge(intervals);
+                self.send_reports(cx.now, link, false);
+            }
             (Step::Idle, Message::Propose { run, phase }) => {
                 (client.run, client.proposal) = (run, Some(phase));
                 return self.consider(cx, link);

@@ -1,9 +1,11 @@
 //! Sessions: queueing, granting and starting them.
 
+use super::reports::Reports;
 use super::standing::Moved;
 use super::{Answered, ClientState, GRACE_EXCLUSIVE, Held, Holder, Server, Step, WAIT_EXCLUSIVE, is_here};
 use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
+use crate::budget::Budget;
 use crate::message::Message;
 use crate::opening::OpeningKey;
 use crate::spread::{About, Bounds, Granting, ProcessPort};
@@ -197,6 +199,7 @@ impl Server {
         let config = &self.plan.config;
         let Some(client) = self.clients.get_mut(&link) else { return };
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
+        client.reports = Reports::new(Budget::of(&phase));
         // The sessions of a key share its rate: each keeps to its own part.
         let shares = client.holder.as_ref().is_some_and(|holder| holder.rights.rate.is_some());
         let own = rate_of(&phase).filter(|_| shares);

@@ -10,7 +10,7 @@ use super::receiver::Receiver;
 use super::sender::{Sender, sends_size};
 use super::terms::Terms;
 use super::track::{Memory, Track};
-use super::{AGAIN, Posted, TOGETHER, again};
+use super::{AGAIN, LOSSY, Posted, Repeat, TOGETHER};
 use crate::grants::OpenFlow;
 use crate::message::FlowReport;
 use crate::opening::Opener;
@@ -23,14 +23,16 @@ use uuid::Uuid;
 
 /// How long one end hears nothing before it gives the other up, ns.
 const SILENCE: u64 = 8 * SECOND;
-/// Exchanges that compare the clocks before data flows, and the time between two, ns.
+/// Most exchanges that compare the clocks before data flows, and the least time between two, ns.
 const BEFORE: u32 = 16;
 const BETWEEN: u64 = SECOND / 500;
-/// And during the run: so many of them at most, and no more often than this, ns.
+/// And during the run: so many of them at most, and no more often than this, ns. Slow schedules have fewer ([`crate::budget::Budget`]).
 const DURING: u64 = 128;
 const SELDOM: u64 = SECOND / 20;
 /// So long without a datagram in mid-run, and a client asks more often, lest it takes heavy loss for the end of the path, ns.
 const UNHEARD: u64 = 2 * SECOND;
+/// Longest time between two END, ns: a server that hears none for 4 × [`AGAIN`] takes the client for gone.
+const LONGEST_END: u64 = 3 * AGAIN;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Offer {
@@ -69,8 +71,11 @@ pub struct Probe {
     cookie: [u8; 16],
     /// Of the client's opening.
     number: u64,
-    /// When the client's next word is due.
+    /// When the client's next word is due, and when the last one left.
     word_at: Mono,
+    word_left: Mono,
+    /// When a word that is not answered is sent again.
+    repeat: Repeat,
     offer: Offer,
     /// A word that the server owes and could not send as a reply.
     owed: Option<Kind>,
@@ -81,8 +86,6 @@ pub struct Probe {
     missed: Option<u64>,
     /// The server has answered since the client's run began: it knows when to begin.
     agreed: bool,
-    /// Questions of the time that were asked before data flows.
-    asked: u32,
     stopped: bool,
     /// When its schedule begins, and when the last data arrived.
     begun: Option<Mono>,
@@ -125,18 +128,19 @@ impl Probe {
             returner: (echo && !client).then(|| Returner::new(check)),
             number: terms.opener.as_ref().map_or(0, Opener::number),
             words_by_size: !sends_size(&terms, CONTROL),
+            repeat: Repeat::new(terms.connections, LOSSY.max(2 * terms.probe.lead_ns)),
             terms,
             client,
             state,
             cookie: [0; 16],
             word_at: now,
+            word_left: now,
             offer: Offer::Nothing,
             owed: None,
             clocks,
             theirs: None,
             missed: None,
             agreed: false,
-            asked: 0,
             stopped: false,
             begun: None,
             arrived: now,
@@ -365,30 +369,41 @@ impl Probe {
         })));
     }
 
-    /// Time until a word is said again that is not answered.
-    fn again(&self, now: Mono) -> u64 {
-        again(now.since(self.core.moved), self.terms.connections)
-    }
-
-    /// When the next word leaves, after one that has left now.
+    /// When the next word leaves, after one that has left now and until that is answered.
     fn next_word(&mut self, now: Mono) -> Mono {
-        let (again, pulse) = (self.again(now), self.pulse());
+        self.word_left = now;
+        let unheard = now.since(self.core.moved);
+        let (again, pulse) = (self.repeat.next(unheard), self.pulse());
         match (self.state, self.terms.start) {
             (State::Run, Some(start)) => {
                 let end = start.plus(self.terms.duration_ns);
-                let unheard = !self.agreed || now.since(self.core.moved) >= UNHEARD;
-                match (end <= now, unheard) {
+                match (end <= now, !self.agreed || unheard >= UNHEARD) {
                     (true, _) => now.plus(AGAIN.min(pulse)),
                     (false, true) => now.plus(again.min(pulse)).min(end.plus(1)),
-                    (false, false) => now.plus(pulse).min(end.plus(1)),
+                    (false, false) => now.plus(pulse.min(again.max(SELDOM))).min(end.plus(1)),
                 }
             }
-            (State::Compare(_), _) => {
-                self.asked += 1;
-                // Not waiting for the answers: a long path would take a round trip for each.
-                now.plus(if self.asked <= self.before() { BETWEEN } else { again })
-            }
+            (State::End(_), _) => now.plus(again.min(LONGEST_END)),
             _ => now.plus(again),
+        }
+    }
+
+    /// Schedules the next question a gap after the last one, which was answered after `round_trip` ns.
+    fn schedule_word(&mut self, now: Mono, round_trip: u64) {
+        self.repeat.set_round_trip(round_trip);
+        let (gap, end) = match (self.state, self.terms.start) {
+            (State::Compare(_), _) => (BETWEEN, None),
+            (_, start) => (self.pulse(), start.map(|start| start.plus(self.terms.duration_ns))),
+        };
+        let due = self.word_left.plus(gap);
+        // The end of the schedule has a word of its own.
+        self.word_at = end.filter(|end| now < *end).map_or(due, |end| due.min(end.plus(1))).max(now);
+    }
+
+    /// A word was sent or received: between set-up and end it is own traffic.
+    fn note_own(&self, cx: &mut Context<'_>, bytes: usize) {
+        if self.client && self.state == State::Run && bytes > 0 {
+            cx.rec.packet_tally(self.core.group).own += 1;
         }
     }
 
@@ -407,7 +422,8 @@ impl Probe {
     /// Time between two comparisons of the clocks during the run.
     fn pulse(&self) -> u64 {
         let together = u64::from(self.terms.connections) * TOGETHER;
-        (self.terms.duration_ns / DURING).max(together).clamp(SELDOM, SECOND)
+        let usual = (self.terms.duration_ns / DURING).max(together).clamp(SELDOM, SECOND);
+        usual.max(self.terms.budget.clock_ns)
     }
 
     /// Whether words of ours may go out: not between the packets of a train.
@@ -457,6 +473,7 @@ impl Flow for Probe {
                 self.core.packets(cx, &counts);
             }
             Offer::Word if n.bytes > 0 || n.fault.is_some() => {
+                self.note_own(cx, n.bytes);
                 if self.owed.take().is_none() {
                     self.word_at = self.next_word(cx.now);
                 }

@@ -6,7 +6,7 @@
 //!   ◀───────────────────────── COOKIE     made of the address, the id and a secret
 //!   OPEN (seal, id, cookie) ───────────▶  the address is proven: a flow with a connected socket of its own
 //!   ◀───────────────────────── OPENED
-//!   TIME ×16 ──────────────────────────▶  four stamps each: how far apart the clocks are (once within a host)
+//!   TIME ×16 ──────────────────────────▶  one under way, four stamps each: how far apart the clocks are (once within a host)
 //!   ◀────────────────────────── TIMED
 //!   DATA … ────────────────────────────▶  from the agreed instant on
 //!   ◀──────────────────────────── DATA …  the server's own, or returned ones (`echo`)
@@ -41,18 +41,60 @@ use metrics::SECOND;
 use transport::Path;
 
 /// Time after which what is not answered is sent again, ns.
-const AGAIN: u64 = SECOND / 10;
-/// So long without an answer, and requests follow each other more closely, ns: most of them are lost.
+pub(super) const AGAIN: u64 = SECOND / 10;
+/// Silence after which a path is taken for one that loses most datagrams, ns.
+pub(super) const LOSSY: u64 = SECOND;
+/// Silence on such a path after which requests follow each other closely, ns.
 const UNANSWERED: u64 = 3 * SECOND / 10;
+/// A wait is doubled so often at most.
+const MOST_DOUBLED: u32 = 5;
 /// Time between these, of one flow alone, ns.
 const CLOSELY: u64 = SECOND / 500;
 /// And all flows together no more often than this, ns.
 const TOGETHER: u64 = SECOND / 2_000;
 
-/// When a client sends a request again that has not been answered for so long, ns from now. Of a path that loses nine datagrams in
-/// ten each way one exchange in a hundred succeeds: at ten requests a second a flow would take a minute to open.
-pub(super) fn again(unanswered: u64, flows: u32) -> u64 {
-    if unanswered < UNANSWERED { AGAIN } else { (u64::from(flows) * TOGETHER).clamp(CLOSELY, AGAIN) }
+/// Times at which a client repeats a request that is not answered.
+///
+/// Each wait is twice as long as the one before, so that a slow path is not filled with repetitions. A path that loses nine
+/// datagrams in ten each way answers one request in a hundred: after long silence the requests follow each other closely.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeat {
+    flows: u32,
+    /// How long nothing must have been heard before silence is taken for loss, ns.
+    patient: u64,
+    /// Silence was taken for loss before.
+    lossy: bool,
+    tries: u32,
+    /// The latest known, ns.
+    pub(super) round_trip: u64,
+}
+
+impl Repeat {
+    /// For one of `flows` flows, over a path that answers within `patient` ns.
+    pub(super) fn new(flows: u32, patient: u64) -> Self {
+        Repeat { flows, patient, lossy: false, tries: 0, round_trip: 0 }
+    }
+
+    /// Wait for the answer to the request that leaves now, ns; `unheard` is the silence before it.
+    pub(super) fn next(&mut self, unheard: u64) -> u64 {
+        self.lossy |= unheard >= self.patient.max(4 * self.round_trip);
+        if self.lossy && unheard >= UNANSWERED {
+            return (u64::from(self.flows) * TOGETHER).clamp(CLOSELY, AGAIN);
+        }
+        let doubled = 1 << self.tries.min(MOST_DOUBLED);
+        self.tries = self.tries.saturating_add(1);
+        AGAIN.max(2 * self.round_trip).saturating_mul(doubled)
+    }
+
+    /// Begins anew: the other end was heard.
+    pub(super) fn reset(&mut self) {
+        self.tries = 0;
+    }
+
+    /// A question was answered after `round_trip` ns.
+    pub(super) fn set_round_trip(&mut self, round_trip: u64) {
+        (self.tries, self.round_trip) = (0, round_trip);
+    }
 }
 
 /// What flows, connectors and listeners tell their session.

@@ -1,6 +1,7 @@
 //! What the flows of a session have in common, and the cookies that their peers return.
 
 use crate::auth::keyed;
+use crate::budget::Budget;
 use crate::opening::Opener;
 use metrics::{Clamped, ClockKind, Group, Mono, SECOND};
 use model::{Phase, Spacing};
@@ -22,6 +23,8 @@ pub(crate) struct Terms {
     pub(crate) duration_ns: u64,
     /// When data begins; the client's to say.
     pub(crate) start: Option<Mono>,
+    /// How often the clocks may be compared.
+    pub(crate) budget: Budget,
 }
 
 impl Deref for Terms {
@@ -36,7 +39,9 @@ impl Terms {
     /// The terms of `phase`; `None` when it does not send datagrams.
     pub(crate) fn of(phase: &Phase, group: Group, opener: Option<Opener>) -> Option<Self> {
         let (probe, duration_ns) = (phase.probe?, phase.ends_after()?);
-        Some(Terms { phase: phase.clone(), group, opener, probe, tells: false, duration_ns, start: None })
+        let budget = Budget::of(phase);
+        let phase = phase.clone();
+        Some(Terms { phase, group, opener, probe, tells: false, duration_ns, start: None, budget })
     }
 
     /// How the clocks are compared. The client has settled it before it proposed.

@@ -112,6 +112,32 @@ fn a_clean_path_loses_nothing_and_its_delay_is_known() {
     }
 }
 
+/// A path of 32 kbit/s: 128 bytes of a packet take 32 ms, an exchange of clocks 41 ms each way.
+#[test]
+fn a_slow_path_carries_what_was_asked_for_and_little_else() {
+    let link = || Link::new().delay(5 * MS).rate(32_000).queue(8_000);
+    for (rate, length) in [(32_000, 5_000), (9_600, 10_000)] {
+        let link = || link().rate(rate);
+        let asked = Phase { interval_ns: SECOND, ..phase(Pattern::Duplex, 5, 100, length) };
+        let run = run(asked, link(), link(), 4, 77 * SECOND);
+        let (local, remote) = run.complete().packets();
+        let own = run.told.local().own;
+        let seconds = length / 1_000;
+        // An exchange is two datagrams; one in 3 s, the one that says when data begins, and three that ask for the end.
+        assert!((2..=2 * (seconds / 3 + 2) + 6).contains(&own.datagrams), "{own:?}");
+        assert!(own.messages <= 2 * seconds + 4, "{own:?}");
+        assert_eq!((local.counts.lost, remote.counts.lost), (0, 0));
+        // Nothing stands before the median datagram.
+        let empty = 5 * MS + 128 * 8 * SECOND / rate;
+        for report in [local, remote] {
+            let (delay, bound) = (report.delay_ns.as_ref().unwrap(), report.clock_bound_ns.unwrap());
+            assert!(delay.p50 <= empty + empty / 10 + bound, "{rate}: {delay:?} ± {bound}");
+        }
+        let found = local.clock_found.unwrap();
+        assert!(found.exchanges <= 16 + seconds, "{found:?}");
+    }
+}
+
 #[test]
 fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
     for (clock, clock_id, remote_clock, kind) in [

@@ -118,6 +118,49 @@ fn an_interrupt_over_a_long_path_has_the_results_of_both_ends() {
     }
 }
 
+/// A path whose queues delay what passes by so many ns, there and back.
+fn full(up: u64, down: u64) -> Network {
+    let mut net = Network::new(15);
+    let link = |delay: u64| Link::new().delay(delay).rate(1_000_000).window(125_000);
+    net.links(link(up), link(down));
+    net
+}
+
+/// When the intervals of a client were reported.
+fn reported(net: &Network, host: Host) -> Vec<Mono> {
+    let one = |(at, event): &(Mono, model::Event)| matches!(event, model::Event::Interval(_)).then_some(*at);
+    net.events(host).iter().filter_map(one).collect()
+}
+
+#[test]
+fn intervals_keep_their_rhythm_and_an_interrupt_gets_the_totals_over_full_queues() {
+    for (up, down) in [(1_000, 5), (5, 1_000), (1_000, 1_000)] {
+        for pattern in PATTERNS {
+            let mut net = full(up * MS, down * MS);
+            serve(&mut net, server_plan());
+            let phase = Phase { duration_ns: Some(100 * SECOND), ..small() };
+            let client = join(&mut net, 0, client_plan(&Phase { pattern, ..phase }));
+            let at = START.plus(45 * SECOND + 300 * MS);
+            interrupt(&mut net, client, at);
+            net.run_until(at.plus(10 * SECOND));
+            let it = told(&net, client);
+            let what = format!("{up} ms, {down} ms, {pattern:?}");
+            let (end, status, _) = it.end.clone().expect(&what);
+            assert_eq!((status, it.remote.len()), (Status::Interrupted, 1), "{what}: {}", it.reason());
+            let took = end.since(at);
+            assert!(took <= (up + down) * MS + SECOND, "{what}: {took}");
+            let all = reported(&net, client);
+            // The last one ends with the interrupt.
+            let gaps: Vec<u64> =
+                all[..all.len() - 1].windows(2).map(|pair| pair[1].since(pair[0]) / MS).collect();
+            assert!(
+                gaps.len() > 10 && gaps.iter().all(|gap| (200..=1_500).contains(gap)),
+                "{what}: {gaps:?}"
+            );
+        }
+    }
+}
+
 /// Seconds of data may be under way, so that connections take long to end.
 fn slow(seconds: usize) -> Network {
     let mut net = Network::new(14);

@@ -451,6 +451,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
             rx_ns: Some(3 * SECOND),
         },
         framing: Framing { tx_bytes: 41, rx_bytes: 82 },
+        own: model::OwnTraffic { messages: 9, message_bytes: 900, datagrams: 8, datagram_bytes: 1_152 },
         opened: 6,
         completed: 3,
         stopped: 4,

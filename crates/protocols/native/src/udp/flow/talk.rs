@@ -40,6 +40,7 @@ impl Probe {
     }
 
     fn hear_server(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
+        self.repeat.reset();
         match (self.state, word.kind) {
             (State::Init, Kind::Cookie) => {
                 self.cookie = word.cookie;
@@ -51,19 +52,17 @@ impl Probe {
                 self.word_at = cx.now;
             }
             (State::Compare(left), Kind::Timed) => {
-                self.clocks.exchanged(cx, word, got, self.pulse());
+                self.compare(cx, word, got);
                 self.state = State::Compare(left.saturating_sub(1));
-                // Some answers may have been lost: half of them will do once all that were sent could be back, and one where
-                // most are lost.
-                let half = self.asked > self.before() && left <= self.before() / 2;
-                let enough = half || self.asked >= 8 * self.before();
-                if left <= 1 || enough {
+                // As many as fit before the start: another one, and the word that says when data begins, take a round trip each.
+                let next = cx.now.plus(2 * self.repeat.round_trip);
+                if left <= 1 || self.terms.start.is_none_or(|start| next > start) {
                     self.begin_run(cx);
                 }
             }
             (State::Run, Kind::Timed) => {
                 self.agreed = true;
-                self.clocks.exchanged(cx, word, got, self.pulse());
+                self.compare(cx, word, got);
                 self.learn_total(word);
                 self.check_end(cx.now);
             }
@@ -74,6 +73,13 @@ impl Probe {
             }
             _ => {}
         }
+    }
+
+    /// An answer about the time.
+    fn compare(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
+        self.clocks.exchanged(cx, word, got, self.pulse());
+        let round_trip = cx.clock.host(got.arrived()).saturating_sub(word.t1);
+        self.schedule_word(cx.now, round_trip);
     }
 
     /// A word from the client; what to answer.
@@ -104,6 +110,7 @@ impl Probe {
     pub(super) fn take_word(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.core.id) else { return };
         if self.client {
+            self.note_own(cx, got.len);
             return self.hear_server(cx, &word, got);
         }
         // Of several at once one is answered; the others will be asked again.
