@@ -20,7 +20,7 @@ use crate::wait::wait;
 use crate::{Acl, Psk, Servers};
 use metrics::{Clamped, Group, Mono, Packets, SECOND};
 use model::ending::Asked;
-use model::{EndCounts, Event, Kind, Phase, Role, SocketSettings, Totals, Transport};
+use model::{EndCounts, Event, Kind, Level, Phase, Role, SocketSettings, Totals, Transport};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -316,6 +316,9 @@ impl OneSided {
             totals.receive = self.phase.verify.receive().to_owned();
             let pings = self.phase.kind == Kind::Ping;
             totals.pings = totals.pings.take().filter(|_| pings);
+            // The totals of messages have no datagrams.
+            let here = totals.drops_here().filter(|_| pings);
+            here.into_iter().for_each(|text| self.driver.notice(Level::Warning, text));
             totals.packets = totals.packets.take().filter(|_| !pings);
             totals.idle_servers = self.servers.idle(&self.phase, self.counts.server_reports());
             self.local = Some(totals);

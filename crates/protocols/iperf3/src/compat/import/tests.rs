@@ -76,7 +76,8 @@ fn damage_does_no_harm() {
     }
     // Numbers where texts are expected, nonsense where numbers are.
     let odd = r#"{"start":{"version":"iperf 3.9","test_start":{"num_streams":-1,"duration":1e300}},"intervals":[7,{}],"end":{"sum_sent":{"bytes":-5,"seconds":"x"}}}"#;
-    let _ = outcome_of(odd.as_bytes());
+    let told = import(IMPORTERS, odd.as_bytes()).unwrap().unwrap_err();
+    assert!(told.contains("none of its counts of bytes can be used"), "{told}");
     let failed =
         r#"{"start":{"version":"iperf 3.9"},"intervals":[],"end":{},"error":"error - unable to connect"}"#;
     let told = import(IMPORTERS, failed.as_bytes()).unwrap().unwrap_err();
