@@ -123,7 +123,7 @@ fn round_trips_have_a_rate() {
         [("--flood -l 60000", 60_000), ("-u --flood -l 1400", 1_400), ("--rate 100000 -l 1000", 1_000)]
     {
         for (server, key) in [(&plain, None), (&keyed, Some(&key))] {
-            let mut line = netcaliper("ping").arg(server.at()).args("-t 1s --no-baseline").args(words);
+            let mut line = as_it_is("ping").arg(server.at()).args("-t 1s --no-baseline").args(words);
             if let Some(key) = key {
                 line = line.arg("--psk-file").arg(key);
             }

@@ -398,6 +398,13 @@ impl Session for Server {
                 self.driver.order(group, Order::Drop);
             }
             Input::Dropped(group, totals) => self.dropped(group, totals),
+            Input::Limited(group, why) => {
+                // A client waits for a word of its server when its streams have ended.
+                if let Some((link, _)) = self.of(group) {
+                    self.state(link, State::SERVER_TERMINATE);
+                    self.lose(cx, link, why);
+                }
+            }
             Input::Wake => self.wake(cx),
             Input::Stop if !self.stopping || !self.interrupted => self.stop(cx),
             _ => {}

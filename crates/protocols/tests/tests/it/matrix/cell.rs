@@ -16,6 +16,8 @@ pub(super) const NARROW: usize = 1_280;
 /// Delay each way, ns.
 const NEAR: u64 = 5 * MS;
 const FAR: u64 = 300 * MS;
+/// Bytes of a connection under way at most.
+pub(super) const WINDOW: usize = 300_000;
 /// Rate of each connection on the path, bits/s.
 pub(super) const RATE: u64 = 3_000_000;
 /// After so long every run must be over.
@@ -78,7 +80,7 @@ impl Cell {
     fn links(&self) -> [(Link, Link); 2] {
         let delay = if self.trouble == Trouble::Far { FAR } else { NEAR };
         // A round trip of 600 ms at the rate is under way at most.
-        let link = Link::new().delay(delay).window(300_000);
+        let link = Link::new().delay(delay).window(WINDOW);
         let link = match self.trouble {
             Trouble::Narrow => link.mtu(NARROW),
             Trouble::Damaged => link.corrupt(0.02),

@@ -358,6 +358,8 @@ fn caveats(cell: &Cell, ran: &Ran) -> Result<(), String> {
 /// Bytes that a server may send or receive beyond its limit: datagrams that were early, and the framing of connections.
 const SLACK: u64 = 8 * 1024 + 1_500;
 const SLACK_OF_DATAGRAMS: u64 = 64 * 1024 + 1_500;
+/// After the run a server reads what is in its receive buffer.
+const SLACK_OF_STREAMS: u64 = SLACK + super::cell::WINDOW as u64;
 
 /// A server moves no more than it may.
 fn limits(cell: &Cell, ran: &Ran) -> Result<(), String> {
@@ -366,7 +368,7 @@ fn limits(cell: &Cell, ran: &Ran) -> Result<(), String> {
     for server in &ran.servers {
         let local = &server.points[0].local.traffic;
         let most = |slack: u64| rate / 8 * took / SECOND * 11 / 10 + slack;
-        let slack = if cell.verb.datagrams { SLACK_OF_DATAGRAMS } else { SLACK };
+        let slack = if cell.verb.datagrams { SLACK_OF_DATAGRAMS } else { SLACK_OF_STREAMS };
         for (what, bytes, most) in
             [("sent", local.tx_bytes, most(SLACK)), ("received", local.rx_bytes, most(slack))]
         {
