@@ -105,8 +105,11 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
         Figure::ConnectTime(_) => Figure::leading(kind).contains(figure),
         figure => figure.is_leading(),
     };
-    let others = Figure::kept().filter(is_tile).chain([Figure::Retransmits]);
-    tiles.extend(others.filter_map(|of| Some((of.to_string(), show(of)?, String::new()))));
+    let mut others: Vec<Figure> = Figure::kept().filter(is_tile).collect();
+    // Rates lead, as goodput does.
+    others.sort_by_key(|figure| figure.unit() != Unit::BitsPerSecond);
+    others.push(Figure::Retransmits);
+    tiles.extend(others.into_iter().filter_map(|of| Some((of.to_string(), show(of)?, String::new()))));
     tiles
 }
 
