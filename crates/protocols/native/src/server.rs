@@ -393,8 +393,9 @@ impl Server {
         let Some(client) = self.clients.get_mut(&link) else { return };
         // Data that moves shows that the client is there, whatever keeps its heartbeats.
         let is_datagrams = client.held.as_ref().is_some_and(|held| held.granting.phase.probe.is_some());
-        if tally.rx_bytes > 0 || came_ns.is_some() || (tally.tx_bytes > 0 && !is_datagrams) {
-            client.heard = client.heard.max(to);
+        let moves = tally.rx_bytes > 0 || (tally.tx_bytes > 0 && !is_datagrams);
+        if let Some(heard) = came_ns.map(|ns| from.plus(ns)).or(moves.then_some(from)) {
+            client.heard = client.heard.max(heard);
         }
         client.reports.add(report);
         self.send_reports(now, link, false);

@@ -206,10 +206,11 @@ impl Client {
         }
         // Data that moves shows that the one server is there, whatever keeps its messages.
         let is_datagrams = self.plan.phase.probe.is_some();
-        let came = tally.packets.as_deref().is_some_and(|packets| packets.came > from);
-        let moves = tally.rx_bytes > 0 || came || (tally.tx_bytes > 0 && !is_datagrams);
-        if let (true, None, [server]) = (moves, self.asked, &mut self.servers[..]) {
-            server.heard = server.heard.max(to);
+        let came = tally.packets.as_deref().map(|packets| packets.came).filter(|came| *came > from);
+        let moves = tally.rx_bytes > 0 || (tally.tx_bytes > 0 && !is_datagrams);
+        let heard = came.or(moves.then_some(from));
+        if let (Some(heard), None, [server]) = (heard, self.asked, &mut self.servers[..]) {
+            server.heard = server.heard.max(heard);
         }
         let interval = self.driver.intervals.next(index, from, to, tally);
         self.silence.local(&interval, from, tally);

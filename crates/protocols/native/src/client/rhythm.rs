@@ -12,6 +12,8 @@ const LONGEST_LAG: u64 = 3 * SECOND / 2;
 /// The same where no line shows figures of servers, ns.
 const LAG_OF_MESSAGES: u64 = SECOND / 5;
 
+/// Gap between two lines that is no break of the rhythm, however short the intervals, ns.
+const LEAST_GAP: u64 = 7 * SECOND / 10;
 /// Time between two lines at the end of a run, ns; a fifth of shorter intervals.
 const SHORTEST: u64 = SECOND / 5;
 
@@ -38,7 +40,8 @@ impl Rhythm {
             let at = self.last.map_or(end, |last| last.plus(part(20).min(SHORTEST))).max(end);
             return (at, at);
         }
-        let latest = self.last.map_or(end.plus(part(40)), |last| last.plus(part(140)));
+        // No line stands before the first.
+        let latest = self.last.map_or(end.plus(self.longest_lag), |last| last.plus(part(140).max(LEAST_GAP)));
         let earliest = self.last.map_or(end, |last| last.plus(part(60)).max(end));
         let latest = latest.max(end).min(end.plus(self.longest_lag));
         (earliest.min(latest), latest)
@@ -87,7 +90,7 @@ mod tests {
         // A queue fills until reports take a second: the lag follows.
         let full = [Some(5), Some(600), Some(1_000), Some(1_000), Some(1_000)];
         assert_eq!(reported(&full), [1_005, 2_405, 3_805, 5_000, 6_000]);
-        assert_eq!(reported(&[None; 4]), [1_400, 2_800, 4_200, 5_500]);
+        assert_eq!(reported(&[None; 4]), [2_500, 3_500, 4_500, 5_500]);
         // Three of them arrive together.
         let bunch = [Some(5), Some(1_900), Some(900), Some(5), Some(5), Some(5)];
         let at = reported(&bunch);

@@ -53,6 +53,11 @@ const CLOSELY: u64 = SECOND / 500;
 /// And all flows together no more often than this, ns.
 const TOGETHER: u64 = SECOND / 2_000;
 
+/// Silence after which a flow takes its path for a lossy one, ns: the round trips of the control connection are part of the lead.
+pub(super) fn patience(lead_ns: u64) -> u64 {
+    UNANSWERED + lead_ns.saturating_sub(SECOND / 2) / 3 * 4
+}
+
 /// Times at which a client repeats a request that is not answered.
 ///
 /// Each wait is twice as long as the one before, so that a slow path is not filled with repetitions. A path that loses nine
@@ -83,7 +88,10 @@ impl Repeat {
         }
         let doubled = 1 << self.tries.min(MOST_DOUBLED);
         self.tries = self.tries.saturating_add(1);
-        AGAIN.max(2 * self.round_trip).saturating_mul(doubled)
+        let wait = AGAIN.max(2 * self.round_trip).saturating_mul(doubled);
+        // The next one shows whether the path is lossy.
+        let left = self.patient.max(4 * self.round_trip).saturating_sub(unheard);
+        if left >= AGAIN { wait.min(left) } else { wait }
     }
 
     /// Begins anew: the other end was heard.

@@ -38,20 +38,26 @@ fn remote_reports_may_come_early_late_twice_or_never() {
     assert_eq!(intervals(&client), []);
     client.tally(Group(1), 0);
     assert_eq!(intervals(&client), [(0, Some(10))]);
+    client.pass(SECOND);
     client.tally(Group(1), 1);
     assert_eq!(intervals(&client), [(0, Some(10)), (1, Some(11))]);
-    // Late: waited for, but not for ever; later ones wait behind it.
+    // Late: waited for until 1.4 intervals after the one before; later ones follow in their rhythm.
+    client.pass(SECOND);
     client.tally(Group(1), 2);
     client.say(link, &report(3, 13));
-    client.tally(Group(1), 3);
-    client.pass(1_400 * MS);
+    client.pass(300 * MS);
     assert_eq!(intervals(&client).len(), 2);
     client.pass(200 * MS);
+    assert_eq!(intervals(&client)[2..], [(2, None)]);
+    client.pass(500 * MS);
+    client.tally(Group(1), 3);
+    client.pass(100 * MS);
     assert_eq!(intervals(&client)[2..], [(2, None), (3, Some(13))]);
     // Too late, again, and absurd ones: they change nothing and are not kept.
     for index in [0, 2, 3, u32::MAX, 5_000] {
         client.say(link, &report(index, 99));
     }
+    client.pass(SECOND);
     client.tally(Group(1), 4);
     client.say(link, &report(4, 14));
     assert_eq!(intervals(&client)[4..], [(4, Some(14))]);

@@ -161,8 +161,8 @@ fn a_sender_that_hears_nothing_more() {
     net.run();
     let it = told(&net, client);
     is_partial(&it, "delay -R, up dead");
-    // It gives up 8 s later; the last word arrived up to a 128th part of 40 s before the path died.
+    // It gives up 8 s later; the last word arrived up to 3 s before the path died: little is asked for, and words are seldom.
     let (told, died) = (named(it.reason()), lived(&net, client));
-    assert!((died - 0.4..died + 0.1).contains(&told), "{told} for {died}: {}", it.reason());
+    assert!((died - 3.1..died + 0.1).contains(&told), "{told} for {died}: {}", it.reason());
     assert!(it.end.unwrap().0 < START.plus(LIVES + 25 * SECOND));
 }

@@ -78,7 +78,7 @@ impl Probe {
     /// An answer about the time.
     fn compare(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
         self.clocks.exchanged(cx, word, got, self.pulse());
-        let round_trip = cx.clock.host(got.arrived()).saturating_sub(word.t1);
+        let round_trip = cx.clock.host(cx.now).saturating_sub(word.t1);
         self.schedule_word(cx.now, round_trip);
     }
 
