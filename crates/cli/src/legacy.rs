@@ -12,6 +12,10 @@ use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
+/// Peers without a proof at a port where the server sends first: each may take some megabytes of the
+/// kernel's memory.
+const MOST_SENT_TO: usize = 256;
+
 /// A server that goes along, with its ports taken.
 pub(crate) struct Answering {
     asked: Legacy,
@@ -66,7 +70,8 @@ pub(crate) fn bind(args: &ServeArgs, own: &ServerConfig) -> Result<Beside, CliEr
     let admission = runtime::admission_beside(wanted.len(), args.cores.workers);
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(*asked, &wanted);
-        let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX));
+        let most = if asked.info.sends_first { MOST_SENT_TO } else { usize::MAX };
+        let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX), most);
         match one(args, asked, own, admission).map_err(|error| beside.located(args, asked, error)) {
             Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),

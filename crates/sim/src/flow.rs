@@ -77,6 +77,9 @@ impl Flow for ObservedFlow {
     fn wants_socket_state(&self) -> bool {
         lock(&self.0).flow.wants_socket_state()
     }
+    fn is_introduced(&self) -> Option<bool> {
+        lock(&self.0).flow.is_introduced()
+    }
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
         let mut state = lock(&self.0);
         state.flow = state.flow.successor()?;

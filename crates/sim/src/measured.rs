@@ -177,6 +177,10 @@ impl Flow for MeasuredFlow {
         self.flow.wants_socket_state()
     }
 
+    fn is_introduced(&self) -> Option<bool> {
+        self.flow.is_introduced()
+    }
+
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
         let flow = self.flow.successor()?;
         let state = Arc::clone(&self.state);

@@ -82,17 +82,25 @@ impl PendingPeers {
     /// A place for a connection from `address`, and the number of the connection that gave way to
     /// it.
     pub fn enter(self: &Arc<Self>, address: IpAddr) -> (PendingPlace, Option<u64>) {
-        self.enter_at(0, address)
+        self.enter_at(0, usize::MAX, address)
     }
 
-    /// A place for a connection from `address` at the port with this number.
-    pub fn enter_at(self: &Arc<Self>, port: u16, address: IpAddr) -> (PendingPlace, Option<u64>) {
+    /// A place for a connection from `address` at the port with this number, with `most` places for
+    /// that port.
+    pub fn enter_at(
+        self: &Arc<Self>,
+        port: u16,
+        most: usize,
+        address: IpAddr,
+    ) -> (PendingPlace, Option<u64>) {
         let holder = (port, holder(address));
         let mut table = self.table();
         let own = table.holders.get(&holder).map_or(0, BTreeSet::len);
         let is_full = table.total >= self.most || table.total.saturating_add(table.registered) >= self.room;
-        let giver = match own >= self.per_address {
+        let here = table.ports.get(&port).copied().unwrap_or(0);
+        let giver = match own >= self.per_address.min(most.div_ceil(2)) {
             true => Some(holder),
+            false if here >= most => table.largest_at(port),
             false if is_full => table.largest(),
             false => None,
         };
@@ -121,7 +129,11 @@ impl Table {
     /// oldest connection is older. Searched for, but only when all places are taken.
     fn largest(&self) -> Option<Holder> {
         let (port, _) = self.ports.iter().max_by_key(|(port, count)| (**count, Reverse(**port)))?;
-        let here = self.holders.iter().filter(|((at, _), _)| at == port);
+        self.largest_at(*port)
+    }
+
+    fn largest_at(&self, port: u16) -> Option<Holder> {
+        let here = self.holders.iter().filter(|((at, _), _)| *at == port);
         let most = here.max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
         most.map(|(holder, _)| *holder)
     }
@@ -207,18 +219,20 @@ impl Drop for RegisteredPlace {
 pub struct Admission {
     peers: Arc<PendingPeers>,
     port: u16,
+    /// Most pending connections at the port.
+    most: usize,
 }
 
 impl Admission {
     /// A table of its own.
     pub fn alone(peers: PendingPeers) -> Self {
-        Admission { peers: Arc::new(peers), port: 0 }
+        Admission { peers: Arc::new(peers), port: 0, most: usize::MAX }
     }
 
-    /// The same table for the port with this number.
+    /// The same table for the port with this number, with `most` places for that port.
     #[must_use]
-    pub fn at(&self, port: u16) -> Self {
-        Admission { peers: Arc::clone(&self.peers), port }
+    pub fn at(&self, port: u16, most: usize) -> Self {
+        Admission { peers: Arc::clone(&self.peers), port, most: most.max(1) }
     }
 
     /// True if a connection from `address` may be accepted at all.
@@ -228,7 +242,7 @@ impl Admission {
 
     /// A place for a connection from `address`, and whether another one gave way to it.
     pub fn enter(&self, address: IpAddr) -> (PendingPlace, bool) {
-        let (place, gave_way) = self.peers.enter_at(self.port, address);
+        let (place, gave_way) = self.peers.enter_at(self.port, self.most, address);
         (place, gave_way.is_some())
     }
 }
@@ -298,12 +312,16 @@ mod tests {
     #[test]
     fn the_port_that_has_most_gives_way_and_the_others_keep_theirs() {
         let pending = Arc::new(PendingPeers::new(300));
-        let quiet: Vec<_> = (0..40).map(|n| pending.enter_at(7, ip(n)).0).collect();
+        let quiet: Vec<_> = (0..40).map(|n| pending.enter_at(7, usize::MAX, ip(n)).0).collect();
         // A flood of many addresses at another port, each of which has one connection, too.
-        let flood: Vec<_> = (1_000..3_000).map(|n| pending.enter_at(9, ip(n)).0).collect();
+        let flood: Vec<_> = (1_000..3_000).map(|n| pending.enter_at(9, usize::MAX, ip(n)).0).collect();
         assert!(quiet.iter().all(|place| !place.evicted()));
         assert_eq!(flood.iter().filter(|place| !place.evicted()).count(), 260);
-        drop((quiet, flood));
+        // A port with places of its own takes none of the others' beyond these.
+        let few: Vec<_> = (0..100).map(|n| pending.enter_at(19, 10, ip(n)).0).collect();
+        assert_eq!(few.iter().filter(|place| !place.evicted()).count(), 10);
+        assert!(quiet.iter().all(|place| !place.evicted()));
+        drop((quiet, flood, few));
         let table = pending.table();
         assert!(table.ports.is_empty() && table.holders.is_empty() && table.total == 0);
     }

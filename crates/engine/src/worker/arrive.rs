@@ -238,7 +238,7 @@ impl<P: Platform> Worker<P> {
         let mut cx = self.own.cx(now);
         // An address that the acceptor denies takes no place.
         let Some(flow) = acceptor.accept(&mut cx, &path) else { return stream.abort() };
-        let place = self.place(address, now);
+        let place = self.place(&*flow, address, now);
         self.adopt(Socket::Stream(stream), path, flow, place, now);
     }
 

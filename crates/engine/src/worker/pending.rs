@@ -5,7 +5,7 @@ use crate::link::{Key, Link, Place, Socket};
 use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use transport::{Cause, Platform, Turn, Violation};
+use transport::{Cause, Flow, Platform, Turn, Violation};
 
 /// Time that the peer of a connection has to prove something, ns. A datagram socket has no such
 /// limit: a sender may be slow.
@@ -70,8 +70,11 @@ impl<P: Platform> Worker<P> {
         has_room
     }
 
-    /// A place for an accepted link, where places are limited.
-    pub(super) fn place(&mut self, address: IpAddr, now: Mono) -> Option<Place> {
+    /// A place for an accepted link, where places are limited and its peer has not been introduced.
+    pub(super) fn place(&mut self, flow: &dyn Flow, address: IpAddr, now: Mono) -> Option<Place> {
+        if flow.is_introduced() == Some(true) {
+            return None;
+        }
         let (place, gave_way) = self.config.admission.as_ref()?.enter(address);
         if gave_way {
             self.crowd(now);

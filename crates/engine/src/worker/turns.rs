@@ -291,6 +291,8 @@ impl<P: Platform> Worker<P> {
     fn detach_later(&mut self, key: Key) {
         let Some(link) = self.links.get(key) else { return };
         if !std::mem::replace(&mut link.state.to_detach, true) {
+            // Registered anew, the reactor reports bytes that have arrived before.
+            link.unwatch(&self.reactor);
             link.can.read = false;
             self.watch(key);
         }

@@ -191,7 +191,7 @@ impl<P: Platform> Worker<P> {
         match socket {
             Ok(udp) => {
                 let now = self.clock.now();
-                let place = self.place(path.peer.ip(), now);
+                let place = self.place(&*flow, path.peer.ip(), now);
                 self.adopt(Socket::Datagram(Box::new(udp)), path, flow, place, now);
             }
             Err(fault) => {

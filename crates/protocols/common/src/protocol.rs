@@ -109,6 +109,8 @@ pub struct Legacy {
     pub ports: usize,
     /// A server ends with its first test: another follows.
     pub one_test: bool,
+    /// A server sends payload before its client has said anything.
+    pub sends_first: bool,
     /// Text of an event for the user.
     pub notice: fn(&Event) -> Option<String>,
 }
@@ -124,6 +126,7 @@ impl Legacy {
         config: Ok,
         ports: 1,
         one_test: false,
+        sends_first: false,
         notice: carried,
     };
     /// Clients of protocols over UDP that are served: a datagram proves no address.

@@ -37,6 +37,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             serves: Legacy::MIXED,
             phase: || Phase { pattern: Pattern::Pull, stall_ns: crate::QUIET, ..Phase::default() },
             also_datagrams: true,
+            sends_first: true,
             ..Legacy::PLAIN
         }),
         ..Info::new("chargen", 19)

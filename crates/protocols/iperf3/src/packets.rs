@@ -269,6 +269,11 @@ fn is_data(test_state: &TestState, got: &Received<'_>) -> bool {
 }
 
 impl Flow for UdpStream {
+    fn is_introduced(&self) -> Option<bool> {
+        // Its session has admitted the flow.
+        Some(true)
+    }
+
     fn interest(&self) -> Interest {
         if let Some(elsewhere) = self.part.core.last_interest() {
             return elsewhere;

@@ -294,6 +294,11 @@ pub(super) fn answer(id: Uuid) -> [u8; PREAMBLE] {
 }
 
 impl Flow for Reflector {
+    fn is_introduced(&self) -> Option<bool> {
+        // Its session has admitted the flow.
+        Some(true)
+    }
+
     fn interest(&self) -> Interest {
         if let Some(last) = self.core.last_interest() {
             return last;

@@ -437,6 +437,11 @@ impl Probe {
 }
 
 impl Flow for Probe {
+    fn is_introduced(&self) -> Option<bool> {
+        // Its session has admitted the flow.
+        Some(true)
+    }
+
     fn interest(&self) -> Interest {
         if let Some(last) = self.core.last_interest() {
             return last;
