@@ -144,6 +144,9 @@ impl RawOptions {
 
     fn decide(self) -> Result<Spec, String> {
         let RawOptions { mut spec, gap_ns, mbit, size, compensation } = self;
+        if compensation < 0 && !spec.as_original {
+            return Err("-l takes a latency of 0 ms and more".to_owned());
+        }
         if spec.host.is_none() {
             // The original documents milliseconds and takes microseconds.
             spec.compensation_us = compensation * if spec.as_original { 1 } else { 1_000 };
@@ -206,6 +209,8 @@ mod tests {
     #[test]
     fn compensation_is_in_milliseconds_as_the_usage_says() {
         assert_eq!(spec("-a -l 5").compensation_us, 5_000);
+        assert_eq!(spec("-a -l -5 --as-original").compensation_us, -5);
+        assert!(asked("-a -l -5").unwrap_err().contains("0 ms and more"));
         // What the original takes for microseconds (its `-l 500` made the first delay print 500).
         assert_eq!(spec("-a -l 500 --as-original").compensation_us, 500);
     }

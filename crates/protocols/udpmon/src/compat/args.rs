@@ -342,11 +342,15 @@ fn settle(spec: &mut Spec, sweep: &RawOptions) -> Result<(), String> {
         _ => PacketTestRole::Stream,
     };
     // No request of the original is shorter, and no message of tcpmon shorter than its head.
-    udpmon.size = udpmon.size.max(match program {
+    let least = match program {
         Program::Req => 64,
         Program::TcpMon => 144,
         _ => 0,
-    });
+    };
+    if udpmon.size < least && !spec.as_original {
+        spec.ignored.push(format!("-p {} ({least} bytes are sent, which is the least)", udpmon.size));
+    }
+    udpmon.size = udpmon.size.max(least);
     udpmon.cpu = program == Program::BwMon && spec.extended;
     udpmon.drift = spec.as_original;
     if program == Program::Send {

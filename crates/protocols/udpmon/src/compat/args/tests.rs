@@ -72,6 +72,7 @@ fn every_option_is_understood() {
 fn tcpmon_has_letters_of_its_own() {
     let s = spec(Program::TcpMon, "-d h -p 10 -l 40 -w 100 -S 0 -F 1000 -A 1 -N -C");
     assert_eq!((s.packet_tests.size, s.packet_tests.packets, s.buffer, s.mss), (144, 40, None, Some(1000)));
+    assert!(s.ignored.iter().any(|text| text.starts_with("-p 10 (144 bytes")), "{:?}", s.ignored);
     assert_eq!((s.cores, s.apart), (Some(vec![1]), (true, true)));
     assert_eq!(spec(Program::TcpMon, "-d h").packet_tests.size, 10_000);
     // The responder's -F has no value, and of some letters the original makes nothing.
