@@ -152,8 +152,10 @@ impl Server {
     /// The limits for a client with this key. The sessions of a key share its rate.
     fn limits_of(&self, holder: Option<&Holder>) -> Limits {
         let mut limits = self.plan.config.limits.clone();
-        let Some(Holder { name, rights }) = holder else { return limits };
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        // No session has more than its address, or all clients together.
+        limits.rate = [limits.rate, limits.address_rate, limits.total_rate].into_iter().flatten().min();
+        let Some(Holder { name, rights }) = holder else { return limits };
         let left = rights.rate.map(|most| {
             let same = self.clients.values().filter(|v| v.holder.as_ref().is_some_and(|h| h.name == *name));
             let used =
@@ -344,8 +346,13 @@ impl Server {
         }
         if let Some(most) = limits.rate {
             let each = (most / u64::from(phase.connections)).max(8);
-            let of_key = limits.rate != self.plan.config.limits.rate;
-            let why = if of_key { "limit of your key" } else { "limit per session" };
+            let Limits { rate, address_rate, total_rate, .. } = self.plan.config.limits;
+            let why = match limits.rate {
+                of if of == rate => "limit per session",
+                of if of == address_rate => "limit per address",
+                of if of == total_rate => "limit of all clients together",
+                _ => "limit of your key",
+            };
             if let Some(ping) = phase.ping.as_mut().filter(|_| phase.kind == Kind::Ping) {
                 let gap_ns = gap_of(ping.size, each);
                 if ping.schedule.gap_ns().is_none_or(|asked| asked < gap_ns) {
