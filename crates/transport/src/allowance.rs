@@ -141,12 +141,18 @@ impl Allowance {
         }
     }
 
+    /// Allows bursts of `burst` bytes: the schedule of a test has some.
+    #[must_use]
+    pub fn with_bursts(self, burst: u64) -> Self {
+        let burst_ns = self.terms.rate.map_or(SHARE, |rate| cost(EARLY_BYTES.max(burst), rate));
+        Allowance { burst_ns: burst_ns.max(2 * EARLY_BACK), ..self }
+    }
+
     /// Allows 5 % more, and bursts of `burst` bytes, for a test whose schedule both ends have agreed on: its own pace decides.
     #[must_use]
     pub fn agreed(self, burst: u64) -> Self {
         let rate = self.terms.rate.map(|rate| rate.saturating_add(rate / 20));
-        let burst_ns = rate.map_or(SHARE, |rate| cost(EARLY_BYTES.max(burst), rate).max(2 * EARLY_BACK));
-        Allowance { terms: Terms { rate, ..self.terms }, burst_ns, is_agreed: true, ..self }
+        Allowance { terms: Terms { rate, ..self.terms }, is_agreed: true, ..self }.with_bursts(burst)
     }
 
     /// Returns this allowance, then the allowances around it.

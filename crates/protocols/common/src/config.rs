@@ -277,7 +277,7 @@ impl ClientConfig {
 /// The allowance of all connections and flows of a client: bits/s of each direction.
 pub fn own_allowance(rate: u64) -> Arc<Allowance> {
     let terms = Terms { rate: Some(rate), ..Terms::default() };
-    Arc::new(Allowance::new("this end", terms, None, Mono(0)).agreed(0))
+    Arc::new(Allowance::new("this end", terms, None, Mono(0)).with_bursts(0))
 }
 
 /// A server's limits.
