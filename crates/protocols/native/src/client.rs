@@ -223,6 +223,8 @@ impl Held {
 }
 
 /// The client's session.
+///
+/// Wide: the state of one run; what belongs together is a type of its own already.
 pub struct Client {
     plan: ClientPlan,
     secrets: Secrets,
