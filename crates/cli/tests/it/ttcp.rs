@@ -297,9 +297,10 @@ fn the_native_verb_and_the_server_speak_it_too() {
     // A busy host ends the sender late, and the datagrams until then count as sent.
     let sent = number(&local["packets"]["counts"]["sent"]);
     assert!(sent > 0 && remote.ended()["bytes"] == sent * 500, "{}", outcome.tell());
-    // A megabit a second, and one datagram.
+    // A megabit a second, and one datagram. A sender that a busy host starts late makes up for 100 ms
+    // at most.
     let traffic = &local["traffic"];
-    let most = number(&traffic["tx_ns"]) / 8_000 + 500;
+    let most = (number(&traffic["tx_ns"]) + 100_000_000) / 8_000 + 500;
     assert!((1..=most).contains(&number(&traffic["tx_bytes"])), "{traffic}");
     assert!(told.out.contains("unconfirmed:") && !told.out.contains("one by one"), "{}", told.tell());
     let server = serve("--legacy ttcp:0");
