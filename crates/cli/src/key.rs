@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const PRIVATE: &str = "netcaliper-key-1:";
 /// Longest file of keys that is read, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
-const UNKNOWN_RIGHT: &str = "behind a key stand its rights: rate=RATE, time=TIME, bytes=SIZE a day, verbs=VERB,…, exclusive=yes or no";
+const UNKNOWN_RIGHT: &str = "behind a key stand its rights: rate=RATE, time=TIME, verbs=VERB,…, exclusive=yes or no, bytes=SIZE of a day";
 /// Longest name of a key, characters.
 const LONGEST_NAME: usize = 64;
 
