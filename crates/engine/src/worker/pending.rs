@@ -113,9 +113,10 @@ impl<P: Platform> Worker<P> {
             let age = now.since(since);
             // A link that waits for its first turn may have been spoken to.
             let waits = link.state.queued && link.state.fresh;
-            let gave_way = age >= LOOK && !waits && place.evicted();
+            let is_evicted = place.evicted();
+            let gave_way = is_evicted && age >= LOOK && !waits;
             let is_silent = link.state.silent && matches!(link.socket, Socket::Stream(_));
-            if is_silent {
+            if is_silent || is_evicted {
                 next = LOOK;
             }
             if gave_way || (is_silent && age >= PATIENCE) {
