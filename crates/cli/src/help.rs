@@ -119,7 +119,7 @@ const BRIEFS: &[Brief] = briefs! {
         "netcaliper man man1                      all pages as files in that folder"
         "netcaliper man /usr/local/share/man/man1";
     "fleet" ""
-        "netcaliper fleet plan hosts --test tcp its forecast; nothing is sent"
+        "netcaliper fleet plan hosts --test tcp            the forecast; nothing is sent"
         "netcaliper fleet run hosts --copy                 round trips of all pairs, over ssh"
         "netcaliper fleet report result --html fleet.html";
 };

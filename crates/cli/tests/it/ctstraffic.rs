@@ -178,8 +178,8 @@ fn our_server_finds_what_a_client_does_wrong() {
         (push, 100_000, "push fault=flip:70000", Failure::BadData, "wrong data at offset 70000"),
         (push, 100_000, "push fault=stray", Failure::TooMany, "too many bytes"),
         (push, 60_000, "push", Failure::TooMany, "the client's transfer may be larger"),
-        (push, 160_000, "push", Failure::Stalled, "100000 of 160000 bytes have come"),
-        (push, 100_000, "pull", Failure::Stalled, "0 of 100000 bytes have come"),
+        (push, 160_000, "push", Failure::Stalled, "100000 of 160000 bytes have arrived"),
+        (push, 100_000, "pull", Failure::Stalled, "0 of 100000 bytes have arrived"),
         (pull, 100, "push transfer=100", Failure::TooMany, "pattern another"),
         (duplex, 255, "duplex transfer=255 fault=flip:127", Failure::BadData, "offset 127"),
     ];

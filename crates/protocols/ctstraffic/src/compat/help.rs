@@ -100,9 +100,9 @@ below 39 or above 65507 bytes, a depth of 0 seconds, more than 2^32-1 frames.
 
 const LOGGING: &str = "
 All files are opened, and overwritten, before the run starts, and written out with each status line.
-Lines end in CR LF. Text files begin with the time by the wall clock at which the run started, which
-the original does not write. -ConnectionFilename, -ErrorFilename and -StatusFilename may share a text
-file; a CSV file holds one table.
+Lines end in CR LF. Text files begin with the time by the wall clock at which the run started,
+which the original does not write. -ConnectionFilename, -ErrorFilename and -StatusFilename may
+share a text file; a CSV file holds one table.
 
 The sender's stamps in the jitter table are the ones sent; ctsTraffic on Windows reads them two
 bytes early, which multiplies both by 65536 and leaves the times in flight as they are. A value that

@@ -209,7 +209,7 @@ fn unequal_transfers_are_found_and_named() {
     assert_said(
         &pair,
         1,
-        &["100000 of 300000 bytes have come", "the client's transfer may be smaller"],
+        &["100000 of 300000 bytes have arrived", "the client's transfer may be smaller"],
         "push, less",
     );
     assert!(pair.now < START.plus(11 * SECOND), "{:?}", pair.now);
@@ -223,7 +223,7 @@ fn unequal_transfers_are_found_and_named() {
     assert_said(
         &pair,
         0,
-        &["NetworkError: timed out", "100004 of 300000 bytes have come"],
+        &["NetworkError: timed out", "100004 of 300000 bytes have arrived"],
         "pull, unverified",
     );
     assert_said(&pair, 1, &["Completed"], "the server has had its reset, which it takes for an end");
