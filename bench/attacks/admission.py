@@ -118,7 +118,10 @@ class EveryPort:
             words, longest = GOOD[name]
             verb, *more = words.split()
             began = time.monotonic()
-            code, out, err = rig.client(verb, f"127.0.0.1:{self.ports[name]}", *more, "-q", patience=30)
+            code = None
+            # A client that is turned away tries again, and is in within 3 s.
+            while code != 0 and (code is None or time.monotonic() < began + 3):
+                code, out, err = rig.client(verb, f"127.0.0.1:{self.ports[name]}", *more, "-q", patience=30)
             took = time.monotonic() - began
             must(code == 0, f"a client of {name} ends with {code} after {took:.1f} s: {(err or out)[-300:]}")
             must(took < longest, f"a client of {name} took {took:.1f} s")
