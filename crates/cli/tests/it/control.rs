@@ -45,7 +45,8 @@ fn a_lost_control_connection_leaves_a_partial_result() {
         let server = serve("");
         // The server's reports on intervals make some thousand bytes soon.
         let relay = Relay::to(server.port, Victim::Control, Way::Down, harm);
-        let line = tcp(relay.at()).args("-P 2 -t 60s -i 100ms -b 200k --json");
+        // A silent conversation does not end a run whose data moves, only its wait for the results.
+        let line = tcp(relay.at()).args("-P 2 -t 15s -i 100ms -b 200k --json");
         let outcome = Outcome::of(line.spawn().wait_within(NOTICED)).exits(4).status("partial");
         relay.did(1);
         assert!(number(&outcome.local()["traffic"]["tx_bytes"]) > 0, "{harm:?}: {}", outcome.tell());

@@ -50,7 +50,9 @@ impl Budget {
 
     /// Delay of the next report behind one of `bytes` bytes, ns.
     pub(crate) fn reports_wait_ns(&self, bytes: u64) -> u64 {
-        self.reports_bps.map_or(0, |bps| (bytes.saturating_mul(8 * SECOND) / bps).min(LATEST))
+        // Where a report a second fits, each leaves at once: its interval waits for it.
+        let bps = self.reports_bps.filter(|_| self.is_scarce());
+        bps.map_or(0, |bps| (bytes.saturating_mul(8 * SECOND) / bps).min(LATEST))
     }
 
     /// Whether reports are to be short: not even a plain one a second fits.
@@ -99,7 +101,8 @@ mod tests {
             let clocks = SECOND as f64 / budget.clock_ns.max(1) as f64;
             let beats = SECOND as f64 / budget.beat_ns as f64;
             // A report in two segments with the one that acknowledges.
-            let reports = SECOND as f64 / budget.reports_wait_ns(500).max(1) as f64;
+            let wait = if budget.is_scarce() { budget.reports_wait_ns(500).max(1) } else { SECOND };
+            let reports = SECOND as f64 / wait as f64;
             let clocks = if phase.kind == Kind::Ping { 0.0 } else { clocks };
             let bits = clocks * EXCHANGE as f64 + beats * HEARTBEAT as f64 + reports * 4_000.0;
             let exchanges = clocks + beats + reports;

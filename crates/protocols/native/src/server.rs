@@ -83,8 +83,6 @@ const WAIT: u64 = 600 * SECOND;
 const WAIT_EXCLUSIVE: u64 = 60 * SECOND;
 /// How long a client may say nothing while it is queued or its session runs; it pings every second.
 const SILENCE: u64 = 9 * SECOND;
-/// How long a client waits for its connections to end behind their schedule.
-const GRACE_OF_CLIENT: u64 = 10 * SECOND;
 /// How long connections may take to end after the client has said that they have.
 const LINGER: u64 = 2 * SECOND;
 /// How long running sessions may take to end when the server is stopped.
@@ -392,7 +390,10 @@ impl Server {
         let report = Message::Interval { index, traffic, open: tally.open, others, came_ns, packets };
         let Some(client) = self.clients.get_mut(&link) else { return };
         // Data that moves shows that the client is there, whatever keeps its heartbeats.
-        let is_datagrams = client.held.as_ref().is_some_and(|held| held.granting.phase.probe.is_some());
+        let is_datagrams = client
+            .held
+            .as_ref()
+            .is_some_and(|held| held.granting.phase.probe.is_some() || held.granting.phase.ping.is_some());
         let moves = tally.rx_bytes > 0 || (tally.tx_bytes > 0 && !is_datagrams);
         if let Some(heard) = came_ns.map(|ns| from.plus(ns)).or(moves.then_some(from)) {
             client.heard = client.heard.max(heard);
@@ -522,13 +523,7 @@ impl Server {
             _ => None,
         };
         let is_heard = matches!(client.step, Step::Granted | Step::Queued | Step::Running);
-        // Behind the end of its schedule a client waits for connections to end: their data stands before its words.
-        let ending = client.held.as_ref().filter(|_| client.step == Step::Running).and_then(|held| {
-            let ns = held.granting.phase.ends_after()?;
-            Some(held.granting.start.plus(ns)).filter(|end| *end <= client.heard.plus(SILENCE))
-        });
-        let heard = ending.map_or(client.heard, |end| client.heard.max(end.plus(GRACE_OF_CLIENT)));
-        let quiet = is_heard.then(|| (heard.plus(SILENCE), "nothing was heard for too long"));
+        let quiet = is_heard.then(|| (client.heard.plus(SILENCE), "nothing was heard for too long"));
         let waited = waited.map(|(ns, why)| (client.since.plus(ns), why));
         excludes.into_iter().chain(waited).chain(quiet)
     }

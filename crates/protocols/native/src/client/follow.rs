@@ -205,7 +205,7 @@ impl Client {
             self.hold(to, tally);
         }
         // Data that moves shows that the one server is there, whatever keeps its messages.
-        let is_datagrams = self.plan.phase.probe.is_some();
+        let is_datagrams = self.plan.phase.probe.is_some() || self.plan.phase.ping.is_some();
         let came = tally.packets.as_deref().map(|packets| packets.came).filter(|came| *came > from);
         let moves = tally.rx_bytes > 0 || (tally.tx_bytes > 0 && !is_datagrams);
         let heard = came.or(moves.then_some(from));

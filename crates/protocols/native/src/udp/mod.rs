@@ -88,7 +88,8 @@ impl Repeat {
         }
         let doubled = 1 << self.tries.min(MOST_DOUBLED);
         self.tries = self.tries.saturating_add(1);
-        let wait = AGAIN.max(2 * self.round_trip).saturating_mul(doubled);
+        let first = if self.round_trip > 0 { (AGAIN / 5).max(2 * self.round_trip) } else { AGAIN };
+        let wait = first.saturating_mul(doubled);
         // The next one shows whether the path is lossy.
         let left = self.patient.max(4 * self.round_trip).saturating_sub(unheard);
         if left >= AGAIN { wait.min(left) } else { wait }
