@@ -289,7 +289,7 @@ fn quiet_and_verbose_print_less_and_more() {
     );
     let is_caveat = |line: &&&str| ["  invalid: ", "  caution: "].iter().any(|level| line.starts_with(level));
     assert!(result.iter().filter(is_caveat).count() <= 3 && !plain.contains("  note: "), "{plain}");
-    assert!(plain.contains("notes, advice and all tables: -v"), "both ends are on one host: {plain}");
+    assert!(plain.contains(", advice and all tables: -v"), "both ends are on one host: {plain}");
     assert!(verbose.contains("\n  note: loopback: "), "{verbose}");
 }
 
