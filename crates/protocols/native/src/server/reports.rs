@@ -141,10 +141,11 @@ mod tests {
             left.1.push(indices(&slow.take(now, &mut frames, false)));
         }
         assert_eq!(left.0, (0..8).map(|index| vec![index]).collect::<Vec<_>>());
-        // 2 s between two.
+        // An interval of 1 s between two.
         let none = Vec::new;
-        assert_eq!(left.1, [vec![0], none(), none(), none(), vec![1, 2, 3, 4], none(), none(), none()]);
-        assert_eq!(indices(&slow.take(Mono(4 * SECOND), &mut frames, true)), [5, 6, 7], "before the result");
+        let pairs = [vec![0], none(), vec![1, 2], none(), vec![3, 4], none(), vec![5, 6], none()];
+        assert_eq!(left.1, pairs);
+        assert_eq!(indices(&slow.take(Mono(4 * SECOND), &mut frames, true)), [7], "before the result");
     }
 
     #[test]
