@@ -113,7 +113,7 @@ pub enum Message {
         /// When the latest datagram came, from the interval's start, ns; where any has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         came_ns: Option<u64>,
-        /// What it found out about datagrams, when they are counted; without members that are 0 or null.
+        /// What it found out about datagrams, when they are counted; without members that a default report has.
         #[serde(default, skip_serializing_if = "Option::is_none", with = "brief")]
         packets: Option<Box<PacketReport>>,
     },
@@ -183,33 +183,29 @@ pub enum Message {
 
 model::tagged_document!(Message, "type");
 
-/// A report without members that are 0 or null, which its reader replaces by defaults: a third of
-/// its length.
+/// A report without the members that a default report has, which is what its reader replaces them by:
+/// a third of its length.
 mod brief {
     use model::document::Document;
     pub(super) use model::document::field::deserialize;
     use serde::{Serialize, Serializer, ser};
     use serde_json::Value;
 
-    pub(super) fn serialize<T: Document, S: Serializer>(report: &T, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<T: Document + Default, S: Serializer>(
+        report: &T,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         let mut value = report.value().map_err(ser::Error::custom)?;
-        // Distributions have all of their members.
-        for part in ["counts", "marks"] {
-            value.get_mut(part).into_iter().for_each(leave_out_nothing);
-        }
-        leave_out_nothing(&mut value);
+        leave_out(&mut value, &T::default().value().map_err(ser::Error::custom)?);
         value.serialize(to)
     }
 
-    fn leave_out_nothing(value: &mut Value) {
-        if let Value::Object(members) = value {
-            let is_nothing = |value: &Value| match value {
-                Value::Null => true,
-                Value::Number(number) => number.as_f64() == Some(0.0),
-                Value::Object(members) => members.is_empty(),
-                _ => false,
-            };
-            members.retain(|_, member| !is_nothing(member));
+    fn leave_out(value: &mut Value, default: &Value) {
+        if let (Value::Object(members), Value::Object(defaults)) = (value, default) {
+            members.retain(|name, member| defaults.get(name) != Some(member));
+            for (name, member) in members {
+                defaults.get(name).into_iter().for_each(|default| leave_out(member, default));
+            }
         }
     }
 }
@@ -438,7 +434,9 @@ mod tests {
         let dist = metrics::DistSummary { count: 3, p50: 4, ..metrics::DistSummary::default() };
         let counts = metrics::Packets { sent: 5, ..metrics::Packets::default() };
         let report = PacketReport { delay_ns: Some(dist), counts, ..PacketReport::default() };
-        for report in [report, PacketReport::default()] {
+        // A figure of 0 is known.
+        let zeros = PacketReport { max_extent: Some(0), jitter_ns: Some(0.0), ..PacketReport::default() };
+        for report in [report, zeros, PacketReport::default()] {
             let message = Message::Interval {
                 index: 1,
                 traffic: Traffic::default(),
