@@ -226,7 +226,10 @@ impl Client {
     /// When the next interval is reported, if no report arrives meanwhile.
     pub(super) fn release_due(&self) -> Option<Mono> {
         let (end, interval) = self.waiting.front()?;
-        Some(self.rhythm.due(*end, self.is_whole(interval.index)))
+        let is_whole = self.is_whole(interval.index);
+        // The last interval waits for the results, which follow its reports.
+        let is_last = self.waiting.len() == 1 && self.stage == Stage::Collecting && self.asked.is_none();
+        (is_whole || !is_last || self.rhythm.is_last()).then(|| self.rhythm.due(*end, is_whole))
     }
 
     /// Emits the intervals that are due. The remote ends' sum is told only when it is whole.

@@ -59,6 +59,10 @@ impl Rhythm {
         self.is_last = true;
     }
 
+    pub(super) fn is_last(&self) -> bool {
+        self.is_last
+    }
+
     /// An interval is reported.
     pub(super) fn advance(&mut self, now: Mono) {
         self.last = Some(now);
