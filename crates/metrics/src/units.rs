@@ -130,8 +130,8 @@ pub fn dscp_name(dscp: u8) -> Option<String> {
     match dscp {
         46 => Some("EF".to_owned()),
         1 => Some("LE".to_owned()),
-        8.. if dscp % 8 == 0 => Some(format!("CS{class}")),
-        _ if dscp % 2 == 0 && (1..=4).contains(&class) && (1..=3).contains(&low) => {
+        8.. if dscp.is_multiple_of(8) => Some(format!("CS{class}")),
+        _ if dscp.is_multiple_of(2) && (1..=4).contains(&class) && (1..=3).contains(&low) => {
             Some(format!("AF{class}{low}"))
         }
         _ => None,

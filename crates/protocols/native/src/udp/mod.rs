@@ -88,7 +88,7 @@ impl Repeat {
         }
         let doubled = 1 << self.tries.min(MOST_DOUBLED);
         self.tries = self.tries.saturating_add(1);
-        let first = if self.round_trip > 0 { (AGAIN / 5).max(2 * self.round_trip) } else { AGAIN };
+        let first = if self.round_trip > 0 { CLOSELY.max(2 * self.round_trip) } else { AGAIN };
         let wait = first.saturating_mul(doubled);
         // The next one shows whether the path is lossy.
         let left = self.patient.max(4 * self.round_trip).saturating_sub(unheard);

@@ -170,6 +170,7 @@ fn a_test_asks_for_everything() {
     assert_eq!(begun, [38, 39], "{:?}", test.puts);
     // The watch of the original starts with the second burst and stops when its last message is begun.
     assert!((3_900_000..3_950_000).contains(&test.last_burst_ns), "{}", test.last_burst_ns);
-    // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of the first.
-    assert!((84_000..84_100).contains(&counts.span), "{counts:?}");
+    // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of the first. The
+    // simulated host wakes up to 30 µs late.
+    assert!((84_000..84_300).contains(&counts.span), "{counts:?}");
 }
