@@ -84,7 +84,7 @@ impl Caller {
             path: None,
             since: Mono(0),
             first: Mono(0),
-            repeat: Repeat::new(params.connections, LOSSY),
+            repeat: Repeat::new(params.connections, LOSSY, AGAIN / 2),
             waits: AGAIN,
             pinger: Pinger::new(params, id, slot),
         }

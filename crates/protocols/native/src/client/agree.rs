@@ -8,6 +8,7 @@ use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use crate::spread::MOST_PROCESS_PORTS;
+use crate::udp::ROUND_TRIPS;
 use crate::{SameHost, WIRE_VERSION, foreign};
 use common::Peer;
 use common::config::StopServers;
@@ -24,8 +25,6 @@ type Agreed = Result<(), String>;
 /// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
 /// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.
 const WITHIN_HOST_NS: u64 = 500_000;
-/// Round trips before data flows: INIT, open, clock comparisons, and as many again for losses.
-const ROUND_TRIPS: u64 = 6;
 /// The longest time that is taken for them, ns.
 const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
 

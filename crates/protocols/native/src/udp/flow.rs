@@ -10,7 +10,7 @@ use super::receiver::Receiver;
 use super::sender::{Sender, sends_size};
 use super::terms::Terms;
 use super::track::{Memory, Track};
-use super::{AGAIN, Posted, Repeat, TOGETHER, patience};
+use super::{AGAIN, Posted, Repeat, TOGETHER, repetitions};
 use crate::grants::OpenFlow;
 use crate::message::FlowReport;
 use crate::opening::Opener;
@@ -128,7 +128,7 @@ impl Probe {
             returner: (echo && !client).then(|| Returner::new(check)),
             number: terms.opener.as_ref().map_or(0, Opener::number),
             words_by_size: !sends_size(&terms, CONTROL),
-            repeat: Repeat::new(terms.connections, patience(terms.probe.lead_ns)),
+            repeat: repetitions(terms.connections, terms.probe.lead_ns),
             terms,
             client,
             state,

@@ -53,9 +53,13 @@ const CLOSELY: u64 = SECOND / 500;
 /// And all flows together no more often than this, ns.
 const TOGETHER: u64 = SECOND / 2_000;
 
-/// Silence after which a flow takes its path for a lossy one, ns: the round trips of the control connection are part of the lead.
-pub(super) fn patience(lead_ns: u64) -> u64 {
-    UNANSWERED + lead_ns.saturating_sub(SECOND / 2) / 3 * 4
+/// Round trips before data flows: INIT, open, clock comparisons, and as many again for losses.
+pub(crate) const ROUND_TRIPS: u64 = 6;
+
+/// Repetitions of a flow, whose lead has half a second and round trips of the control connection.
+pub(super) fn repetitions(flows: u32, lead_ns: u64) -> Repeat {
+    let trip = lead_ns.saturating_sub(SECOND / 2) / ROUND_TRIPS;
+    Repeat::new(flows, UNANSWERED + 8 * trip, trip)
 }
 
 /// Times at which a client repeats a request that is not answered.
@@ -75,9 +79,10 @@ pub(super) struct Repeat {
 }
 
 impl Repeat {
-    /// For one of `flows` flows, over a path that answers within `patient` ns.
-    pub(super) fn new(flows: u32, patient: u64) -> Self {
-        Repeat { flows, patient, lossy: false, tries: 0, round_trip: 0 }
+    /// For one of `flows` flows, over a path that answers within `patient` ns, and usually after
+    /// `round_trip` ns.
+    pub(super) fn new(flows: u32, patient: u64, round_trip: u64) -> Self {
+        Repeat { flows, patient, lossy: false, tries: 0, round_trip }
     }
 
     /// Wait for the answer to the request that leaves now, ns; `unheard` is the silence before it.
@@ -88,8 +93,7 @@ impl Repeat {
         }
         let doubled = 1 << self.tries.min(MOST_DOUBLED);
         self.tries = self.tries.saturating_add(1);
-        let first = if self.round_trip > 0 { CLOSELY.max(2 * self.round_trip) } else { AGAIN };
-        let wait = first.saturating_mul(doubled);
+        let wait = CLOSELY.max(2 * self.round_trip).saturating_mul(doubled);
         // The next one shows whether the path is lossy.
         let left = self.patient.max(4 * self.round_trip).saturating_sub(unheard);
         if left >= AGAIN { wait.min(left) } else { wait }

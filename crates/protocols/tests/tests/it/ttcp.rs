@@ -66,7 +66,7 @@ fn no_limit_is_exceeded_by_the_last_burst() {
 #[test]
 fn a_silent_path_is_noticed_by_both_ends() {
     let phase = phase(1_000, 65_536);
-    let pair = ran(pair(&phase).both(Link::new().delay(MS).cut(At::Byte(100_000), Cut::Silence)));
+    let pair = ran(pair(&phase).both(Link::new().delay(MS).cut(At::Byte(600_000), Cut::Silence)));
     let stalled = |end: usize| match &pair.ends[end].ended {
         Some(Err(Cause::Violation(Violation::Likely(what, _)))) => matches!(**what, Violation::Stalled(_)),
         _ => false,
