@@ -46,6 +46,8 @@ pub(super) const AGAIN: u64 = SECOND / 10;
 pub(super) const LOSSY: u64 = SECOND;
 /// Silence on such a path after which requests follow each other closely, ns.
 const UNANSWERED: u64 = 3 * SECOND / 10;
+/// First wait of a doubling series, ns; twice the round trip, if that is longer.
+const SHORTEST: u64 = SECOND / 50;
 /// A wait is doubled so often at most.
 const MOST_DOUBLED: u32 = 5;
 /// Time between these, of one flow alone, ns.
@@ -93,7 +95,7 @@ impl Repeat {
         }
         let doubled = 1 << self.tries.min(MOST_DOUBLED);
         self.tries = self.tries.saturating_add(1);
-        let wait = CLOSELY.max(2 * self.round_trip).saturating_mul(doubled);
+        let wait = SHORTEST.max(2 * self.round_trip).saturating_mul(doubled);
         // The next one shows whether the path is lossy.
         let left = self.patient.max(4 * self.round_trip).saturating_sub(unheard);
         if left >= AGAIN { wait.min(left) } else { wait }
