@@ -46,6 +46,9 @@ pub(super) const AGAIN: u64 = SECOND / 10;
 pub(super) const LOSSY: u64 = SECOND;
 /// Silence on such a path after which requests follow each other closely, ns.
 const UNANSWERED: u64 = 3 * SECOND / 10;
+/// Round trip of datagrams of which nothing is known: their path may be slower than that of the
+/// control connection, ns.
+const UNKNOWN_TRIP: u64 = SECOND / 40;
 /// First wait of a doubling series, ns; twice the round trip, if that is longer.
 const SHORTEST: u64 = SECOND / 50;
 /// A wait is doubled so often at most.
@@ -61,7 +64,7 @@ pub(crate) const ROUND_TRIPS: u64 = 6;
 /// Repetitions of a flow, whose lead has half a second and round trips of the control connection.
 pub(super) fn repetitions(flows: u32, lead_ns: u64) -> Repeat {
     let trip = lead_ns.saturating_sub(SECOND / 2) / ROUND_TRIPS;
-    Repeat::new(flows, UNANSWERED + 8 * trip, trip)
+    Repeat::new(flows, UNANSWERED + 8 * trip, trip.max(UNKNOWN_TRIP))
 }
 
 /// Times at which a client repeats a request that is not answered.
