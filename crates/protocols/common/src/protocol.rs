@@ -302,7 +302,7 @@ pub trait Protocol: Send + Sync {
     /// Static properties of the protocol.
     fn info(&self) -> &Info;
 
-    /// Refuses a `phase` that it cannot carry. [`Protocol::check`] has refused exclusive ones.
+    /// Refuses a `phase` that it cannot carry. `dyn Protocol::check` has refused exclusive ones.
     ///
     /// # Errors
     /// The limit and its reason, as the rest of a sentence about the protocol.
