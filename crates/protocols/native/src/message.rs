@@ -186,17 +186,18 @@ model::tagged_document!(Message, "type");
 /// A report without the members that a default report has, which is what its reader replaces them by:
 /// a third of its length.
 mod brief {
+    use model::PacketReport;
     use model::document::Document;
     pub(super) use model::document::field::deserialize;
     use serde::{Serialize, Serializer, ser};
     use serde_json::Value;
 
-    pub(super) fn serialize<T: Document + Default, S: Serializer>(
-        report: &T,
+    pub(super) fn serialize<S: Serializer>(
+        report: &Option<Box<PacketReport>>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
         let mut value = report.value().map_err(ser::Error::custom)?;
-        leave_out(&mut value, &T::default().value().map_err(ser::Error::custom)?);
+        leave_out(&mut value, &PacketReport::default().value().map_err(ser::Error::custom)?);
         value.serialize(to)
     }
 
