@@ -61,7 +61,6 @@ const TOO_SHORT: &str = "the load ended before the delays beside it were measure
 type Told = Result<(Ended, Vec<Event>), CliError>;
 
 /// Length of all stages, with the time to fill the path.
-#[cfg(feature = "fleet")]
 pub(crate) fn length_ns(args: &LoadArgs) -> u64 {
     let stage = args.time.saturating_add(args.ramp.next_multiple_of(SECOND));
     stage.saturating_mul(u64::clamped(Stage::ALL.len()))
