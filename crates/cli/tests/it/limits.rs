@@ -115,8 +115,8 @@ fn messages(outcome: &Outcome, size: u64) -> f64 {
 fn round_trips_have_a_rate() {
     let scratch = Scratch::new();
     let keys =
-        scratch.key("keys", &format!("alice netcaliper-psk-1:{} rate=10M verbs=ping\n", "5a".repeat(32)));
-    let key = scratch.key("key", &format!("alice netcaliper-psk-1:{}\n", "5a".repeat(32)));
+        scratch.key("keys", format!("alice netcaliper-psk-1:{} rate=10M verbs=ping\n", "5a".repeat(32)));
+    let key = scratch.key("key", format!("alice netcaliper-psk-1:{}\n", "5a".repeat(32)));
     let plain = limited("");
     let keyed = Server::start(netcaliper("serve").args("--port 0 --psk-file").arg(&keys));
     for (words, size) in
