@@ -14,7 +14,7 @@ use native::{Grant, Grants, Listener, OpeningKey, Params};
 
 fuzz_target!(|bytes: &[u8]| {
     let phase = Phase { transfer: 300, ..Phase::default() };
-    let grants = Arc::new(Grants::new(4096, Foreigners::default(), None));
+    let grants = Arc::new(Grants::new(Foreigners::default(), None));
     let grant = Grant::new(OpeningKey::new(&[0; 16], &[]), Arc::new(Params::of(&phase, Group(1))), 0..1);
     grants.insert(0, Arc::new(grant));
     let mut listener = Listener::new(grants, Arc::default(), 0);
