@@ -295,7 +295,8 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
             }
             let mean = sum / (rows.len() - 1) as f64;
             let found = got.jitter_ns.unwrap();
-            // Where nine in ten are reordered, some arrive within the same reading of the socket.
+            // FIXME: where nine in ten are reordered, the receiver's figure is 0.8 to 3.2 % above that of
+            // the samples, for a reason that is not known; 0.1 % held before exchanges of clocks were paced.
             let close = if what == "heavily reordered" { 0.05 } else { 1e-3 };
             assert!((found / mean - 1.0).abs() < close, "{what}: {found} instead of {mean}");
             rows.sort_unstable_by_key(|row| row.1);
