@@ -14,7 +14,7 @@ pub(super) struct Clocks {
     kind: ClockKind,
     client: bool,
     offset: Offset,
-    /// The server's clock minus the client's.
+    /// The server's clock minus the client's; with a bound of 0 before they were compared.
     pub(super) known: Estimate,
 }
 
@@ -23,10 +23,11 @@ impl Clocks {
         Clocks { kind, client, offset: Offset::default(), known: Estimate::default() }
     }
 
-    /// Our clock minus the other end's.
-    pub(super) fn ours(&self) -> Estimate {
+    /// Our clock minus the other end's, once they were compared.
+    pub(super) fn ours(&self) -> Option<Estimate> {
         let Estimate { offset_ns, bound_ns } = self.known;
-        Estimate { offset_ns: if self.client { offset_ns.wrapping_neg() } else { offset_ns }, bound_ns }
+        let offset_ns = if self.client { offset_ns.wrapping_neg() } else { offset_ns };
+        (bound_ns > 0).then_some(Estimate { offset_ns, bound_ns })
     }
 
     pub(super) fn told(&mut self, word: &Word) {

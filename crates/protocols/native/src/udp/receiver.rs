@@ -9,8 +9,8 @@ use super::track::Memory;
 use crate::payload;
 use common::kernel::Core;
 use metrics::{
-    Clamped, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen, Sequence,
-    Stamp, StampKind, Unplaced, Variation,
+    Clamped, Dist, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen,
+    Sequence, Stamp, StampKind, Unplaced, Variation,
 };
 use model::Verify;
 use transport::{Context, Received};
@@ -103,6 +103,15 @@ impl Receiver {
         self.sequence.get_or_insert_with(|| Box::new(Sequence::new(self.window)))
     }
 
+    /// The clocks have been compared for the first time: what arrived before is remembered with the same offset.
+    pub(super) fn compared(&mut self, clock: Estimate) {
+        let logged = self.log.iter_mut().flat_map(|log| &mut log.got);
+        let remembered = self.memory.iter_mut().flat_map(|memory| memory.iter_mut());
+        for packet in logged.chain(remembered) {
+            packet.offset_ns = clock.offset_ns;
+        }
+    }
+
     /// Whether a datagram is intact, as far as is to be checked.
     pub(super) fn intact(&self, datagram: &[u8]) -> Option<Header> {
         let header = Header::read(self.check, datagram)?;
@@ -114,24 +123,27 @@ impl Receiver {
         total.saturating_sub(self.unique()).saturating_sub(self.unknown)
     }
 
-    /// Counts a batch of DATA. `clock` estimates the sender's clock: its offset is ours minus theirs.
+    /// Counts a batch of DATA. `clock` estimates the sender's clock: its offset is ours minus theirs; `None` before the
+    /// clocks were compared, when the delay of a datagram is not known.
     pub(super) fn on_received(
         &mut self,
         cx: &mut Context<'_>,
         core: &mut Core,
         got: &Received<'_>,
-        clock: Estimate,
+        clock: Option<Estimate>,
     ) {
         let (Stamp { at, kind }, card_bound_ns) = got.came();
         // A sender's time plus the offset is a time of ours.
         let host = cx.clock.host(at);
-        let now = (host as i64).wrapping_sub(clock.offset_ns);
+        let offset_ns = clock.map_or(0, |clock| clock.offset_ns);
+        let now = clock.map(|_| (host as i64).wrapping_sub(offset_ns));
         let mut counts = Packets::default();
         let mut bytes = 0;
         let n = u64::clamped(got.count());
         let tally = cx.rec.packet_tally(core.group);
         tally.came = tally.came.max(at);
-        tally.clock_bound_ns = tally.clock_bound_ns.max(Some(clock.bound_ns.saturating_add(card_bound_ns)));
+        let bound_ns = clock.map(|clock| clock.bound_ns.saturating_add(card_bound_ns));
+        tally.clock_bound_ns = tally.clock_bound_ns.max(bound_ns);
         match kind {
             StampKind::User => {}
             StampKind::Hardware => {
@@ -149,7 +161,7 @@ impl Receiver {
         let came = |sequence, damaged| ReceivedPacket {
             sequence,
             received_ns: host as i64,
-            offset_ns: clock.offset_ns,
+            offset_ns,
             stamp: kind,
             damaged,
         };
@@ -196,7 +208,7 @@ impl Receiver {
                 && s.actual == header.actual
             {
                 if s.intended != header.intended {
-                    tally.intended_ns.record_n(delay(now, s.intended), s.alike);
+                    record_delay(&mut tally.intended_ns, now, s.intended, s.alike);
                     (s.intended, s.alike) = (header.intended, 0);
                 }
                 (s.count, s.alike, bytes) = (s.count + 1, s.alike + 1, bytes + size);
@@ -213,20 +225,20 @@ impl Receiver {
                 bytes += size * more;
                 stretch = Some(Stretch { first, count: 1 + more, actual, intended, alike: 1 + more });
             } else if self.see(header.sequence, tally, &mut counts) {
-                tally.intended_ns.record(delay(now, header.intended));
+                record_delay(&mut tally.intended_ns, now, header.intended, 1);
                 bytes += size;
                 counts.received += 1;
                 shown(&mut self.show, at, &header, true, host);
                 self.took(header.actual, 1, now, tally, &mut counts);
                 if n == 1 {
-                    self.alone(header.sequence, header.actual, now, tally);
+                    self.alone(header.sequence, header.actual, host, tally);
                 }
             } else {
                 shown(&mut self.show, at, &header, false, host);
             }
         }
         if let Some(s) = stretch.as_ref().filter(|_| n == 1) {
-            self.alone(s.first, s.actual, now, tally);
+            self.alone(s.first, s.actual, host, tally);
         }
         self.settle(stretch, now, tally, &mut counts);
         self.sums.counts.add(&counts);
@@ -275,15 +287,22 @@ impl Receiver {
         self.sequence.as_ref().map_or(0, |sequence| sequence.next())
     }
 
-    /// What only a datagram can tell that came by itself, in its turn or late: merged ones share a stamp.
-    fn alone(&mut self, number: u64, actual: u64, now: i64, tally: &mut PacketTally) {
-        let transit = now.wrapping_sub(actual as i64);
+    /// Variation of delay, from a datagram that arrived by itself at `host`: merged ones share a stamp. Both stamps are of
+    /// the two ends' own clocks, whose difference cancels out, so that a new estimate of it is no variation.
+    fn alone(&mut self, number: u64, actual: u64, host: u64, tally: &mut PacketTally) {
+        let transit = host.wrapping_sub(actual) as i64;
         self.jitter.see(transit).into_iter().for_each(|ns| tally.jitter.record(ns));
         self.variation.see(number, transit).for_each(|ns| tally.ipdv_ns.record(ns));
     }
 
     /// Counts a stretch, all of whose numbers are new.
-    fn settle(&mut self, s: Option<Stretch>, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
+    fn settle(
+        &mut self,
+        s: Option<Stretch>,
+        now: Option<i64>,
+        tally: &mut PacketTally,
+        counts: &mut Packets,
+    ) {
         let Some(s) = s else { return };
         if self.sequence().see_run(s.first, s.count) {
             tally.saw(Seen::New { gap: 0 });
@@ -293,12 +312,13 @@ impl Receiver {
             }
         }
         counts.received += s.count;
-        tally.intended_ns.record_n(delay(now, s.intended), s.alike);
+        record_delay(&mut tally.intended_ns, now, s.intended, s.alike);
         self.took(s.actual, s.count, now, tally, counts);
     }
 
-    /// `n` datagrams sent at `actual` have come for the first time.
-    fn took(&mut self, actual: u64, n: u64, now: i64, tally: &mut PacketTally, counts: &mut Packets) {
+    /// Records the delay of `n` datagrams that were sent at `actual` and have arrived for the first time, where it is known.
+    fn took(&mut self, actual: u64, n: u64, now: Option<i64>, tally: &mut PacketTally, counts: &mut Packets) {
+        let Some(now) = now else { return };
         let took = now.wrapping_sub(actual as i64);
         if took < 0 {
             tally.before_sent.0 += n;
@@ -362,10 +382,12 @@ fn shown(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: 
     }
 }
 
-/// Our time minus the sender's, ns, 0 when a clock says that it came before it left.
+/// Records `n` times the time from `then` to `now`, both by the sender's clock, ns; 0 where that is negative.
 #[inline]
-fn delay(now: i64, then: u64) -> u64 {
-    now.wrapping_sub(then as i64).max(0) as u64
+fn record_delay(delays: &mut Dist, now: Option<i64>, then: u64, n: u64) {
+    if let Some(now) = now {
+        delays.record_n(now.wrapping_sub(then as i64).max(0) as u64, n);
+    }
 }
 
 #[cfg(test)]
@@ -394,7 +416,7 @@ mod tests {
         {
             let bytes = run.concat();
             let got = Received { stride: run[0].len(), ..Received::stream(&bytes, Mono(5_000)) };
-            receiver.on_received(&mut cx, &mut core, &got, Estimate::default());
+            receiver.on_received(&mut cx, &mut core, &got, Some(Estimate::default()));
         }
         receiver.finish(&mut cx, &core, None);
         let tally = cx.rec.packet_tally(Group(1));

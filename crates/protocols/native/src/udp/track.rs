@@ -52,6 +52,10 @@ impl<T> Memory<T> {
         self.all.get_mut(usize::try_from(number).ok()?)
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.all.iter_mut()
+    }
+
     pub(super) fn push(&mut self, one: T) {
         if self.all.len() < self.most {
             self.all.push(one);

@@ -295,10 +295,10 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
             }
             let mean = sum / (rows.len() - 1) as f64;
             let found = got.jitter_ns.unwrap();
-            // FIXME: where nine in ten are reordered, the receiver's figure is 0.8 to 3.2 % above that of
-            // the samples, for a reason that is not known; 0.1 % held before exchanges of clocks were paced.
-            let close = if what == "heavily reordered" { 0.05 } else { 1e-3 };
-            assert!((found / mean - 1.0).abs() < close, "{what}: {found} instead of {mean}");
+            assert!((found / mean - 1.0).abs() < 1e-3, "{what}: {found} instead of {mean}");
+            // What arrives before the two clocks were compared has no delay, instead of one that is wrong by their difference.
+            let longest = if what == "heavily reordered" { 306 * MS } else { 19 * MS };
+            assert!(got.delay_ns.as_ref().unwrap().max <= longest, "{what}: {:?}", got.delay_ns);
             rows.sort_unstable_by_key(|row| row.1);
             let mut sizes: Vec<u64> = rows
                 .windows(2)

@@ -87,7 +87,12 @@ impl Probe {
         match word.kind {
             Kind::Open => Some(Kind::Opened),
             Kind::Time => {
+                let before = self.clocks.ours();
                 self.clocks.told(word);
+                if let (None, Some(clock), Some(receiver)) = (before, self.clocks.ours(), &mut self.receiver)
+                {
+                    receiver.compared(clock);
+                }
                 if word.start != 0 && matches!(self.state, State::Compare(_)) {
                     self.state = State::Run;
                     let from_now = (word.start as i64).wrapping_sub(cx.clock.host_signed(cx.now));
