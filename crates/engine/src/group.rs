@@ -5,6 +5,7 @@ use metrics::Mono;
 use model::{Aggregator, CpuUse, HostCounters, Totals};
 use std::ops::Range;
 use std::sync::Arc;
+use transport::admission::Promise;
 
 /// Begins a measurement of the host. The result returns its activity since then.
 pub type HostMeter = Arc<dyn Fn() -> Box<dyn Fn() -> (CpuUse, HostCounters) + Send> + Send + Sync>;
@@ -15,6 +16,8 @@ pub(crate) struct Watched {
     pub(crate) workers: Range<usize>,
     /// Worker processes that do not know it yet.
     pub(crate) beginning: usize,
+    /// Places of the links that a peer was promised.
+    pub(crate) promise: Option<Promise>,
     meter: Option<HostMeter>,
     used: Option<Box<dyn Fn() -> (CpuUse, HostCounters) + Send>>,
 }
@@ -22,7 +25,7 @@ pub(crate) struct Watched {
 impl Watched {
     pub(crate) fn new(aggregator: Aggregator, workers: Range<usize>, meter: Option<HostMeter>) -> Self {
         let used = meter.as_ref().map(|start| start());
-        Watched { aggregator, workers, beginning: 0, meter, used }
+        Watched { aggregator, workers, beginning: 0, promise: None, meter, used }
     }
 
     /// The group that waited for its start begins.

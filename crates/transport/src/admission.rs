@@ -2,6 +2,7 @@
 //! a clock, for the listening sockets of every protocol (the engine asks it) and for agents of a
 //! fleet.
 
+use metrics::Clamped;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -45,6 +46,8 @@ struct Table {
     /// Connections that have proved something, where room is limited.
     registered: usize,
     by_address: HashMap<IpAddr, usize>,
+    /// Connections that addresses were promised, and that have not proved anything yet.
+    promised: HashMap<IpAddr, usize>,
 }
 
 /// Smallest share of an address: the connections that a worker accepts in a row must fit, several
@@ -95,12 +98,14 @@ impl PendingPeers {
     ) -> (PendingPlace, Option<u64>) {
         let holder = (port, holder(address));
         let mut table = self.table();
-        let own = table.holders.get(&holder).map_or(0, BTreeSet::len);
-        let is_full = table.total >= self.most || table.total.saturating_add(table.registered) >= self.room;
+        let own = table.beyond_promise(&holder);
+        let promised: usize = table.promised.values().sum();
+        let is_full = table.total >= self.most.saturating_add(promised)
+            || table.total.saturating_add(table.registered) >= self.room;
         let here = table.ports.get(&port).copied().unwrap_or(0);
         let giver = match own >= self.per_address.min(most.div_ceil(2)) {
             true => Some(holder),
-            false if here >= most => table.largest_at(port),
+            false if here >= most.saturating_add(promised) => table.largest_at(port),
             false if is_full => table.largest(),
             false => None,
         };
@@ -115,6 +120,14 @@ impl PendingPeers {
         table.holders.entry(holder).or_default().insert(number);
         drop(table);
         (PendingPlace { pending: Arc::clone(self), holder, number }, oldest.map(|(_, number)| number))
+    }
+
+    /// Promises an address `connections`: until they have proved something, they have places beyond its share. Whoever promises
+    /// has descriptors for them.
+    pub fn promise(self: &Arc<Self>, address: IpAddr, connections: usize) -> Promise {
+        let address = holder(address);
+        *self.table().promised.entry(address).or_default() += connections;
+        Promise { pending: Arc::clone(self), address, connections }
     }
 
     /// Number of taken places, and of the addresses that have them.
@@ -134,8 +147,24 @@ impl Table {
 
     fn largest_at(&self, port: u16) -> Option<Holder> {
         let here = self.holders.iter().filter(|((at, _), _)| *at == port);
-        let most = here.max_by_key(|(_, own)| (own.len(), Reverse(own.first())));
+        let most = here.max_by_key(|(holder, own)| (self.beyond_promise(holder), Reverse(own.first())));
         most.map(|(holder, _)| *holder)
+    }
+
+    /// Connections of an address at a port beyond the promised ones.
+    fn beyond_promise(&self, holder: &Holder) -> usize {
+        let own = self.holders.get(holder).map_or(0, BTreeSet::len);
+        own.saturating_sub(self.promised.get(&holder.1).copied().unwrap_or(0))
+    }
+
+    /// Takes `connections` off the promise to an address.
+    fn fulfil(&mut self, address: IpAddr, connections: usize) {
+        if let Some(promised) = self.promised.get_mut(&address) {
+            *promised = promised.saturating_sub(connections);
+            if *promised == 0 {
+                self.promised.remove(&address);
+            }
+        }
     }
 
     fn remove(&mut self, holder: Holder, number: u64) {
@@ -176,11 +205,12 @@ impl PendingPlace {
     /// The peer has proved something: the place is given back, and where room is limited the
     /// connection gets one among the registered ones.
     pub fn register(self) -> Option<RegisteredPlace> {
+        let address = self.holder.1;
+        let mut table = self.pending.table();
+        table.fulfil(address, 1);
         if self.pending.room == usize::MAX {
             return None;
         }
-        let address = self.holder.1;
-        let mut table = self.pending.table();
         table.registered += 1;
         *table.by_address.entry(address).or_default() += 1;
         drop(table);
@@ -191,6 +221,21 @@ impl PendingPlace {
 impl Drop for PendingPlace {
     fn drop(&mut self) {
         self.pending.table().remove(self.holder, self.number);
+    }
+}
+
+/// Connections that an address was promised. The drop of the promise withdraws as many as it was for, and may so shorten another
+/// promise to the same address, which keeps the share of an address.
+#[derive(Debug)]
+pub struct Promise {
+    pending: Arc<PendingPeers>,
+    address: IpAddr,
+    connections: usize,
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.pending.table().fulfil(self.address, self.connections);
     }
 }
 
@@ -238,6 +283,11 @@ impl Admission {
     /// True if a connection from `address` may be accepted at all.
     pub fn has_room(&self, address: IpAddr) -> bool {
         self.peers.has_room(address)
+    }
+
+    /// Promises an address `connections`.
+    pub fn promise(&self, address: IpAddr, connections: u32) -> Promise {
+        self.peers.promise(address, usize::clamped(connections))
     }
 
     /// A place for a connection from `address`, and whether another one gave way to it.
@@ -324,6 +374,27 @@ mod tests {
         drop((quiet, flood, few));
         let table = pending.table();
         assert!(table.ports.is_empty() && table.holders.is_empty() && table.total == 0);
+    }
+
+    #[test]
+    fn promised_connections_keep_their_places_beside_strangers() {
+        let pending = Arc::new(PendingPeers::new(40));
+        let promise = pending.promise(ip(1), 300);
+        // All at once, before one of them has said anything, beside strangers who take all other places.
+        let enter = |n: u32| pending.enter(ip(n)).0;
+        let own: Vec<_> = (0..300).map(|_| enter(1)).collect();
+        let strangers: Vec<_> = (100..400).map(enter).collect();
+        assert!(own.iter().all(|place| !place.evicted()));
+        assert_eq!(strangers.iter().filter(|place| !place.evicted()).count(), 40);
+        // Proofs fulfil the promise: further connections are strangers.
+        own.into_iter().for_each(|place| drop(place.register()));
+        let more: Vec<_> = (0..60).map(|_| enter(1)).collect();
+        assert_eq!(pending.held().0, 40);
+        drop((promise, strangers, more));
+        assert!(pending.table().promised.is_empty());
+        // A promise that nobody takes up ends with its session.
+        drop(pending.promise(ip(2), 7));
+        assert!(pending.table().promised.is_empty());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::{Allowance, Context, End, Fault, LinkSource, Message, Path, Target};
 use metrics::{Group, Mono, Tally};
 use model::{Event, Kind, Phase, SocketSettings, Totals};
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,6 +76,9 @@ pub struct GroupPlan {
     /// Its concurrent connections, where their number is known: connections of a worker process
     /// that ends count as failed.
     pub slots: u32,
+    /// Address of a peer and the links that it was promised: while they have proved nothing, they have places beside the
+    /// strangers.
+    pub promised: Option<(IpAddr, u32)>,
     /// The shared allowance of its accepted links.
     pub allowance: Option<Arc<Allowance>>,
     /// Serialised plan for worker processes; `None` if the group has none.

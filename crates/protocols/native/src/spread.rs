@@ -15,7 +15,7 @@ use model::Phase;
 use model::document::{Document, field};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::sync::Arc;
 use transport::{Acceptor, Allowance, Connector, GroupPlan, LinkSource, Order, Part, Replica, Wait};
@@ -130,6 +130,8 @@ pub(super) struct Granting {
     #[serde(with = "field")]
     pub(super) phase: Phase,
     pub(super) start: Mono,
+    /// Address of the client.
+    pub(super) peer: IpAddr,
     pub(super) records: bool,
     /// Workers spin where they are asked to, and for round trips without being asked.
     pub(super) busy: bool,
@@ -263,9 +265,11 @@ impl Replica for Sharer {
                 self.grants.as_ref()?.insert(granting.session, Arc::new(grant));
                 self.sessions.insert(granting.group, granting.session);
                 let port = granting.process_ports.get(usize::clamped(part.index));
-                let share = (port.map_or(0, |port| port.connections), granting.phase.connections);
+                let connections = port.map_or(0, |port| port.connections);
+                let share = (connections, granting.phase.connections);
                 let allowance = granting.allowance(Vec::new(), share, granting.start);
-                Some((GroupPlan { allowance, ..granting.plan() }, Vec::new()))
+                let promised = Some((granting.peer, connections));
+                Some((GroupPlan { allowance, promised, ..granting.plan() }, Vec::new()))
             }
         }
     }

@@ -211,6 +211,7 @@ impl Server {
             session,
             key: OpeningKey::new(&secret, &client.handshake).bytes(),
             start: now,
+            peer: client.path.peer.ip(),
             records: config.records,
             busy: config.limits.busy,
             eager: config.limits.eager && phase.kind == Kind::Ping,
@@ -424,6 +425,7 @@ impl Server {
             plan.workers = Some(self.plan.workers_of(&held.processes));
             plan.about = Some(About::Grant(granting.clone()).encode());
         } else {
+            plan.promised = Some((granting.peer, granting.phase.connections));
             self.grants.insert(granting.session, Arc::new(granting.grant(workers, None)));
         }
         self.driver.group(plan, Vec::new());
