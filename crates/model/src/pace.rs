@@ -41,6 +41,11 @@ impl Pace {
         Pace { burst: burst.max(1), chunk: buffer.max(1), ..self }
     }
 
+    /// When the schedule began, without the time that was too long to be made up for.
+    pub fn origin(&self) -> Mono {
+        self.origin
+    }
+
     /// When the next chunk is due.
     pub fn due(&self) -> Mono {
         self.paid(self.bytes - self.bytes % self.burst)

@@ -217,10 +217,10 @@ impl Core {
     }
 
     /// Paced payload has left, or arrived, and more is due at `next`: its rate is over the time
-    /// from the first to there.
-    pub fn keeps_pace(&mut self, cx: &mut Context<'_>, way: PacedWay, next: Mono) {
+    /// from the start of the pace to there. `from` is that start, which counts from the first call.
+    pub fn keeps_pace(&mut self, cx: &mut Context<'_>, way: PacedWay, from: Mono, next: Mono) {
         if self.row.is_some() {
-            let from = *self.paced[way as usize].get_or_insert(cx.now);
+            let from = *self.paced[way as usize].get_or_insert(from);
             let tally = cx.rec.tally(self.group);
             let window = if way == PacedWay::Sent { &mut tally.tx_window } else { &mut tally.rx_window };
             Window::add(window, Some(Window { from, ns: next.since(from), open: true }));
@@ -231,7 +231,7 @@ impl Core {
     /// has paid for these.
     pub fn hears_pace(&mut self, cx: &mut Context<'_>, n: u64, rate: u64) {
         let paid_ns = u64::clamped(u128::from(n) * 8 * u128::from(SECOND) / u128::from(rate.max(1)));
-        self.keeps_pace(cx, PacedWay::Received, cx.now.plus(paid_ns));
+        self.keeps_pace(cx, PacedWay::Received, cx.now, cx.now.plus(paid_ns));
     }
 
     /// Datagrams were sent or received.

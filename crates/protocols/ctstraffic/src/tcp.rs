@@ -177,8 +177,8 @@ impl Connection {
         self.tx.io -= n;
         self.tx.due = self.tx.pacing.sent(n, cx.now);
         self.core.sent(cx, n);
-        if let Some(next) = self.tx.due {
-            self.core.keeps_pace(cx, PacedWay::Sent, next);
+        if let (Pacing::Smooth(pace), Some(next)) = (&self.tx.pacing, self.tx.due) {
+            self.core.keeps_pace(cx, PacedWay::Sent, pace.origin(), next);
         }
         self.plan_send(cx);
         self.check_complete(cx);

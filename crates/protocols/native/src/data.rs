@@ -285,7 +285,7 @@ impl Data {
         if let Some(pace) = &mut self.tx.pace {
             self.core.late(cx, pace.due());
             pace.sent(n, cx.now);
-            self.core.keeps_pace(cx, PacedWay::Sent, pace.due());
+            self.core.keeps_pace(cx, PacedWay::Sent, pace.origin(), pace.due());
         }
         if self.tx.span == 0 {
             self.span_over(cx.now);

@@ -95,7 +95,7 @@ impl Measured {
                 self.core.received(cx, n);
             }
             if let Some(pace) = self.pace.as_ref().filter(|_| self.sends) {
-                self.core.keeps_pace(cx, PacedWay::Sent, pace.settled());
+                self.core.keeps_pace(cx, PacedWay::Sent, pace.origin(), pace.settled());
             }
         }
         counts

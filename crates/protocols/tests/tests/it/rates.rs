@@ -4,10 +4,15 @@ use crate::support::run::{MS, client_ip, client_plan, recorded, serve, server_pl
 use metrics::SECOND;
 use model::{Builder, Event, Kind, Media, Pattern, Phase, Point, Probe, Spacing, Status};
 use native::Client;
-use sim::{Link, Network, START};
+use sim::{Link, Network, Quirks, START};
 
 /// What a client finds of `phase` over a path with so much delay each way, ns.
 fn point(phase: &Phase, delay: u64) -> Point {
+    point_of(phase, delay, Quirks::default())
+}
+
+/// The same of a client's host with these properties.
+fn point_of(phase: &Phase, delay: u64, quirks: Quirks) -> Point {
     let mut network = Network::new(7);
     let link = Link::new().delay(delay).window(4 << 20);
     network.links(link.clone(), link.clone());
@@ -15,6 +20,7 @@ fn point(phase: &Phase, delay: u64) -> Point {
     serve(&mut network, server_plan());
     let plan = recorded(client_plan(phase), 0);
     let client = network.join(client_ip(1), 2, Box::new(Client::new(plan, START)));
+    network.quirks(client, quirks);
     network.run();
     let mut builder = Builder::default();
     let begins = Event::Phase { label: Default::default(), repeat: 1, phase: Box::new(phase.clone()) };
@@ -86,6 +92,21 @@ fn the_delay_of_the_path_is_in_no_rate_of_a_schedule() {
             }
             assert_eq!(caveats(&point), [""; 0], "{what}: {:?}", point.caveats);
         }
+    }
+}
+
+/// A host whose sends are late makes up for that, and is no faster than its pace: the first send was due earlier. The last
+/// one may be due and not have left.
+#[test]
+fn a_pace_of_a_host_that_is_late_is_at_its_rate() {
+    for (pattern, each) in
+        [(Pattern::Push, 500_000), (Pattern::Push, 8_000_000), (Pattern::Duplex, 8_000_000)]
+    {
+        let late = Quirks { timers: 90 * MS, ..Quirks::default() };
+        let up = point_of(&paced(pattern, each), 0, late).up.unwrap();
+        let asked = each as f64 * 2.0;
+        let rate = up.sent_bps / asked;
+        assert!((0.955..=1.005).contains(&rate), "{pattern} {each}: {rate} {up:?}");
     }
 }
 

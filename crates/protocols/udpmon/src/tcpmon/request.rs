@@ -349,7 +349,7 @@ impl Flow for Requester {
         self.core.sent(cx, n.bytes);
         if let Some(pace) = &mut self.pace {
             pace.sent(u64::clamped(n.bytes), cx.now);
-            self.core.keeps_pace(cx, PacedWay::Sent, pace.due());
+            self.core.keeps_pace(cx, PacedWay::Sent, pace.origin(), pace.due());
         }
         self.put.1 += 1;
         if self.at < self.plan.message() {
