@@ -40,10 +40,11 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
         let secure = Keyed(key::keys_in(key, args.insecure_key_file)?);
         let address = serve::listen_addresses(std::slice::from_ref(listen), PORT).map_err(CliError::usage)?;
         let listener = TcpListener::bind(&address[..]).context(format_args!("cannot listen on {listen}"))?;
+        // A signal may follow the line that names the address at once.
+        end_on_signals(&inputs.0)?;
         if let Ok(at) = listener.local_addr() {
             stderr::say(format_args!("netcaliper: agent listens on {at}"));
         }
-        end_on_signals(&inputs.0)?;
         let served = fleet::transport::direct::serve(&mut agent, &inputs, vec![listener], secure);
         return served.map(|()| Exit::Good).map_err(CliError::failed);
     }
