@@ -314,6 +314,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let watched = Aggregator::new(workers.len(), plan.start, omitted, plan.frames);
         let mut watched = Watched::new(watched, workers.clone(), self.setup.meter.clone());
         watched.beginning = there.len();
+        let admission = self.setup.admission.as_ref().zip(plan.promised);
+        watched.promise = admission.map(|(admission, (peer, links))| admission.promise(peer, links));
         self.groups.insert(plan.group, watched);
         let here = self.workers.handles.get(workers.start.min(local)..workers.end.min(local));
         begin(here.unwrap_or_default(), &plan, sources, &self.setup);
@@ -488,6 +490,8 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let id = self.next_link;
         self.next_link += 1;
         stream.watch(&self.reactor, id, Trigger::Edges).ok()?;
+        // Behind a full queue, or on a path that loses much, doubled waits would outlast the run.
+        stream.retransmit_evenly();
         let out = Outgoing::default();
         let entry = ControlLink { stream, key, out, closing: None, unread: false, process: None };
         self.links.insert(id, entry);

@@ -261,6 +261,10 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     /// # Errors
     /// When they cannot: the thread waits by its reactor then.
     fn let_sleep(&self) -> io::Result<()>;
+    /// Asks the system to send the few bytes of a conversation again at even intervals until they
+    /// are acknowledged, although usual intervals double. A system without the choice goes on as
+    /// before.
+    fn retransmit_evenly(&self) {}
     /// Says that nothing more will be sent.
     fn half_close(&self);
     /// Closes it with a reset.

@@ -145,6 +145,17 @@ impl StreamSocket<System> for Stream {
         sys::let_sleep(&self.0)
     }
 
+    /// `TCP_THIN_LINEAR_TIMEOUTS`, Linux only: for six retransmissions, of at most three segments.
+    fn retransmit_evenly(&self) {
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsFd as _;
+            let on = 1_i32.to_ne_bytes();
+            let name = libc::TCP_THIN_LINEAR_TIMEOUTS;
+            let _ = sys::linux::set_option(self.0.as_fd(), libc::SOL_TCP, name, &on);
+        }
+    }
+
     /// FIN after the queued bytes; reading goes on.
     fn half_close(&self) {
         // Fails only without a connection, which the next read reports.

@@ -314,8 +314,9 @@ impl Client {
     /// on a loaded host or a long path; others may answer as late as the queues on the way let them.
     fn interrupted(&self, server: &Server) -> Option<Patience> {
         let since = self.asked?;
-        let rtt = self.patience_ns.max(server.base_rtt);
-        let limit_ns = if server.heard >= since { ANSWERING } else { UNANSWERED.saturating_add(rtt) };
+        // A segment that found a queue on the way full arrives a round trip later.
+        let rtts = 2 * self.patience_ns.max(server.base_rtt);
+        let limit_ns = if server.heard >= since { ANSWERING } else { UNANSWERED.saturating_add(rtts) };
         Some(Patience::new("no results", since).within(limit_ns))
     }
 
