@@ -1,120 +1,24 @@
-//! The command line.
+//! The options that several commands share.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::help::{self, Lazy};
-use crate::kept::StoreArgs;
-use crate::key;
-use crate::mistaken;
-use crate::originals;
+pub(crate) mod datagrams;
+pub(crate) mod help;
+pub(crate) mod key;
+pub(crate) mod repeat;
+pub(crate) mod stamp;
+pub(crate) mod values;
+
+use crate::outputs::watch::WebArgs;
 use crate::protocols;
-use crate::repeat::RepeatArgs;
-use crate::values::{self, Named, NumberOrNone};
-use crate::watch::WebArgs;
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use common::{Original, Placement};
+use crate::runs::kept::StoreArgs;
+use clap::{Args, ValueEnum};
+use common::Placement;
 use model::{Assertion, Pattern, Payload, Range, Shutdown, SocketSettings, Verify};
+use repeat::RepeatArgs;
 use report::Detail;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// A measuring instrument for networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media
-/// streams. One program is both ends.
-#[derive(Debug, Parser)]
-#[command(version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(crate) command: Command,
-}
-
-impl Cli {
-    /// Reads the command line of this process. The originals stand in the help; they never come here, because
-    /// each has a grammar of its own.
-    pub(crate) fn parse_command(command: &[String]) -> Cli {
-        let matches =
-            Cli::whole().try_get_matches_from(command).unwrap_or_else(|error| mistaken::end(&error, command));
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
-    }
-
-    /// Shows help or the version and ends this process, where these were asked for.
-    pub(crate) fn help_if_asked(command: &[String]) {
-        if let Err(error) = Cli::whole().try_get_matches_from(command)
-            && matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
-        {
-            error.exit();
-        }
-    }
-
-    /// All of the command line, the originals' names included.
-    pub(crate) fn whole() -> clap::Command {
-        let original =
-            |original: &Original| clap::Command::new(original.name).about(original.about).hide(true);
-        help::with_briefs(Cli::command().subcommands(originals::all().map(original)))
-    }
-}
-
-// Only the options of the command that was asked for are made: all of them take longer than many a command.
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(crate) enum Command {
-    /// How much data gets through over TCP, and does every byte arrive intact?
-    Tcp(Box<Lazy<TcpArgs>>),
-    /// How many connections can be established, how fast, and how many fail?
-    Connect(Box<Lazy<ConnectArgs>>),
-    /// How long do messages take there and back, and how far is the tail?
-    Ping(Box<Lazy<crate::ping::PingArgs>>),
-    /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
-    Stream(Box<Lazy<crate::stream::StreamArgs>>),
-    /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
-    Delay(Box<Lazy<crate::delay::DelayArgs>>),
-    /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion over time?
-    Train(Box<Lazy<crate::train::TrainArgs>>),
-    /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
-    Load(Box<Lazy<crate::load::LoadArgs>>),
-    /// Run the server, for any number of clients at once.
-    Serve(Box<Lazy<crate::serve::ServeArgs>>),
-    /// Run tests of a fleet at this host, for a controller (needs a build with the feature `fleet`).
-    Agent(Box<Lazy<crate::agent::AgentArgs>>),
-    /// Ask a server to end once its sessions are over.
-    Stop(Lazy<crate::serve::StopArgs>),
-    /// Make keys, with which servers and clients prove who they are.
-    Key(Lazy<key::VerbArgs>),
-    /// Measure this host against itself over loopback; nothing to set up.
-    Demo(Lazy<crate::demo::DemoArgs>),
-    /// Print a saved run again, in any format.
-    Report(Lazy<crate::saved::ReportArgs>),
-    /// List the saved runs: every run is saved, unless --no-store is given.
-    History(Lazy<crate::kept::HistoryArgs>),
-    /// Print a saved run.
-    Show(Lazy<crate::kept::ShowArgs>),
-    /// Import other tools' results: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
-    Import(Lazy<crate::import_export::ImportArgs>),
-    /// Write saved runs as tables or documents for other programs.
-    Export(Lazy<crate::import_export::ExportArgs>),
-    /// Which differences between saved runs are real, and what was set differently?
-    Compare(Lazy<crate::compare::CompareArgs>),
-    /// Run measurements on a schedule, into the store and into metrics; alert on failure.
-    Monitor(Box<Lazy<crate::monitor::MonitorArgs>>),
-    /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
-    /// network namespaces.
-    Lab(Box<Lazy<crate::lab::LabArgs>>),
-    /// Measure the pairs of many hosts, without conflicts, and name what is worse than the rest (needs a build with the feature
-    /// `fleet`).
-    Fleet(Box<Lazy<crate::fleet::FleetArgs>>),
-    /// Show the configuration file: defaults of commands, named targets, named tests.
-    Config,
-    /// Run a test that the configuration file names.
-    Run(Lazy<crate::config::RunArgs>),
-    /// Be a worker process of a client or a server, which starts it.
-    #[command(hide = true)]
-    WorkerProcess(Lazy<crate::processes::WorkerArgs>),
-    /// Explain the options that several commands share: target, sockets, output, store, live view.
-    Options,
-    /// Print the completion script for a shell (needs a build with the feature `man`).
-    Completions(Lazy<crate::pages::CompletionsArgs>),
-    /// Write the manual pages (needs a build with the feature `man`).
-    Man(Lazy<crate::pages::ManArgs>),
-}
+use values::{Named, NumberOrNone};
 
 /// Which server, and how to reach it.
 #[derive(Args, Debug)]
@@ -339,7 +243,7 @@ pub(crate) struct OutputArgs {
     /// Show the run on the terminal while it lasts: always, never, or auto, which is when stdout is a terminal, the run is planned
     /// to take 5 s or more and neither --quiet nor a machine format is asked for. `--live` alone is always.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
-    pub(crate) live: crate::live::When,
+    pub(crate) live: crate::outputs::live::When,
     #[command(flatten)]
     pub(crate) web: WebArgs,
     /// Print the result as one line, and no interval lines; with --verbose all tables.
@@ -505,13 +409,3 @@ const SHUTDOWN: Named<Shutdown> = &[
     ("rude", "RST", Shutdown::Rude),
     ("random", "Either, by chance", Shutdown::Random),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::whole().debug_assert();
-    }
-}

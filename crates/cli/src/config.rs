@@ -1,8 +1,10 @@
 //! The configuration file: defaults of each command, named targets, named tests; `netcaliper
 //! config` and `netcaliper run`.
 
-use crate::args::Cli;
-use crate::{CliError, Exit, file, pages};
+use crate::command::Cli;
+use crate::command::pages;
+use crate::error::{CliError, Exit};
+use crate::file;
 use clap::Args;
 use serde_json::{Map, Value};
 use std::io::{self, Write as _};
@@ -192,7 +194,7 @@ pub(crate) fn show() -> Result<Exit, CliError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::values;
+    use crate::args::values;
 
     fn config(text: &str) -> Result<Config, String> {
         Config::parse(Path::new("config.toml"), text.to_owned()).map_err(|error| error.text)

@@ -1,6 +1,6 @@
 //! The documents tell the truth: commands that they show can be read, links lead somewhere, every caveat is explained.
 
-use crate::args::Cli;
+use crate::command::Cli;
 use crate::originals;
 use clap::Parser as _;
 use clap::error::ErrorKind;

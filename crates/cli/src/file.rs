@@ -4,7 +4,7 @@
 //! `run.html` is `run.html.PID.partial` until then, as long as this program lives. Descriptors,
 //! devices and pipes are written to as they are.
 
-use crate::{CliError, Context as _, lock};
+use crate::error::{CliError, Context as _, lock};
 use model::Event;
 use report::EventWriter as _;
 use std::fs::{self, File, Metadata, OpenOptions};

@@ -1,5 +1,7 @@
 //! `netcaliper fleet`: the pairs of many hosts.
 
+pub(crate) mod agent;
+mod nats;
 #[cfg(feature = "fleet")]
 mod pages;
 #[cfg(feature = "fleet")]
@@ -16,7 +18,8 @@ pub(crate) mod secure;
 #[cfg(feature = "nats")]
 mod standby;
 
-use crate::{CliError, Exit, values};
+use crate::args::values;
+use crate::error::{CliError, Exit};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -154,7 +157,7 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     pub(crate) keep: bool,
     #[command(flatten)]
-    pub(crate) store: crate::kept::StoreArgs,
+    pub(crate) store: crate::runs::kept::StoreArgs,
 }
 
 /// Runs the command.
@@ -179,5 +182,5 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
 
 #[cfg(not(feature = "fleet"))]
 pub(crate) fn fleet(_: &FleetArgs) -> Result<Exit, CliError> {
-    Err(crate::agent::absent())
+    Err(crate::fleet::agent::absent())
 }

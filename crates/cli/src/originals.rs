@@ -1,7 +1,10 @@
 //! The originals: the names under which their command lines are found, and the program that they are part of.
 
+use crate::error::{CliError, Exit};
 use crate::file::{NewFile, SavedRun};
-use crate::{CliError, Exit, kept, plan, protocols, signals, stderr};
+use crate::runs::kept;
+use crate::verbs::plan;
+use crate::{protocols, signals, stderr};
 use common::original::{Bound, Driver, Original, Refusal};
 use common::{Peer, ServerConfig};
 use runtime::EngineError;

@@ -1,11 +1,18 @@
 //! Where a run's events and outcome go: the terminal and the files. Files are opened before the run starts, written as
 //! it goes, and renamed when they are whole; a file that fails is reported once while the run goes on.
 
+pub(crate) mod live;
+pub(crate) mod scrape;
+pub(crate) mod series;
+pub(crate) mod watch;
+
 use crate::args::{JsonArg, OutputArgs};
+use crate::error::{CliError, Exit};
 use crate::file::{self, NewFile};
-use crate::live::{self, Live};
-use crate::watch::{Page, WebArgs};
-use crate::{CliError, Exit, kept, signals, stderr};
+use crate::outputs::live::{self, Live};
+use crate::outputs::watch::{Page, WebArgs};
+use crate::runs::kept;
+use crate::{signals, stderr};
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{Console, Detail, EventCsv, EventWriter, Journal, Rows, RunMetrics, Style};
 use runtime::Interrupt;

@@ -1,6 +1,6 @@
 //! Sources and target of this binary: `netcaliper --version --verbose`.
 
-use crate::plan::VERSION;
+use crate::verbs::plan::VERSION;
 
 /// Values of build.rs; an empty one is unknown.
 const FACTS: [(&str, &str); 5] = [

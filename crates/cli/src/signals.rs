@@ -1,7 +1,9 @@
 //! Requests to end this process (SIGINT, SIGTERM, SIGHUP), for every verb and every original: the first ends the run in good order, a
 //! later one ends the program.
 
-use crate::{CliError, Context as _, file, live};
+use crate::error::{CliError, Context as _};
+use crate::file;
+use crate::outputs::live;
 use runtime::{EndRequest, Interrupt};
 use std::sync::OnceLock;
 

@@ -1,7 +1,10 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
 use super::ShowArgs;
-use crate::{CliError, Context as _, file, kept, pages, saved, stderr};
+use crate::command::pages;
+use crate::error::{CliError, Context as _};
+use crate::runs::{kept, saved};
+use crate::{file, stderr};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
 use fleet::result::Counts;

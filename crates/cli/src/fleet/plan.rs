@@ -1,7 +1,10 @@
 //! A plan from the command line, and its forecast.
 
 use super::{PlanArgs, ShapeArgs, questions, rounds};
-use crate::{CliError, Exit, kept, pages, saved, stderr};
+use crate::command::pages;
+use crate::error::{CliError, Exit};
+use crate::runs::{kept, saved};
+use crate::stderr;
 use fleet::inventory::{Format, Inventory, Limit};
 use fleet::plan::{Plan, Request, Round, Shape};
 use std::io::{self, Write as _};

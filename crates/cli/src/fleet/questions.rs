@@ -1,8 +1,9 @@
 //! A test of a plan from the words of a command line: its length, its bytes, and how much it
 //! disturbs others.
 
-use crate::args::{Cli, Command};
-use crate::{CliError, delay, load, ping, plan, train};
+use crate::command::{Cli, Command};
+use crate::error::CliError;
+use crate::verbs::{delay, load, ping, plan, train};
 use clap::Parser as _;
 use fleet::agent::Demand;
 use fleet::plan::{CostClass, Test, Verb};

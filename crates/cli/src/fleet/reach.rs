@@ -60,7 +60,7 @@ pub(crate) struct ReachArgs {
     #[arg(long, requires = "psk_file")]
     pub(super) direct: bool,
     /// Port of such agents.
-    #[arg(long, value_name = "PORT", default_value_t = crate::agent::PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = crate::fleet::agent::PORT)]
     pub(super) agent_port: u16,
     /// File with the key that they have, too.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
@@ -69,7 +69,7 @@ pub(crate) struct ReachArgs {
     #[arg(long)]
     pub(super) insecure_key_file: bool,
     #[command(flatten)]
-    pub(super) nats: crate::nats::NatsArgs,
+    pub(super) nats: crate::fleet::nats::NatsArgs,
     /// Keep plan and results on the NATS server, too (JetStream), so that controllers that stand by
     /// (`netcaliper fleet stand-by`) can take the run over. Ctrl-C hands the run over; `netcaliper
     /// fleet cancel` ends it.
@@ -85,7 +85,7 @@ pub(crate) struct StandByArgs {
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
     #[command(flatten)]
-    pub(super) nats: crate::nats::NatsArgs,
+    pub(super) nats: crate::fleet::nats::NatsArgs,
     #[command(flatten)]
     pub(super) show: ShowArgs,
 }

@@ -2,7 +2,8 @@
 
 use super::run::{count, shown, work};
 use super::{ShowArgs, WhenArgs};
-use crate::{CliError, Context as _, Exit, signals, stderr};
+use crate::error::{CliError, Context as _, Exit};
+use crate::{signals, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
 use jiff::civil::{DateTime, Time};

@@ -5,10 +5,12 @@ use super::secure::Keyed;
 #[cfg(feature = "nats")]
 use super::standby;
 use super::{ShowArgs, pages, plan, rounds};
-use crate::agent::state_folder;
+use crate::args::key;
+use crate::command::pages::print;
+use crate::error::{CliError, Context as _, Exit};
+use crate::fleet::agent::state_folder;
 use crate::outputs::is_stdout;
-use crate::pages::print;
-use crate::{CliError, Context as _, Exit, key, stderr};
+use crate::stderr;
 use common::auth::{DRAWN, hex};
 use fleet::controller::{self, Controller, Journal, Progress, Wish};
 use fleet::inventory::{Host, HostId};

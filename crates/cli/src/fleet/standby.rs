@@ -4,8 +4,9 @@ use super::ShowArgs;
 use super::reach::StandByArgs;
 use super::rounds::{Lead, lead, opened};
 use super::run::{Reach, shown};
-use crate::agent::state_folder;
-use crate::{CliError, Exit, lock, signals, stderr};
+use crate::error::{CliError, Exit, lock};
+use crate::fleet::agent::state_folder;
+use crate::{signals, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
@@ -77,7 +78,7 @@ impl<'a> Standing<'a> {
     }
 
     fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
-        let host = crate::agent::host_name();
+        let host = crate::fleet::agent::host_name();
         Ok(Standing {
             shared: Shared::connect(server, stderr::tell).map_err(CliError::failed)?,
             server,

@@ -1,0 +1,165 @@
+//! The command line: every command, and what runs it.
+#![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
+
+pub(crate) mod failure;
+pub(crate) mod mistaken;
+pub(crate) mod pages;
+
+use crate::args::help::{self, Lazy};
+use crate::args::{ConnectArgs, TcpArgs, key};
+use crate::config;
+use crate::error::{CliError, Exit};
+use crate::fleet::{self, agent};
+use crate::originals;
+use crate::runs::{compare, import_export, kept, saved};
+use crate::verbs::{delay, demo, lab, load, measure, monitor, ping, processes, serve, stream, train};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use common::Original;
+
+/// A measuring instrument for networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media
+/// streams. One program is both ends.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+impl Cli {
+    /// Reads the command line of this process. The originals stand in the help; they never come here, because
+    /// each has a grammar of its own.
+    pub(crate) fn parse_command(command: &[String]) -> Cli {
+        let matches =
+            Cli::whole().try_get_matches_from(command).unwrap_or_else(|error| mistaken::end(&error, command));
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
+    /// Shows help or the version and ends this process, where these were asked for.
+    pub(crate) fn help_if_asked(command: &[String]) {
+        if let Err(error) = Cli::whole().try_get_matches_from(command)
+            && matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+        {
+            error.exit();
+        }
+    }
+
+    /// All of the command line, the originals' names included.
+    pub(crate) fn whole() -> clap::Command {
+        let original =
+            |original: &Original| clap::Command::new(original.name).about(original.about).hide(true);
+        help::with_briefs(Cli::command().subcommands(originals::all().map(original)))
+    }
+}
+
+// Only the options of the command that was asked for are made: all of them take longer than many a command.
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(crate) enum Command {
+    /// How much data gets through over TCP, and does every byte arrive intact?
+    Tcp(Box<Lazy<TcpArgs>>),
+    /// How many connections can be established, how fast, and how many fail?
+    Connect(Box<Lazy<ConnectArgs>>),
+    /// How long do messages take there and back, and how far is the tail?
+    Ping(Box<Lazy<ping::PingArgs>>),
+    /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
+    Stream(Box<Lazy<stream::StreamArgs>>),
+    /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
+    Delay(Box<Lazy<delay::DelayArgs>>),
+    /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion over time?
+    Train(Box<Lazy<train::TrainArgs>>),
+    /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
+    Load(Box<Lazy<load::LoadArgs>>),
+    /// Run the server, for any number of clients at once.
+    Serve(Box<Lazy<serve::ServeArgs>>),
+    /// Run tests of a fleet at this host, for a controller (needs a build with the feature `fleet`).
+    Agent(Box<Lazy<agent::AgentArgs>>),
+    /// Ask a server to end once its sessions are over.
+    Stop(Lazy<serve::StopArgs>),
+    /// Make keys, with which servers and clients prove who they are.
+    Key(Lazy<key::VerbArgs>),
+    /// Measure this host against itself over loopback; nothing to set up.
+    Demo(Lazy<demo::DemoArgs>),
+    /// Print a saved run again, in any format.
+    Report(Lazy<saved::ReportArgs>),
+    /// List the saved runs: every run is saved, unless --no-store is given.
+    History(Lazy<kept::HistoryArgs>),
+    /// Print a saved run.
+    Show(Lazy<kept::ShowArgs>),
+    /// Import other tools' results: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
+    Import(Lazy<import_export::ImportArgs>),
+    /// Write saved runs as tables or documents for other programs.
+    Export(Lazy<import_export::ExportArgs>),
+    /// Which differences between saved runs are real, and what was set differently?
+    Compare(Lazy<compare::CompareArgs>),
+    /// Run measurements on a schedule, into the store and into metrics; alert on failure.
+    Monitor(Box<Lazy<monitor::MonitorArgs>>),
+    /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
+    /// network namespaces.
+    Lab(Box<Lazy<lab::LabArgs>>),
+    /// Measure the pairs of many hosts, without conflicts, and name what is worse than the rest (needs a build with the feature
+    /// `fleet`).
+    Fleet(Box<Lazy<fleet::FleetArgs>>),
+    /// Show the configuration file: defaults of commands, named targets, named tests.
+    Config,
+    /// Run a test that the configuration file names.
+    Run(Lazy<config::RunArgs>),
+    /// Be a worker process of a client or a server, which starts it.
+    #[command(hide = true)]
+    WorkerProcess(Lazy<processes::WorkerArgs>),
+    /// Explain the options that several commands share: target, sockets, output, store, live view.
+    Options,
+    /// Print the completion script for a shell (needs a build with the feature `man`).
+    Completions(Lazy<pages::CompletionsArgs>),
+    /// Write the manual pages (needs a build with the feature `man`).
+    Man(Lazy<pages::ManArgs>),
+}
+
+/// Does what the command line asks for; `command` is as it was typed.
+pub(crate) fn run(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
+    let failure = failure::Form::of(&verb);
+    let done = run_verb(verb, command.clone());
+    done.inspect_err(|error| failure.iter().for_each(|form| form.report(error, command.clone())))
+}
+
+fn run_verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
+    match verb {
+        Command::Tcp(args) => measure::tcp(&args, command),
+        Command::Connect(args) => measure::connect(&args, command),
+        Command::Ping(args) => ping::ping(&args, command),
+        Command::Stream(args) => stream::stream(&args, command),
+        Command::Delay(args) => delay::delay(&args, command),
+        Command::Train(args) => train::train(&args, command),
+        Command::Load(args) => load::load(&args, command),
+        Command::Serve(args) => serve::serve(&args, command),
+        Command::Agent(args) => agent::agent(&args),
+        Command::Stop(args) => serve::stop(&args),
+        Command::Key(args) => key::key(&args),
+        Command::Demo(args) => demo::demo(&args, command),
+        Command::Report(args) => saved::report(&args),
+        Command::History(args) => kept::history(&args),
+        Command::Show(args) => kept::show(&args),
+        Command::Import(args) => import_export::import(&args),
+        Command::Export(args) => import_export::export(&args),
+        Command::Compare(args) => compare::compare(&args),
+        Command::Monitor(args) => monitor::monitor(&args),
+        Command::Lab(args) => lab::lab(&args),
+        Command::Fleet(args) => fleet::fleet(&args),
+        Command::WorkerProcess(args) => processes::worker(&args),
+        Command::Options => pages::options(),
+        Command::Config => config::show(),
+        Command::Run(args) => config::run(&args),
+        Command::Completions(args) => pages::completions(&args),
+        Command::Man(args) => pages::man(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::whole().debug_assert();
+    }
+}

@@ -1,0 +1,91 @@
+//! Completions and manual pages, from the definitions that read the command line.
+
+use crate::args::help;
+#[cfg(feature = "man")]
+use crate::command::Cli;
+#[cfg(feature = "man")]
+use crate::error::Context as _;
+use crate::error::{CliError, Exit};
+use clap::Args;
+use std::io::{self, StdoutLock, Write as _};
+use std::path::PathBuf;
+
+/// For which shell.
+#[derive(Args, Debug)]
+pub(crate) struct CompletionsArgs {
+    /// bash, zsh, fish, powershell or elvish.
+    #[arg(value_parser = ["bash", "elvish", "fish", "powershell", "zsh"])]
+    shell: String,
+}
+
+#[cfg(not(feature = "man"))]
+fn absent() -> CliError {
+    CliError::usage(
+        "this netcaliper was built without manual pages and completions (cargo build --release --features man)",
+    )
+}
+
+/// Prints what completes this program's arguments.
+#[cfg(not(feature = "man"))]
+pub(crate) fn completions(_: &CompletionsArgs) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+/// Prints what completes this program's arguments.
+#[cfg(feature = "man")]
+pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
+    let shell: clap_complete::Shell = args.shell.parse().map_err(CliError::usage)?;
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
+    Ok(write(&text))
+}
+
+/// Folder of the pages.
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// Write all pages into this folder, created if missing: netcaliper.1, netcaliper-tcp.1, …
+    /// [default: the first one, to stdout].
+    #[arg(value_name = "FOLDER")]
+    folder: Option<PathBuf>,
+}
+
+#[cfg(not(feature = "man"))]
+pub(crate) fn man(_: &ManArgs) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+#[cfg(feature = "man")]
+pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
+    let mut command = Cli::whole();
+    command.build();
+    match &args.folder {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).context(folder.display())?;
+            clap_mangen::generate_to(command, folder).context(folder.display())?;
+            Ok(Exit::Good)
+        }
+        None => {
+            let mut text = Vec::new();
+            clap_mangen::Man::new(command).render(&mut text).context("cannot write the page")?;
+            Ok(write(&text))
+        }
+    }
+}
+
+/// Explains the options that several commands share.
+pub(crate) fn options() -> Result<Exit, CliError> {
+    Ok(write(help::shared().render_long_help().to_string().as_bytes()))
+}
+
+/// Prints to stdout what `write` writes there.
+pub(crate) fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>) -> Result<Exit, CliError> {
+    let mut out = io::stdout().lock();
+    write(&mut out).and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
+    Ok(Exit::Good)
+}
+
+/// Writes to stdout; a closed stdout is no error.
+pub(crate) fn write(text: &[u8]) -> Exit {
+    let _ = io::stdout().lock().write_all(text);
+    Exit::Good
+}

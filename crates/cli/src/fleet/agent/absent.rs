@@ -1,0 +1,32 @@
+//! Agents in builds that have none.
+
+use super::AgentArgs;
+use crate::error::{CliError, Exit};
+use crate::verbs::serve::ServeArgs;
+use std::net::SocketAddr;
+
+/// Why nothing of fleets can be done.
+pub(crate) fn absent() -> CliError {
+    CliError::usage("this netcaliper was built without fleets (cargo build --release --features fleet)")
+}
+
+pub(crate) fn agent(_: &AgentArgs) -> Result<Exit, CliError> {
+    Err(absent())
+}
+
+pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
+    if args.fleet.is_empty() { Ok(None) } else { Err(absent()) }
+}
+
+/// An agent beside a server: there is none.
+pub(crate) enum Beside {}
+
+impl Beside {
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        match *self {}
+    }
+
+    pub(crate) fn end(self) -> Result<(), CliError> {
+        match self {}
+    }
+}

@@ -1,0 +1,290 @@
+//! Servers of other protocols beside our own (`serve --legacy`), and their lines.
+
+use crate::args::key;
+use crate::args::values::Legacy;
+use crate::error::CliError;
+use crate::protocols;
+use crate::verbs::plan;
+use crate::verbs::serve::{ServeArgs, listen_addresses};
+use common::{Acl, Keyring, ServerConfig};
+use metrics::format_count;
+use model::ending::WRONG_DATA;
+use model::{Address, Event, Level, Phase, StampSettings};
+use runtime::{Admission, Bound, Interrupt};
+use std::fmt::Display;
+use std::net::SocketAddr;
+
+/// Peers without a proof at a port where the server sends first: each may take some megabytes of the
+/// kernel's memory.
+const MOST_SENT_TO: usize = 256;
+
+/// A server that goes along, with its ports taken.
+pub(crate) struct Answering {
+    asked: Legacy,
+    bound: Bound,
+    /// It is not at its usual port, and why.
+    aside: Option<String>,
+}
+
+/// Servers of other protocols that run beside this one.
+pub(crate) struct Beside {
+    pub(crate) answering: Vec<Answering>,
+    /// What could not be had, and why.
+    refused: Vec<(&'static str, String)>,
+    /// `all`: every protocol whose port can be bound.
+    every: bool,
+}
+
+/// Refuses to combine a key with protocols that cannot authenticate their clients (all but STAMP with a key of its own), unless
+/// `--legacy-unauthenticated` is given.
+///
+/// # Errors
+/// The refusal, in one sentence.
+pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
+    let legacy = &args.legacy;
+    if !keyed || legacy.unauthenticated {
+        return Ok(());
+    }
+    let keyless = |asked: &Legacy| asked.protocol != protocols::STAMP || legacy.stamp_psk_file.is_none();
+    let named = legacy.named().into_iter().filter(keyless).map(|asked| asked.protocol.name());
+    let mut names: Vec<&str> = if legacy.every() { vec!["the other protocols"] } else { named.collect() };
+    names.dedup();
+    match names.join(", ") {
+        none if none.is_empty() => Ok(()),
+        names => Err(CliError::usage(format!(
+            "the key guards the native protocol only, and {names} would answer without it: say --legacy-unauthenticated if that is \
+             meant"
+        ))),
+    }
+}
+
+/// Takes the ports of all that are asked for. One that is asked for by name must be had.
+pub(crate) fn bind(args: &ServeArgs, own: &ServerConfig) -> Result<Beside, CliError> {
+    let mut beside = Beside { answering: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
+    let mut wanted = args.legacy.named();
+    let named = wanted.len();
+    if beside.every {
+        let others = protocols::ALL.into_iter().filter_map(|one| Legacy::of(one, one.port()));
+        let is_named = |one: &Legacy| wanted.iter().any(|asked| asked.protocol == one.protocol);
+        let others: Vec<Legacy> = others.filter(|one| !is_named(one)).collect();
+        wanted.extend(others);
+    }
+    let admission = runtime::admission_beside(wanted.len(), args.cores.workers);
+    for (nth, asked) in wanted.iter().enumerate() {
+        let (asked, aside) = aside(*asked, &wanted);
+        let most = if asked.info.sends_first { MOST_SENT_TO } else { usize::MAX };
+        let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX), most);
+        match one(args, asked, own, admission).map_err(|error| beside.located(args, asked, error)) {
+            Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
+            Err(error) if nth < named => return Err(error),
+            Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
+        }
+    }
+    Ok(beside)
+}
+
+/// Moves a protocol to its other port where one of `others` has its usual port; says why.
+fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
+    let usual = asked.protocol.port();
+    let taken = others.iter().find(|other| other.protocol != asked.protocol && other.port == usual);
+    match (taken, asked.info.aside) {
+        (Some(other), Some(port)) if asked.port == usual => {
+            let why = format!("{} has {usual}, so its senders need -p {port}", other.protocol);
+            (Legacy { port, ..asked }, Some(why))
+        }
+        _ => (asked, None),
+    }
+}
+
+impl Answering {
+    /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
+    fn shown(&self) -> impl Iterator<Item = &SocketAddr> {
+        self.bound.addresses().iter().step_by(self.asked.info.ports)
+    }
+}
+
+impl Beside {
+    /// An error of taking a protocol's ports, with the option that asks for them, and what else of this server has one of them.
+    fn located(&self, args: &ServeArgs, asked: Legacy, error: CliError) -> CliError {
+        let Legacy { protocol, port, .. } = asked;
+        // Errors of taking a port begin with its address.
+        let at = error.text.split(": ").next().and_then(|at| at.parse::<SocketAddr>().ok());
+        let has = |one: &&Answering| {
+            one.bound.addresses().iter().any(|own| Some(own.port()) == at.map(|at| at.port()))
+        };
+        let other = self.answering.iter().find(has).map(|one| one.asked.protocol.name());
+        let native = || at.filter(|at| at.port() == args.port).map(|_| protocols::NATIVE.name());
+        let holder = other.or_else(native).map_or(String::new(), |name| format!(" (by {name}, here)"));
+        let row = match asked.info.ports {
+            1 => String::new(),
+            _ => {
+                format!(" (its conversation is at port {}, its data from {port} on)", port.saturating_sub(1))
+            }
+        };
+        CliError { text: format!("--legacy {protocol}:{port}{row}: {}{holder}", error.text), ..error }
+    }
+
+    /// A line about each address that a protocol answers at.
+    fn told(&self, text: impl Fn(&Legacy, &SocketAddr) -> String) -> Vec<String> {
+        let addresses = self.answering.iter().flat_map(|one| one.shown().map(move |at| (&one.asked, at)));
+        addresses.map(|(asked, at)| text(asked, at)).collect()
+    }
+
+    /// What goes along, and at which ports.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.told(|asked, at| format!("{}:{}", asked.protocol, at.port()))
+    }
+
+    /// Whether a table is worth it.
+    fn several(&self) -> bool {
+        self.every || self.answering.len() > 1
+    }
+
+    /// What is answered where, a line each; nothing where there is a table.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        if self.several() {
+            return Vec::new();
+        }
+        self.told(|asked, at| format!("answering {} on {at} ({})", asked.protocol, asked.info.over))
+    }
+
+    /// A table of what listens where, and of what could not be had; nothing where there is no more than one.
+    pub(crate) fn table(&self, own: &Bound) -> Vec<String> {
+        if !self.several() {
+            return Vec::new();
+        }
+        let row = |name: &str, at: &dyn Display, how: &str, who: &str| {
+            vec![name.to_owned(), at.to_string(), how.to_owned(), who.to_owned()]
+        };
+        let mut rows = vec![row("protocol", &"listens at", "over", "serves")];
+        let native = own.addresses().iter();
+        rows.extend(native.map(|at| row(protocols::NATIVE.name(), at, "TCP and UDP", "everybody")));
+        for one in &self.answering {
+            let Legacy { protocol, info, .. } = one.asked;
+            let who = [info.serves].into_iter().chain(one.aside.as_deref()).collect::<Vec<_>>().join("; ");
+            rows.extend(one.shown().map(|at| row(protocol.name(), at, info.over, &who)));
+        }
+        rows.extend(self.refused.iter().map(|(name, why)| row(name, &"refused", "-", why)));
+        report::aligned(&rows, 4).collect()
+    }
+}
+
+fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig, admission: Admission) -> Result<Bound, CliError> {
+    let stamp_key = args.legacy.stamp_psk_file.as_ref();
+    let stamp_key = stamp_key.map(|path| key::key_in(path, args.key.insecure_key_file)).transpose()?;
+    let stamp = StampSettings {
+        authenticated: stamp_key.is_some(),
+        direct: args.legacy.stamp_direct,
+        ..StampSettings::default()
+    };
+    let mut phase = Phase { interval_ns: args.interval, duration_ns: None, ..(asked.info.phase)() };
+    if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
+        (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
+    }
+    let config = ServerConfig {
+        listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(CliError::usage)?,
+        acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
+        limits: args.limits(),
+        clients: own.clients.clone(),
+        open_to: plan::open_to(&[])?,
+        records: args.output.web.wanted(),
+        sessions: args.output.web.wanted(),
+        links_ns: args.output.web.wanted().then_some(args.interval),
+        keys: Keyring::of(stamp_key.filter(|_| asked.protocol == protocols::STAMP)),
+        device: args.cores.bind_dev.clone(),
+        placement: plan::placement(&args.cores, asked.protocol),
+        workers: args.cores.workers,
+        version: plan::VERSION.to_owned(),
+        also_datagrams: asked.info.also_datagrams,
+        admission: Some(admission),
+        ..ServerConfig::legacy(asked.protocol, phase)
+    };
+    Ok(Bound::new((asked.info.config)(config).map_err(CliError::usage)?)?)
+}
+
+/// The addresses of `listen` without their ports, which are those of our own protocol.
+fn hosts(listen: &[String]) -> Vec<String> {
+    // The port is the native protocol's.
+    let host = |text: &String| match Address::parse(text) {
+        Some(Address { ip, zone: Some(zone), .. }) => format!("{ip}%{zone}"),
+        Some(Address { ip, .. }) => ip.to_string(),
+        None => text.clone(),
+    };
+    listen.iter().map(host).collect()
+}
+
+/// Failed connections of a test that is over, and why the most failed; and how many of them had damaged data. Others are no failure of the
+/// server: over these protocols clients end a test in mid-connection (ctsTraffic by a reset at its time limit).
+fn failures(event: &Event) -> Option<(String, u64)> {
+    let Event::Local(totals) = event else { return None };
+    let why = totals.causes.first().map_or("unknown", |cause| cause.first.as_str());
+    let errors = totals.errors();
+    let damaged = totals.causes.iter().filter(|cause| cause.text == WRONG_DATA).map(|cause| cause.count);
+    let text = || format!("{} FAILED, most because: {why}", format_count(errors, "connection"));
+    (errors > 0).then(|| (text(), damaged.sum()))
+}
+
+/// Answers a legacy protocol until its end is asked for; says what a person should know. `fail` counts failures.
+pub(crate) fn answer(
+    answering: Answering,
+    stop: &Interrupt,
+    tell: &dyn Fn(&Event),
+    show: &dyn Fn(&'static str, &Event),
+    fail: &dyn Fn(&'static str, u64),
+) {
+    let Answering { asked: Legacy { protocol, info, .. }, mut bound, .. } = answering;
+    let say = |level, text: &str| tell(&Event::Notice { level, text: format!("{protocol}: {text}") });
+    loop {
+        let again = info.one_test.then(|| bound.config().clone());
+        let ran = bound.run(stop, &mut |event| {
+            show(protocol.name(), &event);
+            match &event {
+                Event::Notice { level, text } => say(*level, text),
+                // A test is kept with what the server itself does.
+                Event::Extra(extra) if extra.shown.is_some() => tell(&event),
+                event => match ((info.notice)(event), failures(event)) {
+                    (Some(text), None) => say(Level::Info, &text),
+                    (text, Some((failed, damaged))) => {
+                        fail(protocol.name(), damaged);
+                        let all: Vec<String> = text.into_iter().chain([failed]).collect();
+                        say(Level::Warning, &all.join("; "));
+                    }
+                    (None, None) => {}
+                },
+            }
+        });
+        if let Err(error) = ran {
+            fail(protocol.name(), 1);
+            say(Level::Error, &error.to_string());
+        }
+        let Some(config) = again.filter(|_| !stop.asked()) else { return };
+        bound = match Bound::new(config) {
+            Ok(bound) => bound,
+            Err(error) => {
+                fail(protocol.name(), 1);
+                return say(Level::Error, &format!("cannot listen again: {error}"));
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use metrics::{CauseCount, Ending};
+    use model::Totals;
+
+    #[test]
+    fn failed_connections_are_named_with_their_cause() {
+        let of = |network_errors, text: &str| {
+            let first = "timed out: nothing moved for 15 s".to_owned();
+            let cause = CauseCount { class: Ending::NetworkError, text: text.to_owned(), count: 4, first };
+            let totals = Totals { opened: 5, network_errors, causes: vec![cause], ..Totals::default() };
+            failures(&Event::Local(Box::new(totals)))
+        };
+        let line = |network_errors| of(network_errors, "timed out");
+        let four = "4 connections FAILED, most because: timed out: nothing moved for 15 s";
+        assert_eq!((line(4), line(0)), (Some((four.to_owned(), 0)), None));
+        assert_eq!(of(4, WRONG_DATA), Some((four.to_owned(), 4)));
+    }
+}

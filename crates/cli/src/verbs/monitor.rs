@@ -1,0 +1,332 @@
+//! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert on failure.
+
+use crate::args::values;
+use crate::command::{Cli, Command as Verb};
+use crate::error::{CliError, Context as _, Exit, lock};
+use crate::outputs::scrape::{self, MetricsFile};
+use crate::runs::kept::StoreArgs;
+use crate::verbs::{delay, load, ping, plan, train};
+use crate::{outputs, signals, stderr};
+use clap::{Args, Parser as _};
+use model::{Assertion, Cost, Figure, Outcome, Point, Stat, Status, is_shown};
+use report::RunMetrics;
+use runtime::Interrupt;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether the user wants to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is measured, how often, and what for.
+#[derive(Args, Debug)]
+pub(crate) struct MonitorArgs {
+    /// Time from the start of a measurement to the start of the next. When one takes longer, starts that fall into it are left out.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
+    every: u64,
+    /// End after this number of measurements [default: run until interrupted].
+    #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>)]
+    count: Option<u64>,
+    /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms, goodput>900M, ….
+    #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
+    asserts: Vec<Assertion>,
+    /// Shell command to run when a measurement fails or breaks a condition, after one that did not. It finds the sentences in
+    /// NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN, NETCALIPER_VERB, NETCALIPER_TARGET.
+    #[arg(long, value_name = "COMMAND")]
+    on_break: Option<String>,
+    /// Shell command to run after a good measurement that follows a broken one.
+    #[arg(long, value_name = "COMMAND")]
+    on_mend: Option<String>,
+    /// Write metrics into this file after each measurement, for Prometheus' textfile collector: call it something.prom.
+    #[arg(long, value_name = "FILE")]
+    metrics_file: Option<PathBuf>,
+    /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
+    #[arg(long, value_name = "ADDR", value_parser = scrape::address)]
+    metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    store: StoreArgs,
+    /// The measurement, as on the command line: tcp lab2 -t 5s.
+    #[arg(last = true, required = true, value_name = "QUESTION")]
+    question: Vec<String>,
+}
+
+/// One measurement.
+struct Measured {
+    outcome: Option<Outcome>,
+    broken: Vec<String>,
+    /// The user has ended it.
+    interrupted: bool,
+}
+
+/// Measures for ever, or as often as was asked for.
+pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
+    let planned = check(&args.question)?;
+    let program = std::env::current_exe().context("cannot find this program to start it again")?;
+    let metrics = Arc::new(Mutex::new(RunMetrics::default()));
+    let page = scrape::shared(&metrics, RunMetrics::write);
+    let mut file = MetricsFile::begin(args.metrics_file.as_ref(), &page)?;
+    let interrupt = signals::interrupt()?;
+    let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
+    if let Some(scraped) = &scraped {
+        stderr::say(format_args!("netcaliper: metrics at http://{}/metrics", scraped.address()));
+    }
+    let every = Duration::from_nanos(args.every);
+    let began = Instant::now();
+    let mut state = State { args, well: true, broke: false };
+    let mut measured = 0;
+    let mut slot = 0u32;
+    while args.count.is_none_or(|count| measured < count) {
+        if !wait(began + every * slot, &interrupt) {
+            break;
+        }
+        let found = measure_once(args, planned, &program, &interrupt, &mut state)?;
+        measured += 1;
+        print(args, &found, &mut lock(&metrics));
+        if found.interrupted {
+            break;
+        }
+        file.write(&page);
+        state.judge(&found);
+        // The slots that have passed meanwhile are gone.
+        let passed = began.elapsed().as_nanos() / every.as_nanos().max(1);
+        slot = u32::try_from(passed).unwrap_or(u32::MAX).max(slot).saturating_add(1);
+    }
+    Ok(if state.broke { Exit::Threshold } else { Exit::Good })
+}
+
+/// State of the measurements: of the latest one, and of all.
+struct State<'a> {
+    args: &'a MonitorArgs,
+    well: bool,
+    broke: bool,
+}
+
+impl State<'_> {
+    /// Takes in a measurement, or the news that one takes too long, and runs the user's command after a change.
+    fn judge(&mut self, found: &Measured) {
+        let is_well = found.broken.is_empty();
+        self.broke |= !is_well;
+        if is_well != self.well {
+            let command = if is_well { &self.args.on_mend } else { &self.args.on_break };
+            command.iter().for_each(|command| call(command, found));
+        }
+        self.well = is_well;
+    }
+
+    /// A measurement takes longer than planned: reported while it does, for it may be the last news for long.
+    fn overdue(&mut self, taken: Duration) {
+        let why =
+            format!("the measurement has taken {} s, longer than planned, and goes on", taken.as_secs());
+        print_line(runtime::wall_now().0, &why);
+        self.judge(&Measured { outcome: None, broken: vec![why], interrupted: false });
+    }
+}
+
+/// Time behind the planned length of a measurement after which its lateness is an event: the
+/// limit of a wait for a peer.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The time that a measurement is to take, where that is known; whether it can be made again and again.
+fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
+    let words = std::iter::once("netcaliper").chain(question.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(words).map_err(|e| {
+        let text = e.to_string();
+        // What is missing stands below the first line.
+        let said = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>();
+        let said = said.join(" ");
+        let first = said.trim_start_matches("error: ");
+        CliError::usage(format!("'{}': {first}", question.join(" ")))
+    })?;
+    let output = match &cli.command {
+        Verb::Tcp(args) => &args.output,
+        Verb::Connect(args) => &args.output,
+        Verb::Ping(args) => &args.output,
+        Verb::Stream(args) => &args.output,
+        Verb::Delay(args) => &args.output,
+        Verb::Train(args) => &args.output,
+        Verb::Load(args) => &args.output,
+        _ => {
+            return Err(CliError::usage(
+                "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else",
+            ));
+        }
+    };
+    if output.json.is_some() || output.jsonl {
+        return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
+    }
+    let is_longer = |word: &String| LONGER.contains(&word.split('=').next().unwrap_or(word));
+    Ok(planned(&cli.command).filter(|_| !question.iter().any(is_longer)))
+}
+
+/// Options of runs whose length is known at their end.
+const LONGER: [&str; 5] = ["--search", "--sweep", "--path-mtu", "--repeat", "--until-confidence"];
+
+/// The length of a question and the wait for lost answers.
+fn planned(verb: &Verb) -> Option<Duration> {
+    let phase = match verb {
+        Verb::Tcp(args) => plan::tcp(args),
+        Verb::Ping(args) => ping::phase(args, false).ok()?,
+        Verb::Delay(args) => delay::phase(args).ok()?,
+        Verb::Train(args) => train::checked(args).ok()?,
+        Verb::Load(args) => return Some(Duration::from_nanos(load::length_ns(args))),
+        _ => return None,
+    };
+    let Cost { length_ns, wait_ns, .. } = phase.cost();
+    let lead_ns = phase.lead_ns();
+    Some(Duration::from_nanos(length_ns?.saturating_add(wait_ns).saturating_add(lead_ns)))
+}
+
+/// Waits for that instant; false when the user wants to end before.
+fn wait(until: Instant, interrupt: &Interrupt) -> bool {
+    loop {
+        if interrupt.asked() {
+            return false;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(LOOK));
+    }
+}
+
+/// Measures in a process of its own, so that nothing that happens to it ends the monitor.
+fn measure_once(
+    args: &MonitorArgs,
+    planned: Option<Duration>,
+    program: &Path,
+    interrupt: &Interrupt,
+    state: &mut State<'_>,
+) -> Result<Measured, CliError> {
+    let mut command = Command::new(program);
+    command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
+    command.env("NETCALIPER_STORE", args.store.path()?.unwrap_or_else(|| "off".into()));
+    let cannot = "cannot start a measurement";
+    let mut child = command.spawn().context(cannot)?;
+    let pipe = child.stdout.take();
+    let reader = thread::spawn(move || pipe.map_or(Ok(String::new()), io::read_to_string));
+    let mut asked = false;
+    let began = Instant::now();
+    let mut late_at = planned.map(|planned| planned + PATIENCE);
+    let status = loop {
+        if let Some(status) = child.try_wait().context(cannot)? {
+            break status;
+        }
+        if interrupt.asked() && !std::mem::replace(&mut asked, true) {
+            // It may have ended already.
+            let _ = runtime::ask_to_end(&mut child);
+        }
+        if late_at.is_some_and(|late| began.elapsed() >= late) && !asked {
+            late_at = None;
+            state.overdue(began.elapsed());
+        }
+        thread::sleep(LOOK);
+    };
+    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    let outcome = report::read_run(&text).ok();
+    // Ctrl-C goes to both, and the measurement may have ended by itself.
+    if asked || interrupt.asked() {
+        let interrupted = outcome.as_ref().is_none_or(|outcome| outcome.status != Status::Complete);
+        if interrupted {
+            return Ok(Measured { outcome, broken: Vec::new(), interrupted });
+        }
+    }
+    let mut broken = outcome.as_ref().map_or_else(Vec::new, |o| outputs::broken(&args.asserts, o));
+    match status.code() {
+        Some(0) => {}
+        // Its own conditions, which it has told itself.
+        Some(3) => broken.push("an assertion of the measurement failed".to_owned()),
+        Some(code) => broken.push(format!("the measurement ended with exit code {code}")),
+        None => broken.push("the measurement was killed".to_owned()),
+    }
+    Ok(Measured { outcome, broken, interrupted: false })
+}
+
+/// Prints a line for people, and takes the run into the metrics, unless the user has cut it short.
+fn print(args: &MonitorArgs, measured: &Measured, metrics: &mut RunMetrics) {
+    match &measured.outcome {
+        _ if measured.interrupted => {}
+        Some(outcome) => metrics.add(outcome, &args.asserts),
+        None => metrics.add_failed(&args.asserts),
+    }
+    let first = measured.outcome.as_ref().and_then(|outcome| outcome.points.first());
+    let shown = |figure: Figure| {
+        let value = figure.of(first.filter(|first| is_told(figure, first))?)?;
+        Some(format!("{} {}", figure.key(), figure.unit().show(value)))
+    };
+    let found = Figure::compared().filter_map(shown).collect::<Vec<_>>().join(", ");
+    let verdict = match measured.broken.is_empty() {
+        true if measured.interrupted => "interrupted".to_owned(),
+        true => "well".to_owned(),
+        false => measured.broken.join("; "),
+    };
+    let began = measured.outcome.as_ref().map(|outcome| outcome.begin.started.0);
+    let colon = if found.is_empty() { "" } else { ": " };
+    print_line(began.unwrap_or_else(|| runtime::wall_now().0), &format!("{found}{colon}{verdict}"));
+}
+
+fn print_line(at_ns: i64, text: &str) {
+    let at = jiff::Timestamp::from_nanosecond(at_ns.into()).unwrap_or_default();
+    // A closed stdout stops neither the store nor the metrics.
+    let _ = writeln!(io::stdout().lock(), "{at:.0} {text}");
+}
+
+/// Whether a line has this figure of a phase: percentiles of too few round trips are left out.
+fn is_told(figure: Figure, of: &Point) -> bool {
+    match (figure, of.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref())) {
+        (Figure::RoundTrip(Stat::Quantile(q)), Some(rtt)) => is_shown(rtt, q),
+        _ => true,
+    }
+}
+
+/// Runs the user's command, and does not wait for it.
+fn call(command: &str, measured: &Measured) {
+    let begin = measured.outcome.as_ref().map(|outcome| &outcome.begin);
+    let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
+    shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
+    shell.env("NETCALIPER_BROKEN", measured.broken.join("\n"));
+    shell.env("NETCALIPER_RUN", begin.map_or(String::new(), |b| b.run.to_string()));
+    shell.env("NETCALIPER_VERB", begin.map_or("", |b| b.verb.as_str()));
+    shell.env("NETCALIPER_TARGET", begin.map_or(String::new(), |b| b.targets.join(" ")));
+    match shell.stdin(Stdio::null()).spawn() {
+        // Waiting for the child keeps it from becoming a zombie.
+        Ok(mut child) => drop(thread::spawn(move || child.wait())),
+        Err(error) => stderr::say(format_args!("netcaliper: warning: cannot run '{command}': {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_that_print_json_of_their_own_are_refused() {
+        let said = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            check(&words).map_err(|trouble| trouble.text)
+        };
+        for option in ["--json", "--json=summary", "-J", "-qJ", "--jsonl"] {
+            let told = said(&format!("ping x {option}")).unwrap_err();
+            assert!(told.contains("leave out --json"), "{option}: {told}");
+        }
+        assert!(said("ping x -q").is_ok());
+        assert!(said("serve").unwrap_err().contains("nothing else"));
+    }
+
+    #[test]
+    fn the_planned_time_is_that_of_the_question() {
+        let planned = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            check(&words).map(|planned| planned.map(|planned| planned.as_secs())).unwrap_or_default()
+        };
+        assert_eq!(planned("tcp x -t 30s"), Some(30));
+        assert_eq!(planned("ping x -t 5s"), Some(6), "the last echo is waited for");
+        assert!(planned("load x").is_some());
+        assert_eq!(planned("delay x --search"), None);
+        assert_eq!(planned("delay x -t 2s"), Some(2));
+    }
+}
