@@ -6,11 +6,11 @@ pub(crate) mod help;
 pub(crate) mod key;
 pub(crate) mod repeat;
 pub(crate) mod stamp;
+pub(crate) mod store;
 pub(crate) mod values;
 
-use crate::outputs::watch::WebArgs;
+use crate::args::store::StoreArgs;
 use crate::protocols;
-use crate::runs::kept::StoreArgs;
 use clap::{Args, ValueEnum};
 use common::Placement;
 use model::{Assertion, Pattern, Payload, Range, Shutdown, SocketSettings, Verify};
@@ -243,7 +243,7 @@ pub(crate) struct OutputArgs {
     /// Show the run on the terminal while it lasts: always, never, or auto, which is when stdout is a terminal, the run is planned
     /// to take 5 s or more and neither --quiet nor a machine format is asked for. `--live` alone is always.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
-    pub(crate) live: crate::outputs::live::When,
+    pub(crate) live: When,
     #[command(flatten)]
     pub(crate) web: WebArgs,
     /// Print the result as one line, and no interval lines; with --verbose all tables.
@@ -255,6 +255,60 @@ pub(crate) struct OutputArgs {
     /// Print all tables.
     #[arg(skip)]
     pub(crate) full: bool,
+}
+
+/// When a run is shown on the terminal while it lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// For runs of 5 s and more, when stdout is a terminal and has no other output.
+    #[default]
+    Auto,
+    /// Always; an error without a terminal.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Address of the page that shows a run in a browser.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct WebArgs {
+    /// Show the run in a browser, with the saved runs: at a port of this host (7480 if none is
+    /// given, 0 for any), or at ADDR:PORT. At an address that other hosts can reach, the printed
+    /// URL holds a token, and requests without it are refused.
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = web::parse_address,
+        help_heading = "Live")]
+    pub(crate) web: Option<SocketAddr>,
+    /// Serve the page for this long after the run's end; the first Ctrl-C ends that.
+    #[arg(long, value_name = "TIME", requires = "web", value_parser = values::duration, help_heading = "Live")]
+    pub(crate) web_linger: Option<u64>,
+}
+
+impl WebArgs {
+    pub(crate) fn wanted(&self) -> bool {
+        self.web.is_some()
+    }
+}
+
+/// The distribution of round trips.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct HistogramArgs {
+    /// Write the distribution of round trips as HdrHistogram's percentile file, in µs.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hgrm: Option<PathBuf>,
+    /// Write that distribution as CSV, a row per bucket.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) histogram_csv: Option<PathBuf>,
+    /// Show that distribution, and write its CSV, in steps of this width [default: steps that
+    /// grow].
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    pub(crate) linear: Option<u64>,
+}
+
+impl HistogramArgs {
+    pub(crate) fn files(&self) -> [Option<&PathBuf>; 2] {
+        [self.hgrm.as_ref(), self.histogram_csv.as_ref()]
+    }
 }
 
 /// How much JSON is printed.

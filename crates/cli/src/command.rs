@@ -6,13 +6,11 @@ pub(crate) mod mistaken;
 pub(crate) mod pages;
 
 use crate::args::help::{self, Lazy};
-use crate::args::{ConnectArgs, TcpArgs, key};
-use crate::config;
 use crate::error::{CliError, Exit};
 use crate::fleet::{self, agent};
-use crate::originals;
 use crate::runs::{compare, import_export, kept, saved};
-use crate::verbs::{delay, demo, lab, load, measure, monitor, ping, processes, serve, stream, train};
+use crate::verbs::{Question, demo, key, lab, monitor, processes, serve};
+use crate::{config, protocols};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Original;
@@ -48,7 +46,7 @@ impl Cli {
     pub(crate) fn whole() -> clap::Command {
         let original =
             |original: &Original| clap::Command::new(original.name).about(original.about).hide(true);
-        help::with_briefs(Cli::command().subcommands(originals::all().map(original)))
+        help::with_briefs(Cli::command().subcommands(protocols::originals().map(original)))
     }
 }
 
@@ -56,20 +54,8 @@ impl Cli {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
-    /// How much data gets through over TCP, and does every byte arrive intact?
-    Tcp(Box<Lazy<TcpArgs>>),
-    /// How many connections can be established, how fast, and how many fail?
-    Connect(Box<Lazy<ConnectArgs>>),
-    /// How long do messages take there and back, and how far is the tail?
-    Ping(Box<Lazy<ping::PingArgs>>),
-    /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
-    Stream(Box<Lazy<stream::StreamArgs>>),
-    /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
-    Delay(Box<Lazy<delay::DelayArgs>>),
-    /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion over time?
-    Train(Box<Lazy<train::TrainArgs>>),
-    /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
-    Load(Box<Lazy<load::LoadArgs>>),
+    #[command(flatten)]
+    Question(Question),
     /// Run the server, for any number of clients at once.
     Serve(Box<Lazy<serve::ServeArgs>>),
     /// Run tests of a fleet at this host, for a controller (needs a build with the feature `fleet`).
@@ -77,7 +63,7 @@ pub(crate) enum Command {
     /// Ask a server to end once its sessions are over.
     Stop(Lazy<serve::StopArgs>),
     /// Make keys, with which servers and clients prove who they are.
-    Key(Lazy<key::VerbArgs>),
+    Key(Lazy<key::KeyVerbArgs>),
     /// Measure this host against itself over loopback; nothing to set up.
     Demo(Lazy<demo::DemoArgs>),
     /// Print a saved run again, in any format.
@@ -103,7 +89,7 @@ pub(crate) enum Command {
     /// Show the configuration file: defaults of commands, named targets, named tests.
     Config,
     /// Run a test that the configuration file names.
-    Run(Lazy<config::RunArgs>),
+    Run(Lazy<config::TestArgs>),
     /// Be a worker process of a client or a server, which starts it.
     #[command(hide = true)]
     WorkerProcess(Lazy<processes::WorkerArgs>),
@@ -124,14 +110,8 @@ pub(crate) fn run(verb: Command, command: Vec<String>) -> Result<Exit, CliError>
 
 fn run_verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
     match verb {
-        Command::Tcp(args) => measure::tcp(&args, command),
-        Command::Connect(args) => measure::connect(&args, command),
-        Command::Ping(args) => ping::ping(&args, command),
-        Command::Stream(args) => stream::stream(&args, command),
-        Command::Delay(args) => delay::delay(&args, command),
-        Command::Train(args) => train::train(&args, command),
-        Command::Load(args) => load::load(&args, command),
-        Command::Serve(args) => serve::serve(&args, command),
+        Command::Question(question) => question.run(command),
+        Command::Serve(args) => serve::serve(&args, command, agent::orders),
         Command::Agent(args) => agent::agent(&args),
         Command::Stop(args) => serve::stop(&args),
         Command::Key(args) => key::key(&args),

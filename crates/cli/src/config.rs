@@ -1,10 +1,8 @@
 //! The configuration file: defaults of each command, named targets, named tests; `netcaliper
 //! config` and `netcaliper run`.
 
-use crate::command::Cli;
-use crate::command::pages;
 use crate::error::{CliError, Exit};
-use crate::file;
+use crate::{file, stdout};
 use clap::Args;
 use serde_json::{Map, Value};
 use std::io::{self, Write as _};
@@ -55,14 +53,14 @@ fn path() -> Option<PathBuf> {
 }
 
 impl Config {
-    /// Reads the file of this user.
+    /// Reads the file of this user, whose sections and keys are those of the `whole` command line.
     ///
     /// # Errors
     /// One sentence when it cannot be read or says what cannot be.
-    pub(crate) fn read() -> Result<Config, CliError> {
+    pub(crate) fn read(whole: fn() -> clap::Command) -> Result<Config, CliError> {
         let Some(path) = path() else { return Ok(Config::default()) };
         match std::fs::read_to_string(&path) {
-            Ok(text) => Config::parse(&path, text),
+            Ok(text) => Config::parse(&path, text, whole()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 Ok(Config { path: Some(path), ..Config::default() })
             }
@@ -70,10 +68,9 @@ impl Config {
         }
     }
 
-    fn parse(path: &Path, text: String) -> Result<Config, CliError> {
+    fn parse(path: &Path, text: String, mut whole: clap::Command) -> Result<Config, CliError> {
         let wrong = |why: String| CliError::usage(format!("{}: {why}", path.display()));
         let sections: Map<String, Value> = basic_toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-        let mut whole = Cli::whole();
         for (name, section) in &sections {
             let Some(entries) = section.as_object() else {
                 return Err(wrong(format!("'{name}' must be a section: [tcp], [targets], [tests], …")));
@@ -153,7 +150,7 @@ pub(crate) fn has_defaults(verb: &str) -> bool {
 
 /// A test of the configuration file.
 #[derive(Args, Debug)]
-pub(crate) struct RunArgs {
+pub(crate) struct TestArgs {
     /// Its name there, in the section `[tests]`.
     name: String,
     /// Words to add to it.
@@ -162,7 +159,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Reached by names that the file does not have.
-pub(crate) fn run(args: &RunArgs) -> Result<Exit, CliError> {
+pub(crate) fn run(args: &TestArgs) -> Result<Exit, CliError> {
     let config = CONFIG.get();
     let tests = config.and_then(|config| config.sections.get(TESTS)).and_then(Value::as_object);
     let known: Vec<&str> = tests.into_iter().flat_map(|tests| tests.keys().map(String::as_str)).collect();
@@ -178,7 +175,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Exit, CliError> {
 
 /// Shows the file.
 pub(crate) fn show() -> Result<Exit, CliError> {
-    pages::print(|out| match CONFIG.get() {
+    stdout::print(|out| match CONFIG.get() {
         Some(Config { path: Some(path), text: Some(text), .. }) => {
             writeln!(out, "# {}\n{}", path.display(), text.trim_end())
         }
@@ -195,9 +192,10 @@ pub(crate) fn show() -> Result<Exit, CliError> {
 mod tests {
     use super::*;
     use crate::args::values;
+    use crate::command::Cli;
 
     fn config(text: &str) -> Result<Config, String> {
-        Config::parse(Path::new("config.toml"), text.to_owned()).map_err(|error| error.text)
+        Config::parse(Path::new("config.toml"), text.to_owned(), Cli::whole()).map_err(|error| error.text)
     }
 
     fn applied(config: &Config, line: &str) -> String {

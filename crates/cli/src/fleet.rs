@@ -18,6 +18,7 @@ pub(crate) mod secure;
 #[cfg(feature = "nats")]
 mod standby;
 
+use crate::args::store::StoreArgs;
 use crate::args::values;
 use crate::error::{CliError, Exit};
 use clap::{Args, Subcommand};
@@ -157,7 +158,7 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     pub(crate) keep: bool,
     #[command(flatten)]
-    pub(crate) store: crate::runs::kept::StoreArgs,
+    pub(crate) store: StoreArgs,
 }
 
 /// Runs the command.

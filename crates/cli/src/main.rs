@@ -16,9 +16,11 @@ mod provenance;
 mod runs;
 mod signals;
 mod stderr;
+mod stdout;
+mod terminal;
 mod verbs;
 
-use command::{Cli, pages};
+use command::Cli;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -28,14 +30,15 @@ fn main() -> ExitCode {
         return originals::run(original, arguments, &command);
     }
     if let Some(text) = provenance::asked(&command) {
-        return pages::write(text.as_bytes()).into();
+        return stdout::write(text.as_bytes()).into();
     }
     // Help is what is needed to mend the file.
-    let configured = config::Config::read().inspect_err(|_| Cli::help_if_asked(&command)).map(|config| {
-        let configured = config.applied(&command);
-        config.keep();
-        configured
-    });
+    let configured =
+        config::Config::read(Cli::whole).inspect_err(|_| Cli::help_if_asked(&command)).map(|config| {
+            let configured = config.applied(&command);
+            config.keep();
+            configured
+        });
     let done = configured.and_then(|words| command::run(Cli::parse_command(&words).command, command));
     match done {
         Ok(exit) => exit.into(),

@@ -1,10 +1,9 @@
 //! The originals: the names under which their command lines are found, and the program that they are part of.
 
+use crate::args::{store, values};
 use crate::error::{CliError, Exit};
 use crate::file::{NewFile, SavedRun};
-use crate::runs::kept;
-use crate::verbs::plan;
-use crate::{protocols, signals, stderr};
+use crate::{protocols, provenance, signals, stderr};
 use common::original::{Bound, Driver, Original, Refusal};
 use common::{Peer, ServerConfig};
 use runtime::EngineError;
@@ -13,15 +12,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// All of them. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
-pub(crate) fn all() -> impl Iterator<Item = &'static Original> {
-    protocols::ALL.into_iter().flat_map(|protocol| protocol.info().originals)
-}
-
-pub(crate) fn find(name: &str) -> Option<&'static Original> {
-    all().find(|original| original.name.eq_ignore_ascii_case(name))
-}
-
 /// The original that a command line asks for, and its arguments: by the name of the binary, or as the first argument.
 pub(crate) fn requested(command: &[String]) -> Option<(&'static Original, &[String])> {
     let called = Path::new(command.first()?).file_name()?.to_str()?;
@@ -29,10 +19,10 @@ pub(crate) fn requested(command: &[String]) -> Option<(&'static Original, &[Stri
         Some(stem) => called[..stem.len()].to_owned(),
         None => called.to_owned(),
     };
-    if let Some(original) = find(&bare) {
+    if let Some(original) = protocols::original(&bare) {
         return Some((original, &command[1..]));
     }
-    Some((find(command.get(1)?)?, &command[2..]))
+    Some((protocols::original(command.get(1)?)?, &command[2..]))
 }
 
 /// Runs an original.
@@ -87,7 +77,7 @@ fn refused(error: EngineError) -> Refusal {
 fn driver(command: &[String]) -> Driver {
     Driver {
         command: command.to_vec(),
-        version: plan::VERSION,
+        version: provenance::VERSION,
         host: &runtime::ThisHost,
         own_protocol: protocols::NATIVE,
         local_addresses: runtime::local_addresses,
@@ -99,7 +89,7 @@ fn driver(command: &[String]) -> Driver {
             let peers = runtime::resolve_targets(&targets, port, (v4, v6), &interrupt).map_err(refused)?;
             Ok(peers.into_iter().flat_map(Peer::each).collect())
         },
-        open_to: |networks| Ok(plan::open_to(networks)?),
+        open_to: |networks| Ok(values::open_to(networks)?),
         say: |text| stderr::say(text),
         stdout: || Box::new(Stdout(io::stdout())),
         quoted: |line, to_stdout| report::hanging(line, stderr::stdout_columns().filter(|_| to_stdout)),
@@ -122,7 +112,7 @@ fn driver(command: &[String]) -> Driver {
             let mut file = SavedRun::open(path, serves)?;
             Ok(Box::new(move |event| file.on_event(event)))
         },
-        keep: kept::keeps().then_some(kept::keep_original),
+        keep: store::keeps().then_some(store::keep_original),
     }
 }
 

@@ -1,18 +1,19 @@
 //! Where a run's events and outcome go: the terminal and the files. Files are opened before the run starts, written as
 //! it goes, and renamed when they are whole; a file that fails is reported once while the run goes on.
 
+pub(crate) mod histograms;
 pub(crate) mod live;
 pub(crate) mod scrape;
 pub(crate) mod series;
 pub(crate) mod watch;
 
-use crate::args::{JsonArg, OutputArgs};
+use crate::args::{JsonArg, OutputArgs, WebArgs, store};
 use crate::error::{CliError, Exit};
 use crate::file::{self, NewFile};
-use crate::outputs::live::{self, Live};
-use crate::outputs::watch::{Page, WebArgs};
-use crate::runs::kept;
-use crate::{signals, stderr};
+use crate::outputs::watch::Page;
+use crate::stdout::is_stdout;
+use crate::{signals, stderr, stdout};
+use live::Live;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{Console, Detail, EventCsv, EventWriter, Journal, Rows, RunMetrics, Style};
 use runtime::Interrupt;
@@ -88,11 +89,6 @@ fn draw(outcome: &Outcome, folder: &Path) -> Result<(), CliError> {
     files.try_for_each(|(name, drawn)| file::put(&folder.join(name), |out| out.write_all(drawn.as_bytes())))
 }
 
-/// Whether this is the name of stdout.
-pub(crate) fn is_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
 /// Opens a file that is made at the end.
 pub(crate) fn opened_for_end(path: Option<&PathBuf>) -> Result<Option<Target<Sink>>, CliError> {
     opened(path, NewFile::create, Ok)
@@ -132,7 +128,7 @@ fn console(args: &OutputArgs) -> Console {
     let detail = args.detail();
     let usual = (detail != Detail::Full).then_some(COLUMNS);
     let columns = stderr::stdout_columns().or(usual);
-    Console::new(Style { detail, color: kept::color(), verbose: args.verbose, linear_ns: None, columns })
+    Console::new(Style { detail, color: stdout::color(), verbose: args.verbose, linear_ns: None, columns })
 }
 
 impl Outputs {
@@ -141,7 +137,7 @@ impl Outputs {
     pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Metrics>) -> Result<Self, CliError> {
         let own = OutputArgs { web: WebArgs::default(), metrics_file: None, ..args.clone() };
         let mut outputs = Outputs::with_files(&own, None, &[], NewFile::in_place)?;
-        outputs.page = args.web.open(&args.store, metrics)?;
+        outputs.page = Page::open(&args.web, &args.store, metrics)?;
         Ok(outputs)
     }
 
@@ -210,7 +206,7 @@ impl Outputs {
             sweep: opened_for_end(sweep_csv)?,
             html: opened_for_end(args.html.as_ref())?,
             metrics: opened_for_end(args.metrics_file.as_ref())?,
-            page: args.web.open(&args.store, None)?,
+            page: Page::open(&args.web, &args.store, None)?,
             args: args.clone(),
             streams: streaming > 0,
             ..Outputs::default()
@@ -426,8 +422,8 @@ impl Outputs {
             let failed = metrics::format_count(*failed, "failure");
             stderr::say(format_args!("netcaliper: {protocol}: {failed}"));
         }
-        if self.measured {
-            kept::keep(&self.args, &outcome);
+        if self.measured && !self.args.no_store {
+            store::keep(&self.args.store, &outcome);
         }
         if let Some(page) = self.page {
             page.end(&outcome);

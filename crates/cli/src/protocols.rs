@@ -1,7 +1,7 @@
 //! The protocols that can be spoken: the binary's table of their objects.
 
-use common::ProtocolOptions;
 use common::protocol::Foreigners;
+use common::{Original, ProtocolOptions};
 use compat::Importer;
 use model::Outcome;
 
@@ -43,6 +43,15 @@ pub(crate) fn foreign() -> ProtocolOptions {
 
 fn importers() -> Vec<&'static Importer> {
     ALL.into_iter().flat_map(|protocol| protocol.info().importers).chain(compat::IMPORTERS).collect()
+}
+
+/// All originals. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
+pub(crate) fn originals() -> impl Iterator<Item = &'static Original> {
+    ALL.into_iter().flat_map(|protocol| protocol.info().originals)
+}
+
+pub(crate) fn original(name: &str) -> Option<&'static Original> {
+    originals().find(|original| original.name.eq_ignore_ascii_case(name))
 }
 
 pub(crate) fn parse(text: &str) -> Result<Protocol, String> {

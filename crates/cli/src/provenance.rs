@@ -1,6 +1,7 @@
 //! Sources and target of this binary: `netcaliper --version --verbose`.
 
-use crate::verbs::plan::VERSION;
+/// The version that both ends tell each other.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Values of build.rs; an empty one is unknown.
 const FACTS: [(&str, &str); 5] = [

@@ -2,8 +2,7 @@
 //! later one ends the program.
 
 use crate::error::{CliError, Context as _};
-use crate::file;
-use crate::outputs::live;
+use crate::{file, terminal};
 use runtime::{EndRequest, Interrupt};
 use std::sync::OnceLock;
 
@@ -21,7 +20,7 @@ pub(crate) fn end() {
 
 /// Ends the program without waiting for the run: the terminal is given back, and no file that is not whole is left.
 pub(crate) fn exit_at_once() -> ! {
-    live::leave_at_once();
+    terminal::leave_at_once();
     file::remove_partial();
     std::process::exit(130)
 }

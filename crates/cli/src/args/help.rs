@@ -3,7 +3,7 @@
 
 use crate::args::repeat::RepeatArgs;
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
-use crate::{config, originals};
+use crate::{config, protocols};
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use std::collections::BTreeSet;
@@ -225,7 +225,7 @@ pub(crate) fn with_briefs(command: Command) -> Command {
             verb.about(about).long_about(whole)
         })
     });
-    let names: Vec<&str> = originals::all().map(|original| original.name).collect();
+    let names: Vec<&str> = protocols::originals().map(|original| original.name).collect();
     command.after_help(format!(
         "Other programs' command lines, also when called by their names: {}.\n\n\
          First steps: `netcaliper serve` on one host, `netcaliper tcp HOST` on another. `netcaliper COMMAND -h` shows three examples.\n\

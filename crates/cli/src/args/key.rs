@@ -1,93 +1,24 @@
-//! Keys: the files that they lie in, and `netcaliper key`, which makes them.
+//! Keys: the files that they lie in.
 
-use crate::args::values;
-use crate::args::{KeyArgs, TargetArgs};
-use crate::command::pages;
-use crate::error::{CliError, Context as _, Exit};
-use crate::verbs::serve::ServeArgs;
-use crate::{protocols, stderr};
-use clap::{Args, Subcommand};
-use common::auth::{DRAWN, hex, unhex};
-use common::keys::{Named, PUBLIC, PrivateKey, VERBS, public_text};
+use crate::args::{KeyArgs, TargetArgs, values};
+use crate::error::CliError;
+use crate::protocols;
+use common::auth::{DRAWN, unhex};
+use common::keys::{Named, PUBLIC, PrivateKey, VERBS};
 use common::{Keyring, Psk, Rights};
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
 
 /// Before the 64 hexadecimal digits of a private key.
-const PRIVATE: &str = "netcaliper-key-1:";
+pub(crate) const PRIVATE: &str = "netcaliper-key-1:";
 /// Longest file of keys that is read, bytes.
 const LONGEST_FILE: u64 = 1 << 20;
 const UNKNOWN_RIGHT: &str = "behind a key stand its rights: rate=RATE, time=TIME, verbs=VERB,…, exclusive=yes or no, bytes=SIZE of a day";
 /// Longest name of a key, characters.
 const LONGEST_NAME: usize = 64;
-
-#[derive(Args, Debug)]
-pub(crate) struct VerbArgs {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Draw a key and write it to a file that only its owner can read.
-    New(NewArgs),
-    /// Print the public key of a private one.
-    Public(PublicArgs),
-}
-
-#[derive(Args, Debug)]
-struct NewArgs {
-    /// The file; it must not exist yet.
-    file: PathBuf,
-    /// The key's name, by which a server with several keys knows it and gives it rights.
-    #[arg(long, value_parser = name)]
-    name: Option<String>,
-    /// A private key for --key-file instead of a key that both ends share. Its public key is printed: the other end is given that.
-    #[arg(long)]
-    pair: bool,
-}
-
-#[derive(Args, Debug)]
-struct PublicArgs {
-    /// File with a private key.
-    file: PathBuf,
-    /// The name to print before it, as lists of keys have it.
-    #[arg(long, value_parser = name)]
-    name: Option<String>,
-    /// Use key files that every user of this host can read.
-    #[arg(long)]
-    insecure_key_file: bool,
-}
-
-/// `netcaliper key`.
-pub(crate) fn key(args: &VerbArgs) -> Result<Exit, CliError> {
-    match &args.command {
-        Command::New(args) => new(args),
-        Command::Public(args) => {
-            print_public(&private_in(&args.file, args.insecure_key_file)?, args.name.as_deref())
-        }
-    }
-}
-
-fn new(args: &NewArgs) -> Result<Exit, CliError> {
-    let drawn = drawn()?;
-    let before =
-        args.name.as_ref().filter(|_| !args.pair).map_or_else(String::new, |name| format!("{name} "));
-    let kind = if args.pair { PRIVATE } else { DRAWN };
-    let written = of_owner(&args.file).and_then(|mut file| {
-        file.write_all(format!("{before}{kind}{}\n", hex(&drawn)).as_bytes())?;
-        file.sync_all()
-    });
-    written.context(format_args!("cannot write {}", args.file.display()))?;
-    if args.pair {
-        return print_public(&PrivateKey(drawn), args.name.as_deref());
-    }
-    stderr::say(format_args!("{} holds a new key: give it to both ends as --psk-file", args.file.display()));
-    Ok(Exit::Good)
-}
 
 /// 32 bytes of the system's randomness.
 pub(crate) fn drawn() -> Result<[u8; 32], CliError> {
@@ -96,26 +27,6 @@ pub(crate) fn drawn() -> Result<[u8; 32], CliError> {
         true => Ok(drawn),
         false => Err(CliError::failed("this system has no randomness to draw a key from")),
     }
-}
-
-fn print_public(key: &PrivateKey, name: Option<&str>) -> Result<Exit, CliError> {
-    let public = native::secure::public_key(&key.0)
-        .ok_or_else(|| CliError::failed("the private key has no public key"))?;
-    let before = name.map_or_else(String::new, |name| format!("{name} "));
-    pages::print(|out| writeln!(out, "{before}{}", public_text(&public)))
-}
-
-/// A new file that only its owner can read and write.
-#[cfg(unix)]
-fn of_owner(path: &Path) -> std::io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// A new file; who may read it is inherited from its folder.
-#[cfg(not(unix))]
-fn of_owner(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 /// The keys of a client. A key that is set and cannot be used is an error, never "no key".
@@ -150,12 +61,12 @@ pub(crate) fn of_client(args: &TargetArgs) -> Result<Keyring, CliError> {
 }
 
 /// The keys of a server.
-pub(crate) fn of_server(args: &ServeArgs) -> Result<Keyring, CliError> {
-    let mut keys = shared(&args.key)?;
-    Err(CliError::usage(match (&args.key.key_file, &args.client_keys) {
+pub(crate) fn of_server(args: &KeyArgs, client_keys: Option<&Path>) -> Result<Keyring, CliError> {
+    let mut keys = shared(args)?;
+    Err(CliError::usage(match (&args.key_file, client_keys) {
         (None, None) => return Ok(keys),
         (Some(own), Some(clients)) => {
-            keys.own = Some(private_in(own, args.key.insecure_key_file)?);
+            keys.own = Some(private_in(own, args.insecure_key_file)?);
             let text = String::from_utf8(read(clients, true)?).unwrap_or_default();
             let list = List::parse(clients, &text)?;
             if list.shared.is_empty() && !list.public.is_empty() {
@@ -225,7 +136,7 @@ fn one(path: &Path, bytes: &[u8]) -> Result<Psk, CliError> {
     Psk::new(bytes).map_err(wrong)
 }
 
-fn private_in(path: &Path, insecure: bool) -> Result<PrivateKey, CliError> {
+pub(crate) fn private_in(path: &Path, insecure: bool) -> Result<PrivateKey, CliError> {
     let text = String::from_utf8(read(path, insecure)?).unwrap_or_default();
     let key = text.trim_end().strip_prefix(PRIVATE).and_then(unhex);
     key.map(PrivateKey).ok_or_else(|| {
@@ -322,7 +233,7 @@ impl List {
 }
 
 /// The name of a key.
-fn name(text: &str) -> Result<String, String> {
+pub(crate) fn name(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_alphanumeric() || "._-@+".contains(c);
     let secret = [DRAWN, PRIVATE].iter().any(|kind| text.starts_with(kind));
     let fits = (1..=LONGEST_NAME).contains(&text.chars().count()) && text.chars().all(good) && text != "-";

@@ -1,6 +1,6 @@
 //! Values on the command line.
 
-use crate::originals;
+use crate::error::CliError;
 use crate::protocols;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use common::{Original, Placement};
@@ -49,6 +49,37 @@ pub(crate) fn source(text: &str) -> Result<SocketAddr, String> {
     let wrong = || format!("'{text}' is not an address such as 192.0.2.1, 2001:db8::1 or fe80::1%eth0");
     let at = runtime::address(text, 0).ok_or_else(wrong)??;
     if at.port() == 0 { Ok(at) } else { Err(wrong()) }
+}
+
+/// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,
+/// separated by commas.
+pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, CliError> {
+    let variable = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
+    let of_variable = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
+    let parse =
+        |(word, from): (&str, &str)| network(word).map_err(|why| CliError::usage(format!("{why}{from}")));
+    given
+        .iter()
+        .map(|word| (word.as_str(), ""))
+        .chain(of_variable.map(|word| (word, " (NETCALIPER_ALLOW)")))
+        .map(parse)
+        .collect()
+}
+
+/// Addresses that a server listens at: by default all of both families.
+pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, String> {
+    if texts.is_empty() {
+        return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);
+    }
+    let parse = |text: &String| {
+        let at = runtime::address(text, port).unwrap_or_else(|| {
+            Err(format!(
+                "'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411, [2001:db8::1]:7411 or fe80::1%eth0"
+            ))
+        })?;
+        runtime::check_scope(at).map(|()| at)
+    };
+    texts.iter().map(parse).collect()
 }
 
 /// A size or a range, `low..high` or `[low,high]`.
@@ -180,8 +211,8 @@ pub(crate) fn whole(text: &str) -> Result<u64, String> {
 }
 
 pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
-    originals::find(text).ok_or_else(|| {
-        let known: Vec<&str> = originals::all().map(|original| original.name).collect();
+    protocols::original(text).ok_or_else(|| {
+        let known: Vec<&str> = protocols::originals().map(|original| original.name).collect();
         format!("'{text}' is not one of {}", known.join(", "))
     })
 }
@@ -308,5 +339,28 @@ mod tests {
         assert!(network("10.0.0.0/8").is_ok() && network("::1").is_ok() && network("10.0.0.0/33").is_err());
         assert_eq!(whole("x").unwrap_err(), "'x' is not a whole number of 0 or more");
         assert!(per_second("0").is_err() && per_second("-3").is_err() && per_second("nan").is_err());
+    }
+
+    #[test]
+    fn listening_addresses() {
+        let parse =
+            |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
+        assert_eq!(parse(&[]).unwrap(), ["[::]:7".parse().unwrap()]);
+        assert_eq!(
+            parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(),
+            [
+                "127.0.0.1:7".parse().unwrap(),
+                "[::1]:7".parse().unwrap(),
+                "[::1]:9".parse().unwrap(),
+                "127.0.0.1:9".parse().unwrap()
+            ]
+        );
+        assert!(parse(&["somewhere"]).is_err());
+        let error = parse(&["fe80::1"]).unwrap_err();
+        assert!(error.starts_with("fe80::1 is a link-local address: write fe80::1%INTERFACE"), "{error}");
+        let scopes =
+            ["fe80::1%1", "[fe80::1%1]", "[fe80::1%1]:9"].map(|text| parse(&[text]).unwrap()[0].to_string());
+        assert_eq!(scopes, ["[fe80::1%1]:7", "[fe80::1%1]:7", "[fe80::1%1]:9"]);
+        assert!(parse(&["fe80::1%nosuch0"]).unwrap_err().contains("no interface 'nosuch0'"));
     }
 }

@@ -1,12 +1,12 @@
 //! The one way out of a question that fails, or is interrupted, before it has a result: in the forms
 //! and files that were asked for.
 
-use crate::args::{JsonArg, OutputArgs, TargetArgs};
+use crate::args::{JsonArg, OutputArgs};
 use crate::command::Command;
 use crate::error::{CliError, Exit};
 use crate::outputs::{self, Outputs};
 use crate::protocols::{self, Protocol};
-use crate::verbs::plan;
+use crate::provenance;
 use common::ClientConfig;
 use model::{Begin, Builder, Event, Phase, Status};
 use report::{EventWriter as _, Journal};
@@ -23,26 +23,21 @@ pub(crate) struct Form {
 impl Form {
     /// The forms of a command that measures; other commands have the sentence on stderr alone.
     pub(crate) fn of(command: &Command) -> Option<Form> {
-        let asked = |verb, output: &OutputArgs, target: Option<&TargetArgs>| {
-            Some(Form {
-                verb,
-                output: output.clone(),
-                protocol: target.map_or(protocols::NATIVE, |target| target.protocol),
-                targets: target.map_or_else(Vec::new, |target| target.targets.clone()),
-            })
+        let (verb, target, output) = match command {
+            Command::Question(question) => {
+                let (verb, target, output) = question.parts();
+                (verb, Some(target), output)
+            }
+            Command::Serve(args) => ("serve", None, &args.output),
+            Command::Demo(args) => ("demo", None, &args.output),
+            _ => return None,
         };
-        match command {
-            Command::Tcp(args) => asked("tcp", &args.output, Some(&args.target)),
-            Command::Connect(args) => asked("connect", &args.output, Some(&args.target)),
-            Command::Ping(args) => asked("ping", &args.output, Some(&args.target)),
-            Command::Stream(args) => asked("stream", &args.output, Some(&args.target)),
-            Command::Delay(args) => asked("delay", &args.output, Some(&args.target)),
-            Command::Train(args) => asked("train", &args.output, Some(&args.target)),
-            Command::Load(args) => asked("load", &args.output, Some(&args.target)),
-            Command::Serve(args) => asked("serve", &args.output, None),
-            Command::Demo(args) => asked("demo", &args.output, None),
-            _ => None,
-        }
+        Some(Form {
+            verb,
+            output: output.clone(),
+            protocol: target.map_or(protocols::NATIVE, |target| target.protocol),
+            targets: target.map_or_else(Vec::new, |target| target.targets.clone()),
+        })
     }
 
     /// Reports why there is no result: a name without an address, a port that is in use, a setting that
@@ -68,7 +63,7 @@ impl Form {
     }
 
     fn begin(&self, command: Vec<String>) -> Begin {
-        let (run, version) = (runtime::run_id(), plan::VERSION.to_owned());
+        let (run, version) = (runtime::run_id(), provenance::VERSION.to_owned());
         let config = ClientConfig { run, version, ..ClientConfig::new(self.protocol) };
         let begin = runtime::begin(&config, self.verb, command, &Phase::default());
         Begin { targets: self.targets.clone(), ..begin }

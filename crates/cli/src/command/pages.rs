@@ -6,8 +6,8 @@ use crate::command::Cli;
 #[cfg(feature = "man")]
 use crate::error::Context as _;
 use crate::error::{CliError, Exit};
+use crate::stdout;
 use clap::Args;
-use std::io::{self, StdoutLock, Write as _};
 use std::path::PathBuf;
 
 /// For which shell.
@@ -37,7 +37,7 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
     let shell: clap_complete::Shell = args.shell.parse().map_err(CliError::usage)?;
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
-    Ok(write(&text))
+    Ok(stdout::write(&text))
 }
 
 /// Folder of the pages.
@@ -67,25 +67,12 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
         None => {
             let mut text = Vec::new();
             clap_mangen::Man::new(command).render(&mut text).context("cannot write the page")?;
-            Ok(write(&text))
+            Ok(stdout::write(&text))
         }
     }
 }
 
 /// Explains the options that several commands share.
 pub(crate) fn options() -> Result<Exit, CliError> {
-    Ok(write(help::shared().render_long_help().to_string().as_bytes()))
-}
-
-/// Prints to stdout what `write` writes there.
-pub(crate) fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>) -> Result<Exit, CliError> {
-    let mut out = io::stdout().lock();
-    write(&mut out).and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
-    Ok(Exit::Good)
-}
-
-/// Writes to stdout; a closed stdout is no error.
-pub(crate) fn write(text: &[u8]) -> Exit {
-    let _ = io::stdout().lock().write_all(text);
-    Exit::Good
+    Ok(stdout::write(help::shared().render_long_help().to_string().as_bytes()))
 }

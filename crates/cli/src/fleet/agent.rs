@@ -13,11 +13,9 @@ pub(crate) use work::host_name;
 pub(crate) use work::{agent, orders, state_folder};
 
 use crate::args::values;
+use crate::fleet::nats::NatsArgs;
 use clap::Args;
 use std::path::PathBuf;
-
-/// Default port of agents that listen.
-pub(crate) const PORT: u16 = 7412;
 
 #[derive(Args, Debug)]
 pub(crate) struct AgentArgs {
@@ -39,7 +37,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "NAME", requires = "nats")]
     name: Option<String>,
     #[command(flatten)]
-    nats: crate::fleet::nats::NatsArgs,
+    nats: NatsArgs,
     /// Port of the server that the agent starts for tests; where it is taken, and with 0, any
     /// other.
     #[arg(short, long, default_value_t = native::PORT, value_parser = values::port)]

@@ -1,10 +1,9 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
 use super::ShowArgs;
-use crate::command::pages;
 use crate::error::{CliError, Context as _};
-use crate::runs::{kept, saved};
-use crate::{file, stderr};
+use crate::runs::saved;
+use crate::{file, stderr, stdout};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
 use fleet::result::Counts;
@@ -40,11 +39,11 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
     if let Some(path) = &args.metrics_file {
         file::put(path, |out| write_metrics(&matrix, out))?;
     }
-    pages::print(|out| match args.json {
+    stdout::print(|out| match args.json {
         true => {
             serde_json::to_writer(&mut *out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
-        false => write_text(&matrix, kept::color(), stderr::stdout_columns(), out),
+        false => write_text(&matrix, stdout::color(), stderr::stdout_columns(), out),
     })?;
     Ok(matrix.counts())
 }

@@ -1,10 +1,9 @@
 //! A plan from the command line, and its forecast.
 
 use super::{PlanArgs, ShapeArgs, questions, rounds};
-use crate::command::pages;
 use crate::error::{CliError, Exit};
-use crate::runs::{kept, saved};
-use crate::stderr;
+use crate::runs::saved;
+use crate::{stderr, stdout};
 use fleet::inventory::{Format, Inventory, Limit};
 use fleet::plan::{Plan, Request, Round, Shape};
 use std::io::{self, Write as _};
@@ -55,10 +54,10 @@ pub(super) fn of(args: &ShapeArgs) -> Result<Plan, CliError> {
 pub(super) fn show(args: &PlanArgs) -> Result<Exit, CliError> {
     let plan = of(&args.shape)?;
     let forecast = plan.forecast();
-    pages::print(|out| match args.json {
+    stdout::print(|out| match args.json {
         true => serde_json::to_writer_pretty(&mut *out, &forecast)
             .map_err(io::Error::from)
             .and_then(|()| writeln!(out)),
-        false => forecast.write(&plan, kept::color(), stderr::stdout_columns(), out),
+        false => forecast.write(&plan, stdout::color(), stderr::stdout_columns(), out),
     })
 }

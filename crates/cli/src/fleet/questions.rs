@@ -1,10 +1,8 @@
 //! A test of a plan from the words of a command line: its length, its bytes, and how much it
 //! disturbs others.
 
-use crate::command::{Cli, Command};
 use crate::error::CliError;
-use crate::verbs::{delay, load, ping, plan, train};
-use clap::Parser as _;
+use crate::verbs::Question;
 use fleet::agent::Demand;
 use fleet::plan::{CostClass, Test, Verb};
 use metrics::SECOND;
@@ -51,26 +49,18 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
 
 /// The demand of a test's words: of plans, and of agents' orders.
 pub(crate) fn demand(verb: Verb, arguments: &[String]) -> Result<Demand, String> {
-    let line = ["netcaliper", verb.name(), "192.0.2.1"].into_iter();
-    let cli = Cli::try_parse_from(line.chain(arguments.iter().map(String::as_str))).map_err(|e| {
+    let line = [verb.name(), "192.0.2.1"].into_iter();
+    let question = Question::parse(line.chain(arguments.iter().map(String::as_str))).map_err(|e| {
         let said = e.to_string();
         said.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
     })?;
-    let said = |e: CliError| e.text;
-    let phase = match &cli.command {
-        Command::Ping(args) => ping::phase(args, false).map_err(said)?,
-        Command::Delay(args) => delay::phase(args).map_err(said)?,
-        Command::Tcp(args) => plan::tcp(args),
-        Command::Train(args) => train::checked(args).map_err(said)?,
+    let (cost, phase) = match question.cost().map_err(|e| e.text)? {
+        Some((cost, Some(phase))) => (cost, phase),
         // The load of the path has no bound.
-        Command::Load(args) => {
-            let cost = Cost { length_ns: Some(load::length_ns(args)), ..Cost::default() };
-            return Ok(Demand { class: CostClass::Exclusive, cost, connections: 1 });
-        }
-        _ => return Err("expected ping, delay, tcp, load or train".to_owned()),
+        Some((cost, None)) => return Ok(Demand { class: CostClass::Exclusive, cost, connections: 1 }),
+        None => return Err("expected ping, delay, tcp, load or train".to_owned()),
     };
-    phase.check()?;
-    Ok(Demand { class: CostClass::of(&phase), cost: phase.cost(), connections: phase.connections })
+    Ok(Demand { class: CostClass::of(&phase), cost, connections: phase.connections })
 }
 
 #[cfg(test)]

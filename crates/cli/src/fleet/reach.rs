@@ -1,7 +1,9 @@
 //! The way to the hosts of a fleet, and the choice of a run: the options of `fleet run`, `resume`,
 //! `status` and `cancel`.
 
+use super::nats::NatsArgs;
 use super::{ShapeArgs, ShowArgs};
+use crate::verbs::serve::FLEET_PORT;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -60,7 +62,7 @@ pub(crate) struct ReachArgs {
     #[arg(long, requires = "psk_file")]
     pub(super) direct: bool,
     /// Port of such agents.
-    #[arg(long, value_name = "PORT", default_value_t = crate::fleet::agent::PORT)]
+    #[arg(long, value_name = "PORT", default_value_t = FLEET_PORT)]
     pub(super) agent_port: u16,
     /// File with the key that they have, too.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
@@ -69,7 +71,7 @@ pub(crate) struct ReachArgs {
     #[arg(long)]
     pub(super) insecure_key_file: bool,
     #[command(flatten)]
-    pub(super) nats: crate::fleet::nats::NatsArgs,
+    pub(super) nats: NatsArgs,
     /// Keep plan and results on the NATS server, too (JetStream), so that controllers that stand by
     /// (`netcaliper fleet stand-by`) can take the run over. Ctrl-C hands the run over; `netcaliper
     /// fleet cancel` ends it.
@@ -85,7 +87,7 @@ pub(crate) struct StandByArgs {
     #[arg(value_name = "RUN")]
     pub(super) run: Option<String>,
     #[command(flatten)]
-    pub(super) nats: crate::fleet::nats::NatsArgs,
+    pub(super) nats: NatsArgs,
     #[command(flatten)]
     pub(super) show: ShowArgs,
 }

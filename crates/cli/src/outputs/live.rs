@@ -8,14 +8,12 @@
 //! ends the program at once (the view leaves no signals to itself: Ctrl-C stays one).
 
 mod canvas;
-mod terminal;
 
-pub(crate) use terminal::leave_at_once;
-
+use crate::args::When;
 use crate::error::{CliError, Context as _, lock};
+use crate::terminal::{self, Pen, Place, UP};
 use crate::{file, signals, stderr};
 use canvas::Canvas;
-use clap::ValueEnum;
 use metrics::SECOND;
 use model::Event;
 use runtime::{Called, CpuMeter, Interrupt, Keys};
@@ -26,7 +24,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
-use terminal::{Pen, UP};
 
 /// Runs that take as long or longer have a live view by default, ns.
 const LONG: u64 = 5 * SECOND;
@@ -43,18 +40,6 @@ const PICTURE: &str = "netcaliper-live.svg";
 /// Paragraphs held back until the screen is back.
 const HELD: usize = 1000;
 
-/// When a run is shown on the terminal while it lasts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
-    /// For runs of 5 s and more, when stdout is a terminal and has no other output.
-    #[default]
-    Auto,
-    /// Always; an error without a terminal.
-    Always,
-    /// Never.
-    Never,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stdout {
     pub(crate) text: bool,
@@ -62,21 +47,6 @@ pub(crate) struct Stdout {
     pub(crate) streams: bool,
     /// Only the summary is wanted.
     pub(crate) quiet: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    Stdout,
-    Stderr,
-}
-
-impl Place {
-    fn writer(self) -> Box<dyn Write + Send> {
-        match self {
-            Place::Stdout => Box::new(io::stdout()),
-            Place::Stderr => Box::new(io::stderr()),
-        }
-    }
 }
 
 /// Properties of the terminal.

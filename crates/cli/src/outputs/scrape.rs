@@ -1,7 +1,7 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
 use crate::error::{CliError, lock};
-use crate::outputs::is_stdout;
+use crate::stdout::is_stdout;
 use crate::{file, stderr};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};

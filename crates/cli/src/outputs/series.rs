@@ -2,10 +2,13 @@
 //! the sending machine's rate against the received one, and streams against rate. As tables, and as
 //! CSV, from any outcome that holds such runs.
 
+use crate::error::CliError;
+use crate::file;
 use metrics::{Quartiles, TrainRow, TrainSetting, real};
 use model::{Outcome, Point, Totals};
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Below this share of the median a train was sent slowly.
 const SLOW: f64 = 0.9;
@@ -48,6 +51,12 @@ impl Series {
 pub(crate) fn series(outcome: &Outcome) -> Vec<Series> {
     let all = [by_measurement(outcome), by_wait(outcome), by_streams(outcome), hosts(outcome)];
     all.into_iter().filter(|series| !series.rows.is_empty()).collect()
+}
+
+/// Writes the data series of an outcome into a folder.
+pub(crate) fn write_all(folder: &Path, outcome: &Outcome) -> Result<(), CliError> {
+    let mut all = series(outcome).into_iter();
+    all.try_for_each(|series| file::put(&folder.join(series.file), |out| series.write(out)))
 }
 
 fn mbit(bps: f64) -> String {

@@ -1,10 +1,9 @@
 //! `netcaliper compare`: which differences between runs are real.
 
-use crate::command::pages;
+use crate::args::store::StoreArgs;
 use crate::error::{CliError, Exit};
-use crate::runs::kept::StoreArgs;
-use crate::runs::{kept, saved};
-use crate::stderr;
+use crate::runs::saved;
+use crate::{stderr, stdout};
 use clap::Args;
 use model::Outcome;
 use report::Comparison;
@@ -54,9 +53,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
         names.iter().map(|name| saved::outcome(name, &args.store)).collect()
     };
     let comparison = Comparison::of(&read(before)?, &read(after)?).map_err(CliError::failed)?;
-    pages::print(|out| match args.json {
+    stdout::print(|out| match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
-        false => comparison.write(kept::color(), stderr::stdout_columns(), out),
+        false => comparison.write(stdout::color(), stderr::stdout_columns(), out),
     })?;
     match args.threshold {
         Some(percent) if comparison.worse_by(percent / 100.0).map_err(CliError::failed)? => {

@@ -1,7 +1,8 @@
 //! `netcaliper import` and `export`: runs from other programs' files, and runs for other programs.
 
+use crate::args::store::StoreArgs;
 use crate::error::{CliError, Context as _, Exit};
-use crate::runs::kept::{RunsArgs, StoreArgs};
+use crate::runs::kept::RunsArgs;
 use crate::runs::saved;
 use crate::{file, stderr};
 use clap::{Args, ValueEnum};

@@ -1,15 +1,12 @@
 //! Runs that are over: `netcaliper report`, and how a file or a kept run is named wherever runs are
 //! asked for.
 
-use crate::args::OutputArgs;
-use crate::args::values;
+use crate::args::store::StoreArgs;
+use crate::args::{HistogramArgs, OutputArgs, When, values};
 use crate::error::{CliError, Context as _, Exit};
-use crate::originals;
-use crate::outputs::live::When;
-use crate::outputs::{Outputs, is_stdout};
-use crate::runs::kept::StoreArgs;
-use crate::verbs::ping::{HistogramArgs, Histograms};
-use crate::verbs::train;
+use crate::outputs::histograms::Histograms;
+use crate::outputs::{Outputs, series};
+use crate::stdout::is_stdout;
 use crate::{file, protocols, stderr};
 use clap::Args;
 use common::Original;
@@ -171,7 +168,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
                 // As a page, a document or rows, and for conditions, they are what import makes of
                 // them.
                 let told = !args.needs_outcomes();
-                let original = originals::all().find(|original| {
+                let original = protocols::originals().find(|original| {
                     told && original.tables.as_ref().is_some_and(|tables| (tables.known)(&bytes))
                 });
                 if let Some(original) = original {
@@ -223,7 +220,7 @@ fn one(
     }
     if let Some(folder) = &args.series {
         file::folder(folder)?;
-        outputs.heed(train::write_series(folder, outcome));
+        outputs.heed(series::write_all(folder, outcome));
     }
     Ok(outputs.finish())
 }
@@ -272,7 +269,7 @@ mod tests {
 
     #[test]
     fn nothing_is_left_out_beside_a_layout_of_another_program() {
-        let name = originals::all().next().unwrap().name;
+        let name = protocols::originals().next().unwrap().name;
         for words in ["--assert errors=0", "--hgrm x", "--histogram-csv x", "--json", "--jsonl"] {
             assert!(line(&format!("a.json --as {name} {words}")).unwrap_err().contains("--as"), "{words}");
         }

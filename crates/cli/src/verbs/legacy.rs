@@ -1,15 +1,15 @@
 //! Servers of other protocols beside our own (`serve --legacy`), and their lines.
 
-use crate::args::key;
-use crate::args::values::Legacy;
+use crate::args::stamp::LegacyArgs;
+use crate::args::values::{self, Legacy};
+use crate::args::{CoreArgs, key};
 use crate::error::CliError;
 use crate::protocols;
 use crate::verbs::plan;
-use crate::verbs::serve::{ServeArgs, listen_addresses};
-use common::{Acl, Keyring, ServerConfig};
+use common::{Keyring, ServerConfig};
 use metrics::format_count;
 use model::ending::WRONG_DATA;
-use model::{Address, Event, Level, Phase, StampSettings};
+use model::{Event, Level, Phase, StampSettings};
 use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -17,6 +17,17 @@ use std::net::SocketAddr;
 /// Peers without a proof at a port where the server sends first: each may take some megabytes of the
 /// kernel's memory.
 const MOST_SENT_TO: usize = 256;
+
+/// Settings of the servers beside a native one.
+pub(crate) struct Settings<'a> {
+    pub(crate) legacy: &'a LegacyArgs,
+    pub(crate) cores: &'a CoreArgs,
+    pub(crate) insecure_key_file: bool,
+    /// True if a page in a browser shows their connections.
+    pub(crate) page: bool,
+    /// The native server.
+    pub(crate) own: &'a ServerConfig,
+}
 
 /// A server that goes along, with its ports taken.
 pub(crate) struct Answering {
@@ -40,8 +51,7 @@ pub(crate) struct Beside {
 ///
 /// # Errors
 /// The refusal, in one sentence.
-pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
-    let legacy = &args.legacy;
+pub(crate) fn check_key(legacy: &LegacyArgs, keyed: bool) -> Result<(), CliError> {
     if !keyed || legacy.unauthenticated {
         return Ok(());
     }
@@ -59,9 +69,10 @@ pub(crate) fn check_key(args: &ServeArgs, keyed: bool) -> Result<(), CliError> {
 }
 
 /// Takes the ports of all that are asked for. One that is asked for by name must be had.
-pub(crate) fn bind(args: &ServeArgs, own: &ServerConfig) -> Result<Beside, CliError> {
-    let mut beside = Beside { answering: Vec::new(), refused: Vec::new(), every: args.legacy.every() };
-    let mut wanted = args.legacy.named();
+pub(crate) fn bind(settings: &Settings<'_>) -> Result<Beside, CliError> {
+    let legacy = settings.legacy;
+    let mut beside = Beside { answering: Vec::new(), refused: Vec::new(), every: legacy.every() };
+    let mut wanted = legacy.named();
     let named = wanted.len();
     if beside.every {
         let others = protocols::ALL.into_iter().filter_map(|one| Legacy::of(one, one.port()));
@@ -69,12 +80,12 @@ pub(crate) fn bind(args: &ServeArgs, own: &ServerConfig) -> Result<Beside, CliEr
         let others: Vec<Legacy> = others.filter(|one| !is_named(one)).collect();
         wanted.extend(others);
     }
-    let admission = runtime::admission_beside(wanted.len(), args.cores.workers);
+    let admission = runtime::admission_beside(wanted.len(), settings.cores.workers);
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(*asked, &wanted);
         let most = if asked.info.sends_first { MOST_SENT_TO } else { usize::MAX };
         let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX), most);
-        match one(args, asked, own, admission).map_err(|error| beside.located(args, asked, error)) {
+        match one(settings, asked, admission).map_err(|error| beside.located(settings, asked, error)) {
             Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
@@ -105,7 +116,7 @@ impl Answering {
 
 impl Beside {
     /// An error of taking a protocol's ports, with the option that asks for them, and what else of this server has one of them.
-    fn located(&self, args: &ServeArgs, asked: Legacy, error: CliError) -> CliError {
+    fn located(&self, settings: &Settings<'_>, asked: Legacy, error: CliError) -> CliError {
         let Legacy { protocol, port, .. } = asked;
         // Errors of taking a port begin with its address.
         let at = error.text.split(": ").next().and_then(|at| at.parse::<SocketAddr>().ok());
@@ -113,7 +124,10 @@ impl Beside {
             one.bound.addresses().iter().any(|own| Some(own.port()) == at.map(|at| at.port()))
         };
         let other = self.answering.iter().find(has).map(|one| one.asked.protocol.name());
-        let native = || at.filter(|at| at.port() == args.port).map(|_| protocols::NATIVE.name());
+        let own = &settings.own.listen;
+        let native = || {
+            at.filter(|at| own.iter().any(|own| own.port() == at.port())).map(|_| protocols::NATIVE.name())
+        };
         let holder = other.or_else(native).map_or(String::new(), |name| format!(" (by {name}, here)"));
         let row = match asked.info.ports {
             1 => String::new(),
@@ -169,48 +183,40 @@ impl Beside {
     }
 }
 
-fn one(args: &ServeArgs, asked: Legacy, own: &ServerConfig, admission: Admission) -> Result<Bound, CliError> {
-    let stamp_key = args.legacy.stamp_psk_file.as_ref();
-    let stamp_key = stamp_key.map(|path| key::key_in(path, args.key.insecure_key_file)).transpose()?;
+fn one(settings: &Settings<'_>, asked: Legacy, admission: Admission) -> Result<Bound, CliError> {
+    let Settings { legacy, cores, own, .. } = settings;
+    let stamp_key = legacy.stamp_psk_file.as_ref();
+    let stamp_key = stamp_key.map(|path| key::key_in(path, settings.insecure_key_file)).transpose()?;
     let stamp = StampSettings {
         authenticated: stamp_key.is_some(),
-        direct: args.legacy.stamp_direct,
+        direct: legacy.stamp_direct,
         ..StampSettings::default()
     };
-    let mut phase = Phase { interval_ns: args.interval, duration_ns: None, ..(asked.info.phase)() };
+    let mut phase = Phase { interval_ns: own.interval_ns, duration_ns: None, ..(asked.info.phase)() };
     if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
         (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
     }
+    let mut listen = own.listen.clone();
+    listen.iter_mut().for_each(|address| address.set_port(asked.port));
     let config = ServerConfig {
-        listen: listen_addresses(&hosts(&args.listen), asked.port).map_err(CliError::usage)?,
-        acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
-        limits: args.limits(),
+        listen,
+        acl: own.acl.clone(),
+        limits: own.limits.clone(),
         clients: own.clients.clone(),
-        open_to: plan::open_to(&[])?,
-        records: args.output.web.wanted(),
-        sessions: args.output.web.wanted(),
-        links_ns: args.output.web.wanted().then_some(args.interval),
+        open_to: values::open_to(&[])?,
+        records: settings.page,
+        sessions: settings.page,
+        links_ns: settings.page.then_some(own.interval_ns),
         keys: Keyring::of(stamp_key.filter(|_| asked.protocol == protocols::STAMP)),
-        device: args.cores.bind_dev.clone(),
-        placement: plan::placement(&args.cores, asked.protocol),
-        workers: args.cores.workers,
-        version: plan::VERSION.to_owned(),
+        device: own.device.clone(),
+        placement: plan::placement(cores, asked.protocol),
+        workers: own.workers,
+        version: own.version.clone(),
         also_datagrams: asked.info.also_datagrams,
         admission: Some(admission),
         ..ServerConfig::legacy(asked.protocol, phase)
     };
     Ok(Bound::new((asked.info.config)(config).map_err(CliError::usage)?)?)
-}
-
-/// The addresses of `listen` without their ports, which are those of our own protocol.
-fn hosts(listen: &[String]) -> Vec<String> {
-    // The port is the native protocol's.
-    let host = |text: &String| match Address::parse(text) {
-        Some(Address { ip, zone: Some(zone), .. }) => format!("{ip}%{zone}"),
-        Some(Address { ip, .. }) => ip.to_string(),
-        None => text.clone(),
-    };
-    listen.iter().map(host).collect()
 }
 
 /// Failed connections of a test that is over, and why the most failed; and how many of them had damaged data. Others are no failure of the

@@ -1,8 +1,7 @@
 //! A server in this process, over loopback, and clients of it.
 
 use crate::error::CliError;
-use crate::protocols;
-use crate::verbs::plan;
+use crate::{protocols, provenance};
 use common::{ClientConfig, Keyring, Peer, ServerConfig};
 use runtime::{Bound, EngineError, Interrupt};
 use std::net::SocketAddr;
@@ -22,7 +21,7 @@ impl Loopback {
         let keys = config.keys.clone();
         let bound = Bound::new(ServerConfig {
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
-            version: plan::VERSION.to_owned(),
+            version: provenance::VERSION.to_owned(),
             ..config
         })?;
         let address = bound.addresses().first().copied();
@@ -39,7 +38,7 @@ impl Loopback {
             peers: vec![Peer::new("loopback", self.address)],
             keys: self.keys.clone(),
             run: runtime::run_id(),
-            version: plan::VERSION.to_owned(),
+            version: provenance::VERSION.to_owned(),
             ..ClientConfig::new(protocols::NATIVE)
         }
     }

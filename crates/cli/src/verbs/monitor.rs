@@ -1,13 +1,13 @@
 //! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert on failure.
 
+use crate::args::store::StoreArgs;
 use crate::args::values;
-use crate::command::{Cli, Command as Verb};
 use crate::error::{CliError, Context as _, Exit, lock};
 use crate::outputs::scrape::{self, MetricsFile};
-use crate::runs::kept::StoreArgs;
-use crate::verbs::{delay, load, ping, plan, train};
+use crate::verbs::Question;
 use crate::{outputs, signals, stderr};
-use clap::{Args, Parser as _};
+use clap::Args;
+use clap::error::ErrorKind;
 use model::{Assertion, Cost, Figure, Outcome, Point, Stat, Status, is_shown};
 use report::RunMetrics;
 use runtime::Interrupt;
@@ -132,8 +132,11 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The time that a measurement is to take, where that is known; whether it can be made again and again.
 fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
-    let words = std::iter::once("netcaliper").chain(question.iter().map(String::as_str));
-    let cli = Cli::try_parse_from(words).map_err(|e| {
+    const WHICH: &str = "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else";
+    let asked = Question::parse(question.iter().map(String::as_str)).map_err(|e| {
+        if e.kind() == ErrorKind::InvalidSubcommand {
+            return CliError::usage(WHICH);
+        }
         let text = e.to_string();
         // What is missing stands below the first line.
         let said = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect::<Vec<_>>();
@@ -141,42 +144,21 @@ fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
         let first = said.trim_start_matches("error: ");
         CliError::usage(format!("'{}': {first}", question.join(" ")))
     })?;
-    let output = match &cli.command {
-        Verb::Tcp(args) => &args.output,
-        Verb::Connect(args) => &args.output,
-        Verb::Ping(args) => &args.output,
-        Verb::Stream(args) => &args.output,
-        Verb::Delay(args) => &args.output,
-        Verb::Train(args) => &args.output,
-        Verb::Load(args) => &args.output,
-        _ => {
-            return Err(CliError::usage(
-                "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else",
-            ));
-        }
-    };
+    let (_, _, output) = asked.parts();
     if output.json.is_some() || output.jsonl {
         return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
     }
     let is_longer = |word: &String| LONGER.contains(&word.split('=').next().unwrap_or(word));
-    Ok(planned(&cli.command).filter(|_| !question.iter().any(is_longer)))
+    Ok(planned(&asked).filter(|_| !question.iter().any(is_longer)))
 }
 
 /// Options of runs whose length is known at their end.
 const LONGER: [&str; 5] = ["--search", "--sweep", "--path-mtu", "--repeat", "--until-confidence"];
 
 /// The length of a question and the wait for lost answers.
-fn planned(verb: &Verb) -> Option<Duration> {
-    let phase = match verb {
-        Verb::Tcp(args) => plan::tcp(args),
-        Verb::Ping(args) => ping::phase(args, false).ok()?,
-        Verb::Delay(args) => delay::phase(args).ok()?,
-        Verb::Train(args) => train::checked(args).ok()?,
-        Verb::Load(args) => return Some(Duration::from_nanos(load::length_ns(args))),
-        _ => return None,
-    };
-    let Cost { length_ns, wait_ns, .. } = phase.cost();
-    let lead_ns = phase.lead_ns();
+fn planned(question: &Question) -> Option<Duration> {
+    let (Cost { length_ns, wait_ns, .. }, phase) = question.cost().ok()??;
+    let lead_ns = phase.map_or(0, |phase| phase.lead_ns());
     Some(Duration::from_nanos(length_ns?.saturating_add(wait_ns).saturating_add(lead_ns)))
 }
 

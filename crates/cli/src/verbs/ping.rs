@@ -1,14 +1,16 @@
 //! `netcaliper ping`.
 
 use crate::args::repeat::RepeatArgs;
+use crate::args::stamp::StampArgs;
 use crate::args::values;
-use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::args::{HistogramArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::error::{CliError, Exit};
-use crate::outputs::{self, Failures, Outputs, Sink, Target};
-use crate::verbs::{baseline, measure, plan};
+use crate::outputs::Outputs;
+use crate::outputs::histograms::Histograms;
+use crate::verbs::{baseline, delay, measure, plan};
 use clap::Args;
-use metrics::{Clamped, SECOND, Spectrum};
-use model::{Kind, Outcome, Phase, Ping, Range, Schedule, Transport, Verify};
+use metrics::{Clamped, SECOND};
+use model::{Kind, Phase, Ping, Range, Schedule, Transport, Verify};
 use report::Rows;
 use std::path::PathBuf;
 
@@ -26,7 +28,7 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     messages: MessageArgs,
     #[command(flatten)]
-    stamp: crate::args::stamp::StampArgs,
+    stamp: StampArgs,
     #[command(flatten)]
     repeat: RepeatArgs,
     #[command(flatten)]
@@ -119,28 +121,6 @@ struct MessageArgs {
     stall_timeout: u64,
 }
 
-/// The distribution of round trips.
-#[derive(Args, Debug, Clone, Default)]
-#[command(next_help_heading = "Output")]
-pub(crate) struct HistogramArgs {
-    /// Write the distribution of round trips as HdrHistogram's percentile file, in µs.
-    #[arg(long, value_name = "FILE")]
-    hgrm: Option<PathBuf>,
-    /// Write that distribution as CSV, a row per bucket.
-    #[arg(long, value_name = "FILE")]
-    histogram_csv: Option<PathBuf>,
-    /// Show that distribution, and write its CSV, in steps of this width [default: steps that
-    /// grow].
-    #[arg(long, value_name = "TIME", value_parser = values::duration)]
-    pub(crate) linear: Option<u64>,
-}
-
-impl HistogramArgs {
-    pub(crate) fn files(&self) -> [Option<&PathBuf>; 2] {
-        [self.hgrm.as_ref(), self.histogram_csv.as_ref()]
-    }
-}
-
 /// Round trips of messages.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let mut config = plan::client(&args.target, &args.local, true)?;
@@ -177,7 +157,7 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
             .map_err(|_| CliError::usage(format!("{what} of {n} bytes is too long: at most 16Mi")))
     };
     let gap_ns = rate.map(|rate| u64::clamped((SECOND as f64 / rate).round()));
-    let trace = m.trace.as_deref().map(crate::verbs::delay::trace).transpose()?;
+    let trace = m.trace.as_deref().map(delay::trace).transpose()?;
     let gap_ns = trace.as_ref().map(|trace| u64::clamped(trace.mean_ns().round())).or(gap_ns);
     let connections = plan::connections(m.connections, 1, &args.target);
     let is_few = count.is_some_and(|count| count <= FEW.0) && connections == 1;
@@ -224,37 +204,4 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         stall_ns: m.stall_timeout,
         ..Phase::default()
     })
-}
-
-/// The files that hold whole distributions, opened before the run.
-#[derive(Default)]
-pub(crate) struct Histograms {
-    hgrm: Option<Target<Sink>>,
-    csv: Option<Target<Sink>>,
-    linear: Option<u64>,
-    sum: Spectrum,
-}
-
-impl Histograms {
-    /// Opens what `args` ask for.
-    pub(crate) fn open(args: &HistogramArgs) -> Result<Self, CliError> {
-        let [hgrm, csv] = args.files().map(outputs::opened_for_end);
-        Ok(Histograms { hgrm: hgrm?, csv: csv?, linear: args.linear, sum: Spectrum::default() })
-    }
-
-    /// Adds the round trips of a run.
-    pub(crate) fn add(&mut self, outcome: &Outcome) {
-        if let Some(rtt) = report::round_trips(outcome) {
-            self.sum.merge(&rtt);
-        }
-    }
-
-    pub(crate) fn write(mut self) -> Result<(), CliError> {
-        let mut failed = Failures::default();
-        outputs::fill(&mut self.hgrm, &mut failed, |out| report::write_hgrm(&self.sum, out));
-        outputs::fill(&mut self.csv, &mut failed, |out| {
-            report::write_histogram_csv(&self.sum, self.linear, out)
-        });
-        failed.into_result()
-    }
 }

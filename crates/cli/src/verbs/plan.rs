@@ -1,35 +1,15 @@
 //! From arguments to a phase and a client.
 
 use crate::args::key;
-use crate::args::values;
 use crate::args::{ConnectArgs, CoreArgs, LocalArgs, RunArgs, SocketArgs, TargetArgs, TcpArgs};
 use crate::error::CliError;
 use crate::protocols::Protocol;
-use crate::{config, signals};
+use crate::{config, protocols, provenance, signals};
 use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
 use metrics::{Clamped, SECOND};
 use model::{Axis, AxisName, Burst, Kind, Pattern, Phase, Range, SocketSettings, Verify};
 use std::net::SocketAddr;
-
-/// The version that both ends tell each other.
-pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,
-/// separated by commas.
-pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, CliError> {
-    let variable = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
-    let of_variable = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
-    let network = |(word, from): (&str, &str)| {
-        values::network(word).map_err(|why| CliError::usage(format!("{why}{from}")))
-    };
-    given
-        .iter()
-        .map(|word| (word.as_str(), ""))
-        .chain(of_variable.map(|word| (word, " (NETCALIPER_ALLOW)")))
-        .map(network)
-        .collect()
-}
 
 /// Where the workers of a test run whose protocol is this.
 pub(crate) fn placement(args: &CoreArgs, protocol: Protocol) -> Placement {
@@ -61,9 +41,9 @@ pub(crate) fn client(
         at_most: local.at_most,
         allowance: local.at_most.map(common::config::own_allowance),
         run: runtime::run_id(),
-        version: VERSION.to_owned(),
+        version: provenance::VERSION.to_owned(),
         records,
-        options: crate::protocols::foreign(),
+        options: protocols::foreign(),
         ..ClientConfig::new(protocol)
     })
 }

@@ -1,16 +1,15 @@
 //! `netcaliper serve` and `stop`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
+use crate::args::stamp::LegacyArgs;
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::args::{key, values};
 use crate::error::{CliError, Exit, lock};
-use crate::fleet::agent;
 use crate::outputs::Outputs;
 use crate::outputs::scrape::{self, MetricsFile};
-use crate::protocols;
 use crate::verbs::lines::LineBudget;
 use crate::verbs::{legacy, plan};
-use crate::{signals, stderr};
+use crate::{protocols, provenance, signals, stderr};
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
@@ -25,6 +24,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use web::Source;
+
+/// Default port for the orders of fleets, also of agents that listen.
+pub(crate) const FLEET_PORT: u16 = 7412;
 
 /// How often it is looked whether the user wants the end of the protocols that go along.
 const LOOK: Duration = Duration::from_millis(50);
@@ -54,11 +56,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "TARGET", help_heading = "Security")]
     pub(crate) fleet: Vec<String>,
     /// Port for such orders, TCP, at the addresses of the server.
-    #[arg(long, value_name = "PORT", default_value_t = agent::PORT, value_parser = values::port, requires = "fleet",
+    #[arg(long, value_name = "PORT", default_value_t = FLEET_PORT, value_parser = values::port, requires = "fleet",
         help_heading = "Security")]
     pub(crate) fleet_port: u16,
     #[command(flatten)]
-    pub(crate) legacy: crate::args::stamp::LegacyArgs,
+    pub(crate) legacy: LegacyArgs,
     /// Most sessions at the same time, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Limits", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) max_sessions: u32,
@@ -101,7 +103,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) hardware_stamps: bool,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
-    #[arg(long, value_name = "ADDR", value_parser = crate::outputs::scrape::address, help_heading = "Output")]
+    #[arg(long, value_name = "ADDR", value_parser = scrape::address, help_heading = "Output")]
     pub(crate) metrics: Option<SocketAddr>,
     /// Length of an interval of the status line.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
@@ -138,18 +140,30 @@ impl ServeArgs {
     }
 }
 
-pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliError> {
+/// What runs beside a server in its process until the server ends.
+pub(crate) struct Beside {
+    /// Addresses that it listens at.
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) end: Box<dyn FnOnce() -> Result<(), CliError>>,
+}
+
+/// Runs a server, and beside it the agent for fleets that `orders` starts where the arguments ask for one.
+pub(crate) fn serve(
+    args: &ServeArgs,
+    command: Vec<String>,
+    orders: impl FnOnce(&ServeArgs) -> Result<Option<Beside>, CliError>,
+) -> Result<Exit, CliError> {
     if args.hardware_stamps {
         runtime::permit_card_change();
     }
-    let keys = key::of_server(args)?;
-    legacy::check_key(args, !keys.is_empty())?;
+    let keys = key::of_server(&args.key, args.client_keys.as_deref())?;
+    legacy::check_key(&args.legacy, !keys.is_empty())?;
     let who = if !keys.is_empty() { "a key is required" } else { "no key is required" };
     let metrics = Arc::new(Mutex::new(ServerMetrics::default()));
     let page = scrape::shared(&metrics, ServerMetrics::write);
     let mut outputs = Outputs::of_server(&args.output, Some(Arc::clone(&page)))?;
     let config = ServerConfig {
-        listen: listen_addresses(&args.listen, args.port).map_err(CliError::usage)?,
+        listen: values::listen_addresses(&args.listen, args.port).map_err(CliError::usage)?,
         keys,
         acl: Acl { allow: args.allow.clone(), deny: args.deny.clone() },
         limits: args.limits(),
@@ -160,7 +174,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         placement: plan::placement(&args.cores, protocols::NATIVE),
         workers: args.cores.workers,
         processes: processes(args),
-        version: plan::VERSION.to_owned(),
+        version: provenance::VERSION.to_owned(),
         records: outputs.records
             || args.metrics.is_some()
             || args.output.metrics_file.is_some()
@@ -189,11 +203,17 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
     if let Some(scraped) = &scraped {
         outputs.inform(format!("metrics at http://{}/metrics", scraped.address()));
     }
-    let beside = agent::orders(args)?;
-    for address in beside.iter().flat_map(|beside| beside.addresses()) {
+    let beside = orders(args)?;
+    for address in beside.iter().flat_map(|beside| &beside.addresses) {
         outputs.inform(format!("takes orders of fleets on {address} (TCP; a key is required)"));
     }
-    let also = legacy::bind(args, bound.config())?;
+    let also = legacy::bind(&legacy::Settings {
+        legacy: &args.legacy,
+        cores: &args.cores,
+        insecure_key_file: args.key.insecure_key_file,
+        page: args.output.web.wanted(),
+        own: bound.config(),
+    })?;
     let bound = bound.with(also.names());
     also.lines().into_iter().for_each(|line| outputs.inform(line));
     // As it is: notices are wrapped.
@@ -248,7 +268,7 @@ pub(crate) fn serve(args: &ServeArgs, command: Vec<String>) -> Result<Exit, CliE
         ran
     })?;
     if let Some(beside) = beside {
-        beside.end()?;
+        (beside.end)()?;
     }
     let mut outputs = outputs_of_all.into_inner().unwrap_or_else(PoisonError::into_inner);
     outputs.event(&Event::End { status: Status::Complete, reason: None });
@@ -288,48 +308,5 @@ pub(crate) fn stop(args: &StopArgs) -> Result<Exit, CliError> {
         (_, reason) => {
             Err(CliError::failed(reason.unwrap_or_else(|| "the server did not answer".to_owned())))
         }
-    }
-}
-
-pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<SocketAddr>, String> {
-    if texts.is_empty() {
-        return Ok(vec![SocketAddr::new([0u16; 8].into(), port)]);
-    }
-    let parse = |text: &String| {
-        let at = runtime::address(text, port).unwrap_or_else(|| {
-            Err(format!(
-                "'{text}' is not an address such as 192.0.2.1, 192.0.2.1:7411, [2001:db8::1]:7411 or fe80::1%eth0"
-            ))
-        })?;
-        runtime::check_scope(at).map(|()| at)
-    };
-    texts.iter().map(parse).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn listening_addresses() {
-        let parse =
-            |texts: &[&str]| listen_addresses(&texts.iter().map(ToString::to_string).collect::<Vec<_>>(), 7);
-        assert_eq!(parse(&[]).unwrap(), ["[::]:7".parse().unwrap()]);
-        assert_eq!(
-            parse(&["127.0.0.1", "::1", "[::1]:9", "127.0.0.1:9"]).unwrap(),
-            [
-                "127.0.0.1:7".parse().unwrap(),
-                "[::1]:7".parse().unwrap(),
-                "[::1]:9".parse().unwrap(),
-                "127.0.0.1:9".parse().unwrap()
-            ]
-        );
-        assert!(parse(&["somewhere"]).is_err());
-        let error = parse(&["fe80::1"]).unwrap_err();
-        assert!(error.starts_with("fe80::1 is a link-local address: write fe80::1%INTERFACE"), "{error}");
-        let scopes =
-            ["fe80::1%1", "[fe80::1%1]", "[fe80::1%1]:9"].map(|text| parse(&[text]).unwrap()[0].to_string());
-        assert_eq!(scopes, ["[fe80::1%1]:7", "[fe80::1%1]:7", "[fe80::1%1]:9"]);
-        assert!(parse(&["fe80::1%nosuch0"]).unwrap_err().contains("no interface 'nosuch0'"));
     }
 }

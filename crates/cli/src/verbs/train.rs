@@ -6,15 +6,14 @@ use crate::args::values;
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use crate::file;
-use crate::outputs::Outputs;
-use crate::outputs::series;
+use crate::outputs::{Outputs, series};
 use crate::verbs::{measure, plan};
 use clap::{Args, ValueEnum};
 use metrics::Clamped;
-use model::{Kind, Method, Outcome, Pattern, Phase, Probe, SocketSettings, Train, Until, Verify, Waiting};
+use model::{Kind, Method, Pattern, Phase, Probe, SocketSettings, Train, Until, Verify, Waiting};
 use report::Rows;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Trains of packets: a path's dispersion, delays and losses.
 ///
@@ -181,12 +180,6 @@ fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
     SLAC_SIZES.into_iter().map(train).chain(streams.iter().filter(|&&n| n > 0).map(tcp)).collect()
 }
 
-/// Writes the data series of an outcome into a folder.
-pub(crate) fn write_series(folder: &Path, outcome: &Outcome) -> Result<(), CliError> {
-    let mut all = series::series(outcome).into_iter();
-    all.try_for_each(|series| file::put(&folder.join(series.file), |out| series.write(out)))
-}
-
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
     args.trains.check_rounds()?;
@@ -221,7 +214,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
         let _ = series::series(&outcome).iter().try_for_each(|series| series.print(&mut text));
         outputs.print(text);
     }
-    outputs.heed(folder.map_or(Ok(()), |folder| write_series(folder, &outcome)));
+    outputs.heed(folder.map_or(Ok(()), |folder| series::write_all(folder, &outcome)));
     Ok(outputs.finish())
 }
 

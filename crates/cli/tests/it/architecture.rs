@@ -60,6 +60,26 @@ const PROTOCOLS: [(&str, &str); 9] = [
 ];
 /// The binary's table, which names them all.
 const TABLE: &str = "cli/src/protocols.rs";
+/// The modules of the binary from the ground up: each imports those before it only.
+const LAYERS: [&str; 17] = [
+    "stderr",
+    "provenance",
+    "error",
+    "stdout",
+    "file",
+    "terminal",
+    "signals",
+    "config",
+    "protocols",
+    "args",
+    "outputs",
+    "runs",
+    "verbs",
+    "originals",
+    "fleet",
+    "command",
+    "main",
+];
 /// Pages whose promises name the tests that hold them.
 const PROMISES: [&str; 2] = ["docs/security.md", "docs/fleet-reach.md"];
 
@@ -85,6 +105,61 @@ fn the_table_in_architecture_md_is_the_same() {
         let row = row.unwrap_or_else(|| panic!("ARCHITECTURE.md has no row for {name}"));
         assert!(row.ends_with(&format!("| {may_use} |")), "the row of `{name}`, expected {may_use}: {row}");
     }
+}
+
+#[test]
+fn modules_of_the_binary_import_only_lower_layers() {
+    let layer = |module: &str| {
+        let at = LAYERS.iter().position(|layer| *layer == module);
+        at.unwrap_or_else(|| panic!("crates/cli/src/{module} has no place in this test's list of layers"))
+    };
+    let folder = root().join("crates/cli/src");
+    for source in production().filter(|source| source.dir == "cli") {
+        let path = source.path.strip_prefix(&folder).unwrap();
+        let own = path.iter().next().and_then(|first| first.to_str()).unwrap().trim_end_matches(".rs");
+        let (own_layer, is_root_child) = (layer(own), path.iter().count() == 1);
+        let text =
+            if is_root_child { source.kept.replace("super::", "crate::") } else { source.kept.clone() };
+        for used in imported(&text).into_iter().filter(|used| *used != own) {
+            assert!(layer(used) < own_layer, "{own} stands below {used}, and {} imports it", path.display());
+        }
+    }
+    let listed = LAYERS.map(|layer| format!("`{layer}`")).join(", ");
+    assert!(read(&root().join("ARCHITECTURE.md")).contains(&listed), "ARCHITECTURE.md lists no {listed}");
+}
+
+/// Modules of the crate's root that paths of `code` begin with.
+fn imported(code: &str) -> Vec<&str> {
+    let name = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+    let mut all = Vec::new();
+    for rest in code.split("crate::").skip(1) {
+        let Some(list) = rest.strip_prefix('{') else {
+            all.push(&rest[..name(rest)]);
+            continue;
+        };
+        let mut depth = 0;
+        let mut begins = true;
+        for (at, c) in list.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => begins = true,
+                c if begins && c.is_alphabetic() => {
+                    all.push(&list[at..at + name(&list[at..])]);
+                    begins = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn imported_modules_are_found_in_paths_and_lists() {
+    let code = "use crate::args::{self, Named};\nuse crate::{file,\nruns::{kept, saved},\nstdout};\nlet a = crate::verbs::b();";
+    assert_eq!(imported(code), ["args", "file", "runs", "stdout", "verbs"]);
 }
 
 /// The workspace denies `unsafe_code`: every crate takes its lints from there, and one lifts it.

@@ -2,8 +2,7 @@
 
 use super::AgentArgs;
 use crate::error::{CliError, Exit};
-use crate::verbs::serve::ServeArgs;
-use std::net::SocketAddr;
+use crate::verbs::serve::{Beside, ServeArgs};
 
 /// Why nothing of fleets can be done.
 pub(crate) fn absent() -> CliError {
@@ -16,17 +15,4 @@ pub(crate) fn agent(_: &AgentArgs) -> Result<Exit, CliError> {
 
 pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
     if args.fleet.is_empty() { Ok(None) } else { Err(absent()) }
-}
-
-/// An agent beside a server: there is none.
-pub(crate) enum Beside {}
-
-impl Beside {
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        match *self {}
-    }
-
-    pub(crate) fn end(self) -> Result<(), CliError> {
-        match self {}
-    }
 }

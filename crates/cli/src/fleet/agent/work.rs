@@ -1,20 +1,18 @@
 //! Agents in builds that have them.
 
-use super::{AgentArgs, PORT};
-use crate::args::key;
+use super::AgentArgs;
+use crate::args::{key, values};
 use crate::error::{CliError, Context as _, Exit};
 use crate::fleet::questions;
 use crate::fleet::secure::Keyed;
-use crate::verbs::plan;
-use crate::verbs::serve::{self, ServeArgs};
-use crate::{file, signals, stderr};
+use crate::verbs::serve::{Beside, FLEET_PORT, ServeArgs};
+use crate::{file, provenance, signals, stderr};
 use common::Keyring;
 use fleet::agent::{self, Agent, Ceilings, Input, OwnLock};
 use fleet::spool::Spool;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender};
-use std::thread::JoinHandle;
 
 /// The two ends of the input channel of an agent's loop.
 type Inputs = (Sender<Input>, Receiver<Input>);
@@ -41,7 +39,8 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
     let (mut agent, inputs) = make(ceilings, resource, spool, args.port);
     if let (Some(listen), Some(key)) = (&args.listen, &args.psk_file) {
         let secure = Keyed(key::keys_in(key, args.insecure_key_file)?);
-        let address = serve::listen_addresses(std::slice::from_ref(listen), PORT).map_err(CliError::usage)?;
+        let address =
+            values::listen_addresses(std::slice::from_ref(listen), FLEET_PORT).map_err(CliError::usage)?;
         let listener = TcpListener::bind(&address[..]).context(format_args!("cannot listen on {listen}"))?;
         // A signal may follow the line that names the address at once.
         end_on_signals(&inputs.0)?;
@@ -72,52 +71,36 @@ fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Age
     let happened = move |happened| drop(tell.send(Input::Happened(happened)));
     let lock = Box::new(OwnLock::new(&resource));
     let programs = Box::new(agent::Child::new(port, happened));
-    let program = plan::VERSION.to_owned();
+    let program = provenance::VERSION.to_owned();
     let spool = Spool::open(spool);
     let agent = Agent::new(resource, program, ceilings, spool, lock, programs, questions::demand);
     (agent, (happens, inputs))
 }
 
-/// An agent beside a server, in the same process.
-pub(crate) struct Beside {
-    inputs: Sender<Input>,
-    thread: JoinHandle<Result<(), String>>,
-    addresses: Vec<SocketAddr>,
-}
-
-impl Beside {
-    /// Takes orders at these addresses from controllers with one of these keys, within these
-    /// ceilings.
-    fn start(addresses: &[SocketAddr], keys: Keyring, ceilings: Ceilings) -> Result<Beside, CliError> {
-        let bind = |address: &SocketAddr| {
-            TcpListener::bind(address).context(format_args!("cannot listen for orders on {address}"))
-        };
-        let listeners: Vec<TcpListener> = addresses.iter().map(bind).collect::<Result<_, _>>()?;
-        let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-        let resource = agent::own_resource();
-        let spool = usual_spool(&resource)?;
-        let (tell, told) = std::sync::mpsc::channel();
-        // The processes of an agent end with the thread that started them.
-        let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || {
-            let (mut agent, inputs) = make(ceilings, resource, spool, 0);
-            drop(tell.send(inputs.0.clone()));
-            fleet::transport::direct::serve(&mut agent, &inputs, listeners, Keyed(keys))
-        });
-        let thread = thread.context("cannot start a thread")?;
-        let inputs = told.recv().map_err(|_| CliError::failed("the agent did not start"))?;
-        Ok(Beside { inputs, thread, addresses })
-    }
-
-    /// Addresses that it listens at.
-    pub(crate) fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    /// Ends it: tests that run end in their time.
-    pub(crate) fn end(self) -> Result<(), CliError> {
-        drop(self.inputs.send(Input::Gone(None)));
-        self.thread.join().unwrap_or_else(|_| Err("the agent ended".to_owned())).map_err(CliError::failed)
-    }
+/// Takes orders at these addresses from controllers with one of these keys, within these ceilings. At
+/// the end of the server, tests that run end in their time.
+fn beside(addresses: &[SocketAddr], keys: Keyring, ceilings: Ceilings) -> Result<Beside, CliError> {
+    let bind = |address: &SocketAddr| {
+        TcpListener::bind(address).context(format_args!("cannot listen for orders on {address}"))
+    };
+    let listeners: Vec<TcpListener> = addresses.iter().map(bind).collect::<Result<_, _>>()?;
+    let addresses = listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
+    let resource = agent::own_resource();
+    let spool = usual_spool(&resource)?;
+    let (tell, told) = std::sync::mpsc::channel();
+    // The processes of an agent end with the thread that started them.
+    let thread = std::thread::Builder::new().name("agent".to_owned()).spawn(move || {
+        let (mut agent, inputs) = make(ceilings, resource, spool, 0);
+        drop(tell.send(inputs.0.clone()));
+        fleet::transport::direct::serve(&mut agent, &inputs, listeners, Keyed(keys))
+    });
+    let thread = thread.context("cannot start a thread")?;
+    let inputs = told.recv().map_err(|_| CliError::failed("the agent did not start"))?;
+    let end = move || {
+        drop(inputs.send(Input::Gone(None)));
+        thread.join().unwrap_or_else(|_| Err("the agent ended".to_owned())).map_err(CliError::failed)
+    };
+    Ok(Beside { addresses, end: Box::new(end) })
 }
 
 /// The agent that takes orders of fleets beside a server, if any are taken.
@@ -125,7 +108,7 @@ pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
     if args.fleet.is_empty() {
         return Ok(None);
     }
-    let keys = key::of_server(args)?;
+    let keys = key::of_server(&args.key, args.client_keys.as_deref())?;
     if keys.shared.is_empty() {
         return Err(CliError::usage(
             "--fleet goes with shared keys, which controllers prove: give --psk-file (`netcaliper key new FILE` makes one)",
@@ -138,9 +121,9 @@ pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
         targets: args.fleet.clone(),
         ..Ceilings::default()
     };
-    let mut addresses = serve::listen_addresses(&args.listen, args.port).map_err(CliError::usage)?;
+    let mut addresses = values::listen_addresses(&args.listen, args.port).map_err(CliError::usage)?;
     addresses.iter_mut().for_each(|address| address.set_port(args.fleet_port));
-    Beside::start(&addresses, keys, ceilings).map(Some)
+    beside(&addresses, keys, ceilings).map(Some)
 }
 
 /// At a request to end, the tests that run end in their time.

@@ -6,8 +6,6 @@ use std::io::{self, Write};
 
 /// Takes the other screen, and hides the cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[?25l";
-/// Shows the cursor, and gives the first screen back.
-pub(super) const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 /// No colour, no attributes.
 const PLAIN: &[u8] = b"\x1b[0m";
 const CLEAR: &[u8] = b"\x1b[2J";
@@ -94,6 +92,7 @@ fn set_style(style: CellStyle, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::terminal::LEAVE;
 
     /// A terminal as far as it concerns the view: written from ECMA-48 (CUP, ED, SGR) and xterm's handling of wide characters.
     #[derive(Default)]

@@ -1,15 +1,16 @@
 //! The terminal's screen: which stream it is, and its restoration on every way out.
 
-use super::Place;
-use super::canvas::LEAVE;
 use crate::error::lock;
 use std::cell::Cell;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, TryLockError};
 use std::time::Duration;
 
+/// Shows the cursor, and gives the first screen back.
+pub(crate) const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 /// True while the screen is the view's.
-pub(super) static UP: AtomicBool = AtomicBool::new(false);
+pub(crate) static UP: AtomicBool = AtomicBool::new(false);
 /// Held while writing to the terminal.
 static PEN: Mutex<()> = Mutex::new(());
 /// Place of the screen; written once.
@@ -20,11 +21,27 @@ thread_local! {
     static DRAWING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Stream of the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Stdout,
+    Stderr,
+}
+
+impl Place {
+    pub(crate) fn writer(self) -> Box<dyn Write + Send> {
+        match self {
+            Place::Stdout => Box::new(io::stdout()),
+            Place::Stderr => Box::new(io::stderr()),
+        }
+    }
+}
+
 /// The right to write to the terminal.
-pub(super) struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+pub(crate) struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
 
 impl Pen {
-    pub(super) fn take() -> Pen {
+    pub(crate) fn take() -> Pen {
         let pen = lock(&PEN);
         DRAWING.set(true);
         Pen(pen)
@@ -60,7 +77,7 @@ pub(crate) fn leave_at_once() {
 /// Longest drawing before the program ends without giving the screen back, ms.
 const DRAWN_WITHIN_MS: u32 = 300;
 
-pub(super) fn leave() {
+pub(crate) fn leave() {
     let place = *lock(&PLACE);
     let mut out = place.writer();
     // A terminal that is gone needs nothing back.
@@ -68,7 +85,7 @@ pub(super) fn leave() {
 }
 
 /// Switches to the view's screen; a panic restores the terminal first.
-pub(super) fn take(place: Place) {
+pub(crate) fn take(place: Place) {
     *lock(&PLACE) = place;
     on_panic();
 }
@@ -99,7 +116,7 @@ mod tests {
         let mut command = Command::new(itself);
         command.args([
             "--exact",
-            "outputs::live::terminal::tests::whoever_panics_says_so_on_a_screen_that_stays",
+            "terminal::tests::whoever_panics_says_so_on_a_screen_that_stays",
             "--nocapture",
         ]);
         let output = command.env(INSIDE, how).output().unwrap();
