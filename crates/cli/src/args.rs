@@ -4,8 +4,8 @@
 pub(crate) mod datagrams;
 pub(crate) mod help;
 pub(crate) mod key;
+pub(crate) mod protocol;
 pub(crate) mod repeat;
-pub(crate) mod stamp;
 pub(crate) mod store;
 pub(crate) mod values;
 
@@ -13,7 +13,8 @@ use crate::args::store::StoreArgs;
 use crate::protocols;
 use clap::{Args, ValueEnum};
 use common::Placement;
-use model::{Assertion, Pattern, Payload, Range, Shutdown, SocketSettings, Verify};
+use common::protocol::Workers;
+use model::{Assertion, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
 use repeat::RepeatArgs;
 use report::Detail;
 use std::net::SocketAddr;
@@ -28,15 +29,9 @@ pub(crate) struct TargetArgs {
     /// used; with native the others are tried where no connection to it can be made.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
-    /// Server port, 1 to 65535 [default: the protocol's own: 7411 native, 5201 iperf3, 4444 ctstraffic, 5001 ttcp and ntttcp,
-    /// 14233 udpmon and tcpmon, 8888 bwdelaytester, 7 echo, 862 stamp].
-    #[arg(short, long, value_parser = values::count::<u16, 65535>)]
+    #[arg(short, long, value_parser = values::count::<u16, 65535>, help = port_help())]
     pub(crate) port: Option<u16>,
-    /// Protocol of the remote end: native, which is our own; or, for servers of other programs, iperf3 (tcp, delay), ctstraffic (tcp,
-    /// connect, stream; its server must have the same pattern and transfer), ntttcp (tcp, delay; one port of `ntttcp -r -N`),
-    /// ttcp (tcp, delay; `ttcp -r`), tcpmon (tcp), udpmon (train), bwdelaytester (delay), echo and stamp (ping),
-    /// discard (tcp, delay), chargen (tcp --reverse).
-    #[arg(long, value_name = "NAME", default_value = "native", value_parser = protocols::parse)]
+    #[arg(long, value_name = "NAME", default_value = protocols::NATIVE.name(), value_parser = protocols::parse, help = protocol_help())]
     pub(crate) protocol: protocols::Protocol,
     /// Use IPv4 only.
     #[arg(short = '4', long, conflicts_with = "ipv6")]
@@ -93,12 +88,9 @@ pub(crate) struct CoreArgs {
     /// Network interface to bind sockets to.
     #[arg(long, value_name = "NAME")]
     pub(crate) bind_dev: Option<String>,
-    /// Cores for the worker threads, such as 0,2: worker i on the i-th; `none` leaves them to the scheduler [default: one core
-    /// each, when there are several workers; with iperf3's protocol `none`].
-    #[arg(long, value_name = "CORES", value_parser = values::affinity)]
+    #[arg(long, value_name = "CORES", value_parser = values::affinity, help = affinity_help())]
     pub(crate) affinity: Option<Placement>,
-    /// Worker threads, 1 to 1024; `serve` has as many again for round trips [default: one per core, with iperf3's protocol one less, but not more than connections].
-    #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>)]
+    #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>, help = workers_help())]
     pub(crate) workers: Option<u16>,
 }
 
@@ -162,9 +154,8 @@ impl SocketArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunArgs {
-    /// Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol ttcp, ntttcp, tcpmon, discard and
-    /// chargen].
-    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true)]
+    #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true,
+        help = connections_help())]
     pub(crate) connections: Option<u32>,
     /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
@@ -370,16 +361,12 @@ pub(crate) struct DataArgs {
     /// With --pattern pushpull: bytes the server sends in its turn.
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) pull_bytes: u64,
-    /// Payload of one connection in bytes, both directions together, at most 1024Ti; then it is replaced by a new one [default:
-    /// 1Gi; no limit with --protocol ttcp, ntttcp, tcpmon, discard and chargen].
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true, help = transfer_help())]
     pub(crate) transfer: Option<u64>,
     /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
-    /// Bytes per send and receive call, 1 to 16Mi, or a range low..high that each call draws from [default: 256Ki; with
-    /// --protocol iperf3, without -b and -n, a send call takes what fills whole segments].
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true)]
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true, help = buffer_help())]
     pub(crate) buffer: Option<Range>,
     /// Rate limit of each connection and direction, in bits per second, 8 to 10T [default: none].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate, allow_negative_numbers = true)]
@@ -390,10 +377,7 @@ pub(crate) struct DataArgs {
     /// Pause after a burst.
     #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
     pub(crate) burst_delay: Option<u64>,
-    /// What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be
-    /// discarded unread) [default: data; connection with --protocol ttcp, ntttcp, tcpmon, discard and chargen, none with iperf3: they agree on no
-    /// payload].
-    #[arg(long, value_parser = values::one_of(VERIFY))]
+    #[arg(long, value_parser = values::one_of(VERIFY), help = verify_help())]
     pub(crate) verify: Option<Verify>,
     /// Payload: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
     #[arg(long, default_value = "pattern", value_parser = values::one_of(PAYLOAD))]
@@ -463,3 +447,66 @@ const SHUTDOWN: Named<Shutdown> = &[
     ("rude", "RST", Shutdown::Rude),
     ("random", "Either, by chance", Shutdown::Random),
 ];
+
+/// Protocols without a check of payload: a receiver takes one connection to its end.
+fn plain() -> String {
+    protocol::named(|protocol| protocol.info().defaults.plain)
+}
+
+fn port_help() -> String {
+    format!("Server port, 1 to 65535 [default: the protocol's own: {}]", protocol::ports())
+}
+
+fn protocol_help() -> String {
+    format!(
+        "Protocol of the remote end: {}, which is our own; or, for servers of other programs, {}",
+        protocols::NATIVE,
+        protocol::questions()
+    )
+}
+
+fn affinity_help() -> String {
+    format!(
+        "Cores for the worker threads, such as 0,2: worker i on the i-th; `none` leaves them to the scheduler [default: one core \
+         each, when there are several workers; with the protocol {} `none`]",
+        protocol::named(|protocol| protocol.info().defaults.spread)
+    )
+}
+
+fn workers_help() -> String {
+    format!(
+        "Worker threads, 1 to 1024; `serve` has as many again for round trips [default: one per core, with the protocol {} one \
+         less, but not more than connections]",
+        protocol::named(|protocol| protocol.info().workers == Workers::BesideOthers)
+    )
+}
+
+fn connections_help() -> String {
+    format!("Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol {}]", plain())
+}
+
+fn transfer_help() -> String {
+    format!(
+        "Payload of one connection in bytes, both directions together, at most 1024Ti; then it is replaced by a new one [default: \
+         1Gi; no limit with --protocol {}]",
+        plain()
+    )
+}
+
+fn buffer_help() -> String {
+    format!(
+        "Bytes per send and receive call, 1 to 16Mi, or a range low..high that each call draws from [default: 256Ki; with \
+         --protocol {}, without -b and -n, a send call takes what fills whole segments]",
+        protocol::named(|protocol| protocol.info().defaults.whole_segments)
+    )
+}
+
+fn verify_help() -> String {
+    let unread = |protocol: protocols::Protocol| protocol.suited(Phase::default()).verify == Verify::None;
+    format!(
+        "What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be discarded \
+         unread) [default: data; connection with --protocol {}, none with {}: they agree on no payload]",
+        plain(),
+        protocol::named(unread)
+    )
+}

@@ -20,9 +20,6 @@ pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
 pub(crate) const DISCARD: Protocol = &discard::PROTOCOL;
 pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
 
-/// Settings of a ramp and of dropped datagrams, which one protocol has.
-pub(crate) use bwdelaytester::{Settings as RisingSettings, Stairs};
-
 /// The table. Protocols beside our own (`serve --legacy`) take their ports in this order.
 pub(crate) const ALL: [Protocol; 12] =
     [NATIVE, IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
@@ -68,7 +65,7 @@ mod import_tests;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::{Kind, Pattern, Payload, Phase, Ping, Probe, StampSettings, Verify};
+    use model::{Kind, Pattern, Payload, Phase, Ping, Probe, StampSettings, Transport, Verify};
 
     #[test]
     fn every_protocol_is_found_by_its_name_and_carries_something() {
@@ -84,7 +81,8 @@ mod tests {
             let pulled = Phase { pattern: Pattern::Pull, ..counted.clone() };
             let probe = Some(Probe::default());
             let delay = Phase { kind: Kind::Delay, probe, ..Phase::default() };
-            let stamp = Ping { stamp: Some(StampSettings::default()), ..Ping::default() };
+            let (transport, settings) = (Transport::Udp, StampSettings::default());
+            let stamp = Ping { transport, stamp: Some(settings), ..Ping::default() };
             let stamp = Phase { ping: Some(stamp), ..ping.clone() };
             let all = [Phase::default(), counted, pulled, ping, delay, stamp, train];
             let some = all.iter().find_map(|phase| protocol.check(phase).ok());

@@ -113,31 +113,6 @@ pub struct StampSettings {
     pub direct: bool,
 }
 
-impl StampSettings {
-    /// Bytes of a packet without extensions.
-    pub fn base(&self) -> u32 {
-        if self.authenticated { 112 } else { 44 }
-    }
-
-    /// Bytes of the extensions asked for, with the one that protects them in authenticated mode.
-    pub fn extensions(&self) -> u32 {
-        let each = [(self.cos.is_some(), 8), (self.clock_info, 8), (self.follow_up, 20), (self.direct, 16)];
-        let all: u32 = each.iter().filter(|(asked, _)| *asked).map(|(_, bytes)| bytes).sum();
-        all + if all > 0 && self.authenticated { 20 } else { 0 }
-    }
-
-    /// Bytes of the shortest packet with all that is asked for.
-    pub fn size(&self) -> u32 {
-        self.base() + self.extensions()
-    }
-
-    /// True if packets of `size` bytes are possible.
-    fn fits(&self, size: u32) -> bool {
-        let short = !self.authenticated && self.extensions() == 0 && (14..44).contains(&size);
-        short || size == self.size() || size >= self.size() + 4
-    }
-}
-
 impl Default for Ping {
     fn default() -> Self {
         Ping {
@@ -191,17 +166,6 @@ impl Ping {
             let datagram = self.chunk.map_or(self.size, |chunk| chunk.min(self.size));
             must(datagram <= LARGEST_DATAGRAM, "a datagram holds at most 65507 bytes: split the message")?;
             must(self.pieces() <= MOST_PIECES, "a message is split into at most 64 datagrams")?;
-        }
-        if let Some(stamp) = &self.stamp {
-            must(datagrams && self.chunk.is_none(), "STAMP packets are whole datagrams")?;
-            must(stamp.cos.is_none_or(|dscp| dscp < 64), "the DSCP of answers must be 0 to 63")?;
-            if !stamp.fits(self.size) {
-                let (least, short) = (stamp.size(), if stamp.size() == 44 { "14 to " } else { "" });
-                return Err(format!(
-                    "a STAMP packet with these extensions has {short}{least} bytes, or {} and more (padding takes 4 at least)",
-                    least + 4
-                ));
-            }
         }
         Ok(())
     }

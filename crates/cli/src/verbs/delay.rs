@@ -1,12 +1,13 @@
 //! `netcaliper delay`.
 
 use crate::args::datagrams::{self, DatagramArgs, WAITING};
+use crate::args::protocol::ProtocolArgs;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values::{self, Named, NumberOrNone};
 use crate::args::{LocalArgs, OutputArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
-use crate::protocols::{self, RisingSettings, Stairs};
+use crate::protocols;
 use crate::verbs::{measure, plan};
 use clap::Args;
 use metrics::{Clamped, ClockKind, SECOND, real};
@@ -26,7 +27,7 @@ pub(crate) struct DelayArgs {
     #[command(flatten)]
     probe: ProbeArgs,
     #[command(flatten)]
-    other: OtherArgs,
+    protocol: ProtocolArgs,
     #[command(flatten)]
     sweep: SlotArgs,
     #[command(flatten)]
@@ -127,31 +128,6 @@ struct ProbeArgs {
     exclusive: bool,
 }
 
-/// Settings of one other protocol.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "With --protocol bwdelaytester")]
-struct OtherArgs {
-    /// Stamp with the monotonic clock, because the clocks of both hosts are not synchronised (the
-    /// original's -a): its server then takes the first datagram for the fastest.
-    #[arg(long)]
-    unsynchronised: bool,
-    /// Ramp the rate to its full value in STEPS steps of TIME each, then end (bwdelaytester -s:
-    /// 100:2s).
-    #[arg(long, value_name = "STEPS:TIME", conflicts_with = "time", value_parser = stairs)]
-    stairs: Option<Stairs>,
-    /// Drop datagrams that do not fit into the socket's buffer, with their numbers, instead of
-    /// waiting (the original's -n).
-    #[arg(long)]
-    give_up: bool,
-}
-
-fn stairs(text: &str) -> Result<Stairs, String> {
-    let parsed = text.split_once(':').and_then(|(steps, time)| {
-        Some(Stairs { steps: steps.parse().ok()?, step_ns: values::duration(time).ok()? })
-    });
-    parsed.ok_or_else(|| format!("'{text}' is not a number of steps and their length, such as 100:2s"))
-}
-
 /// One setting, varied slot by slot.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sweep")]
@@ -235,7 +211,7 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
 
 /// The phase that `netcaliper delay` asks for.
 pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
-    let DelayArgs { probe, other, sockets, .. } = args;
+    let DelayArgs { probe, sockets, .. } = args;
     let size = u32::try_from(probe.length).unwrap_or(u32::MAX);
     let bits = real(probe.length) * 8.0;
     let rate = match (probe.rate, probe.pps, probe.spacing) {
@@ -256,9 +232,7 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let all = rate.map(|rate| rate.saturating_mul(flows.into()));
     let fast = plain && all.is_none_or(|bps| bps >= FAST) && !probe.tx_stamps && args.samples.is_none();
     let asked = datagrams::sockets(sockets, args.target.protocol);
-    let OtherArgs { unsynchronised, stairs, give_up } = *other;
-    let rising = RisingSettings { unsynchronised, stairs, give_up };
-    Ok(Phase {
+    let mut phase = Phase {
         kind: Kind::Delay,
         pattern: match (probe.reverse, probe.bidir) {
             (true, _) => Pattern::Pull,
@@ -269,7 +243,7 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
         connections: flows,
         // Nothing agrees on an end with another protocol's: the flow has it, and is not begun
         // again.
-        duration_ns: Some(other.stairs.map_or(time, |stairs| stairs.length_ns().saturating_add(SECOND))),
+        duration_ns: Some(time),
         iterations: (args.target.protocol != protocols::NATIVE).then_some(1),
         interval_ns: probe.interval,
         rate,
@@ -290,9 +264,10 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             ..Probe::default()
         }),
         trace,
-        extra: rising.extra(),
         ..Phase::default()
-    })
+    };
+    args.protocol.apply(args.target.protocol, &mut phase)?;
+    Ok(phase)
 }
 
 /// The times between sends in a file.

@@ -1,6 +1,6 @@
 //! Servers of other protocols beside our own (`serve --legacy`), and their lines.
 
-use crate::args::stamp::LegacyArgs;
+use crate::args::protocol::LegacyArgs;
 use crate::args::values::{self, Legacy};
 use crate::args::{CoreArgs, key};
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use crate::verbs::plan;
 use common::{Keyring, ServerConfig};
 use metrics::format_count;
 use model::ending::WRONG_DATA;
-use model::{Event, Level, Phase, StampSettings};
+use model::{Event, Level, Phase};
 use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -46,7 +46,7 @@ pub(crate) struct Beside {
     every: bool,
 }
 
-/// Refuses to combine a key with protocols that cannot authenticate their clients (all but STAMP with a key of its own), unless
+/// Refuses to combine a key with protocols that cannot authenticate their clients (all but those with a key of their own), unless
 /// `--legacy-unauthenticated` is given.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub(crate) fn check_key(legacy: &LegacyArgs, keyed: bool) -> Result<(), CliError
     if !keyed || legacy.unauthenticated {
         return Ok(());
     }
-    let keyless = |asked: &Legacy| asked.protocol != protocols::STAMP || legacy.stamp_psk_file.is_none();
+    let keyless = |asked: &Legacy| legacy.key(asked.protocol).is_none();
     let named = legacy.named().into_iter().filter(keyless).map(|asked| asked.protocol.name());
     let mut names: Vec<&str> = if legacy.every() { vec!["the other protocols"] } else { named.collect() };
     names.dedup();
@@ -185,17 +185,12 @@ impl Beside {
 
 fn one(settings: &Settings<'_>, asked: Legacy, admission: Admission) -> Result<Bound, CliError> {
     let Settings { legacy, cores, own, .. } = settings;
-    let stamp_key = legacy.stamp_psk_file.as_ref();
-    let stamp_key = stamp_key.map(|path| key::key_in(path, settings.insecure_key_file)).transpose()?;
-    let stamp = StampSettings {
-        authenticated: stamp_key.is_some(),
-        direct: legacy.stamp_direct,
-        ..StampSettings::default()
-    };
+    let key = legacy.key(asked.protocol);
+    let key = key.map(|path| key::key_in(path, settings.insecure_key_file)).transpose()?;
     let mut phase = Phase { interval_ns: own.interval_ns, duration_ns: None, ..(asked.info.phase)() };
-    if let Some(ping) = phase.ping.as_mut().filter(|ping| ping.stamp.is_some()) {
-        (ping.size, ping.stamp) = (stamp.size(), Some(stamp));
-    }
+    phase.ping.iter_mut().for_each(|ping| ping.size = 0);
+    legacy.apply(asked.protocol, &mut phase)?;
+    (asked.protocol.info().form)(&mut phase, key.is_some()).map_err(CliError::usage)?;
     let mut listen = own.listen.clone();
     listen.iter_mut().for_each(|address| address.set_port(asked.port));
     let config = ServerConfig {
@@ -207,7 +202,7 @@ fn one(settings: &Settings<'_>, asked: Legacy, admission: Admission) -> Result<B
         records: settings.page,
         sessions: settings.page,
         links_ns: settings.page.then_some(own.interval_ns),
-        keys: Keyring::of(stamp_key.filter(|_| asked.protocol == protocols::STAMP)),
+        keys: Keyring::of(key),
         device: own.device.clone(),
         placement: plan::placement(cores, asked.protocol),
         workers: own.workers,

@@ -1,7 +1,7 @@
 //! `netcaliper ping`.
 
+use crate::args::protocol::ProtocolArgs;
 use crate::args::repeat::RepeatArgs;
-use crate::args::stamp::StampArgs;
 use crate::args::values;
 use crate::args::{HistogramArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::error::{CliError, Exit};
@@ -28,7 +28,7 @@ pub(crate) struct PingArgs {
     #[command(flatten)]
     messages: MessageArgs,
     #[command(flatten)]
-    stamp: StampArgs,
+    protocol: ProtocolArgs,
     #[command(flatten)]
     repeat: RepeatArgs,
     #[command(flatten)]
@@ -146,8 +146,6 @@ pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliErr
 /// The phase that the command line asks for; `keyed` says that a key is known.
 pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let m = &args.messages;
-    let stamp = args.stamp.settings(args.target.protocol, keyed)?;
-    let size = m.size.unwrap_or(stamp.map_or(64, |stamp| stamp.size().into()));
     let is_paced = m.rate.is_some() || m.trace.is_some();
     let rate = m.rate.or((!m.flood).then_some(USUAL_RATE));
     let usual = !(is_paced || m.flood || m.time.is_some());
@@ -164,8 +162,9 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
     let apart = gap_ns.filter(|gap| is_few && (FEW.1..=3_600 * SECOND).contains(gap));
     let interval_ns = m.interval.or(apart).unwrap_or(SECOND);
     let ping = Ping {
-        transport: if m.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp },
-        size: small(size, "a message")?,
+        transport: if m.udp { Transport::Udp } else { Transport::Tcp },
+        // 0: the usual size of the protocol.
+        size: small(m.size.unwrap_or(0), "a message")?,
         messages: count,
         warmup: m.warmup,
         chunk: m.send_chunk.map(|n| small(n, "a send")).transpose()?,
@@ -180,16 +179,10 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         busy: m.busy,
         kernel_stamps: m.kernel_stamps,
         samples: args.samples.is_some() || args.output.save.is_some() || args.output.jsonl,
-        stamp,
+        stamp: None,
     };
-    let mut sockets = args.sockets.settings();
-    if stamp.is_some() {
-        // The value left at a packet's arrival shows the number of routers.
-        sockets.ttl = sockets.ttl.or(Some(255));
-    }
-    Ok(Phase {
+    let mut phase = Phase {
         kind: Kind::Ping,
-        buffer: Range::just(u64::from(ping.size).clamp(4096, 1 << 20)),
         ping: Some(ping),
         trace,
         connections,
@@ -197,11 +190,14 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         duration_ns: m.time.or(count.is_none().then_some(10 * SECOND)),
         omit_ns: m.omit.div_ceil(interval_ns) * interval_ns,
         interval_ns,
-        // The contents of STAMP packets are the remote end's, but for the fields that are read.
-        verify: if stamp.is_some() { Verify::Connection } else { Verify::Data },
-        sockets,
+        verify: Verify::Data,
+        sockets: args.sockets.settings(),
         connect_timeout_ns: m.connect_timeout,
         stall_ns: m.stall_timeout,
         ..Phase::default()
-    })
+    };
+    args.protocol.apply(args.target.protocol, &mut phase)?;
+    (args.target.protocol.info().form)(&mut phase, keyed).map_err(CliError::usage)?;
+    let size = phase.ping.map_or(0, |ping| ping.size);
+    Ok(Phase { buffer: Range::just(u64::from(size).clamp(4096, 1 << 20)), ..phase })
 }

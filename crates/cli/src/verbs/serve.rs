@@ -1,7 +1,7 @@
 //! `netcaliper serve` and `stop`.
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
-use crate::args::stamp::LegacyArgs;
+use crate::args::protocol::LegacyArgs;
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::args::{key, values};
 use crate::error::{CliError, Exit, lock};

@@ -52,6 +52,8 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
             },
             ..Legacy::PLAIN
         }),
+        questions: "delay",
+        options: settings::OPTIONS,
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
         settings: Some(NAME),

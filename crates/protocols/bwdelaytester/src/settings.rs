@@ -1,7 +1,8 @@
 //! Settings of this protocol's senders.
 
 use crate::NAME;
-use metrics::SECOND;
+use common::options::{OptionGroup, OptionValue, ProtocolOption};
+use metrics::{SECOND, parse_duration};
 use model::{Extra, Phase};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +60,53 @@ impl Settings {
             _ => Ok(()),
         }
     }
+}
+
+/// Options of `delay`.
+pub(crate) const OPTIONS: &[OptionGroup] = &[OptionGroup {
+    command: "delay",
+    heading: "With --protocol bwdelaytester",
+    options: &[
+        ProtocolOption {
+            name: "unsynchronised",
+            help: "Stamp with the monotonic clock, because the clocks of both hosts are not synchronised (the original's -a): its \
+                   server then takes the first datagram for the fastest",
+            set: |_, phase| {
+                phase.extra = Settings { unsynchronised: true, ..Settings::of(phase) }.extra();
+                Ok(())
+            },
+            ..ProtocolOption::SWITCH
+        },
+        ProtocolOption {
+            name: "stairs",
+            help: "Ramp the rate to its full value in STEPS steps of TIME each, then end (bwdelaytester -s: 100:2s)",
+            value: OptionValue::One("STEPS:TIME"),
+            conflicts: Some("time"),
+            set: |text, phase| {
+                let stairs = stairs(text)?;
+                phase.duration_ns = Some(stairs.length_ns().saturating_add(SECOND));
+                phase.extra = Settings { stairs: Some(stairs), ..Settings::of(phase) }.extra();
+                Ok(())
+            },
+        },
+        ProtocolOption {
+            name: "give-up",
+            help: "Drop datagrams that do not fit into the socket's buffer, with their numbers, instead of waiting (the original's -n)",
+            set: |_, phase| {
+                phase.extra = Settings { give_up: true, ..Settings::of(phase) }.extra();
+                Ok(())
+            },
+            ..ProtocolOption::SWITCH
+        },
+    ],
+}];
+
+fn stairs(text: &str) -> Result<Stairs, String> {
+    let parsed = text.split_once(':').and_then(|(steps, time)| {
+        let step_ns = parse_duration(time).ok().filter(|ns| *ns > 0)?;
+        Some(Stairs { steps: steps.parse().ok()?, step_ns })
+    });
+    parsed.ok_or_else(|| format!("'{text}' is not a number of steps and their length, such as 100:2s"))
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ pub mod kernel;
 pub mod keys;
 pub mod message;
 pub mod one_sided;
+pub mod options;
 pub mod original;
 pub mod params;
 pub mod patience;

@@ -3,10 +3,11 @@
 
 use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
+use crate::options::{KeyOption, OptionGroup, ProtocolOption};
 use crate::original::Original;
 use compat::Importer;
 use metrics::seconds;
-use model::{EndCounts, Event, Phase, SocketSettings, Traffic};
+use model::{EndCounts, Event, Phase, Ping, SocketSettings, Traffic};
 use std::fmt;
 use std::net::SocketAddr;
 use transport::{Replica, Session};
@@ -19,6 +20,16 @@ pub struct Info {
     pub name: &'static str,
     /// Its default port.
     pub port: u16,
+    /// Commands that measure over it, and remarks on its servers, for the help.
+    pub questions: &'static str,
+    /// Options of commands that it alone has.
+    pub options: &'static [OptionGroup],
+    /// Gives a phase of round trips the form of its messages, of a size of 0 the usual size; true if
+    /// a key is known.
+    ///
+    /// # Errors
+    /// A sentence about a setting that cannot be.
+    pub form: fn(&mut Phase, bool) -> Result<(), String>,
     /// Both ends can prove with a key that they know each other.
     pub keyed: bool,
     /// True if it can keep connections open that have moved all their payload.
@@ -54,6 +65,13 @@ impl Info {
         Info {
             name,
             port,
+            questions: "",
+            options: &[],
+            form: |phase, _| {
+                let open = phase.ping.iter_mut().filter(|ping| ping.size == 0);
+                open.for_each(|ping| ping.size = Ping::default().size);
+                Ok(())
+            },
             keyed: false,
             holds: false,
             one_server: false,
@@ -96,6 +114,12 @@ pub struct Legacy {
     pub over: &'static str,
     /// Clients that are served, in words.
     pub serves: &'static str,
+    /// Help of an option of its own that is short for naming it; none without.
+    pub short: Option<&'static str>,
+    /// Option for a key of its own.
+    pub key: Option<KeyOption>,
+    /// Options of its own.
+    pub options: &'static [ProtocolOption],
     /// The usual settings.
     pub phase: fn() -> Phase,
     /// A server of connections listens to datagrams on the same port, too.
@@ -120,6 +144,9 @@ impl Legacy {
     pub const PLAIN: Self = Legacy {
         over: "TCP",
         serves: "everybody",
+        short: None,
+        key: None,
+        options: &[],
         phase: Phase::default,
         also_datagrams: false,
         aside: None,

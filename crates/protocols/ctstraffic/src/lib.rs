@@ -32,6 +32,7 @@ pub const PORT: u16 = 4444;
 /// The protocol of Microsoft's ctsTraffic.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "tcp, connect, stream; its server must have the same pattern and transfer",
         legacy: Some(Legacy {
             serves: "everybody; push, 1 GiB a connection, as usual",
             phase: compat::usual_phase,

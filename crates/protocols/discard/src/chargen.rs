@@ -31,6 +31,7 @@ use transport::{
 
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "tcp --reverse",
         defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP and UDP",

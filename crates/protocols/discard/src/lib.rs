@@ -18,6 +18,7 @@ use transport::{Acceptor, Connector, Context, Flow, Received, Transmit};
 
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "tcp, delay",
         defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP and UDP",

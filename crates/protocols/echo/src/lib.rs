@@ -27,8 +27,10 @@ pub const PORT: u16 = 7;
 /// Plain echo (RFC 862), and so RtTcpip's.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "ping",
         legacy: Some(Legacy {
             over: "TCP and UDP",
+            short: Some("Echo (RFC 862): the same as --legacy echo"),
             serves: Legacy::MIXED,
             phase: || Phase {
                 kind: Kind::Ping,

@@ -130,6 +130,7 @@ pub(crate) const COUNTS: EndCounts = EndCounts::OF_CLIENT;
 
 /// The protocol of iperf3.
 pub static PROTOCOL: Iperf3 = Iperf3(Info {
+    questions: "tcp, delay",
     one_server: true,
     workers: Workers::BesideOthers,
     defaults: Defaults { whole_segments: true, spread: true, ..Defaults::VERIFIED },

@@ -49,6 +49,7 @@ pub const PORT: u16 = Layout::PORT;
 /// one by any verb.
 pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
     info: Info {
+        questions: "tcp, delay; one port of `ntttcp -r -N`",
         defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP, the 16 above, and those 1000 above them",

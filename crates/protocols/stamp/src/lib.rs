@@ -15,6 +15,7 @@ pub mod codec;
 mod open;
 pub mod reflect;
 mod session;
+mod settings;
 mod speak;
 pub mod time;
 pub mod tlv;
@@ -27,6 +28,7 @@ use crate::protocol::{Info, Legacy, refused};
 use model::{Kind, Phase, Ping, Range, SocketSettings, StampSettings, Transport};
 pub use open::{Listener, acceptors, connectors};
 pub use session::Reflector;
+pub use settings::Sizes;
 pub use speak::Speaker;
 
 /// The default port (UDP).
@@ -35,9 +37,15 @@ pub const PORT: u16 = 862;
 /// STAMP (RFC 8762), and so TWAMP-Light.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "ping",
+        options: settings::OPTIONS,
+        form: settings::form,
         keyed: true,
         legacy: Some(Legacy {
             over: "UDP",
+            short: Some("Reflect STAMP and TWAMP-Light packets (RFC 8762, UDP): the same as --legacy stamp"),
+            key: Some(settings::KEY),
+            options: settings::OF_SERVER,
             serves: Legacy::LOCAL,
             phase: || Phase {
                 kind: Kind::Ping,
@@ -62,9 +70,16 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    let plain = phase.ping.and_then(|ping| ping.stamp).is_none();
+    let ping = phase.ping.unwrap_or_default();
+    let stamp = ping.stamp.unwrap_or_default();
     refused([
         (phase.kind != Kind::Ping, "answers packets and measures round trips only: use it with ping"),
-        (plain, "needs a packet format"),
+        (ping.stamp.is_none(), "needs a packet format"),
+        (ping.transport != Transport::Udp || ping.chunk.is_some(), "has packets that are whole datagrams"),
+        (stamp.cos.is_some_and(|dscp| dscp > 63), "has answers with a DSCP of 0 to 63"),
+        (
+            !settings::fits(&stamp, ping.size),
+            "has packets as long as their extensions, or longer by 4 bytes and more",
+        ),
     ])
 }

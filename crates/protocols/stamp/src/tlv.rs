@@ -23,6 +23,7 @@
 //! ill-formed unit is padding: TWAMP-Light puts any bytes there.
 
 use super::codec::Mode;
+use crate::Sizes as _;
 use common::Psk;
 use model::StampSettings;
 use std::ops::Range;

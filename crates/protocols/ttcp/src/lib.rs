@@ -44,6 +44,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 /// The protocol of ttcp, Teldat's among them.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "tcp, delay; `ttcp -r`",
         defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             over: "TCP and UDP",

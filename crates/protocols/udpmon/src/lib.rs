@@ -62,6 +62,7 @@ const REPORTED: Counts = Counts::of(&[
 /// The protocol of UDPmon.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "train",
         legacy: Some(Legacy {
             over: "UDP",
             serves: Legacy::LOCAL,

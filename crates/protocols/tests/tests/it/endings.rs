@@ -13,6 +13,7 @@ use model::{
     Verify,
 };
 use sim::{Link, Network, START};
+use stamp::Sizes as _;
 use transport::LinkSource;
 
 /// Protocols whose peers report nothing: to the sender all is well as long as the kernel takes its payload.

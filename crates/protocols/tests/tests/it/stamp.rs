@@ -10,7 +10,7 @@ use model::{Kind, Phase, Ping, Schedule, StampSettings, Transport};
 use sim::{Link, Pair, Quirks, Side};
 use stamp::codec::{Mode, Reply, Request};
 use stamp::reflect::{self, Arrived, Rules, Session};
-use stamp::{acceptors, connectors, tlv};
+use stamp::{Sizes as _, acceptors, connectors, tlv};
 use transport::{Open, Rng};
 
 const MS: u64 = 1_000_000;

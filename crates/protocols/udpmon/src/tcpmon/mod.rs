@@ -29,6 +29,7 @@ pub use respond::{Responder, acceptors};
 /// The protocol of tcpmon, UDPmon's sister.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
+        questions: "tcp",
         defaults: Defaults::PLAIN,
         legacy: Some(Legacy {
             phase: || Phase {

@@ -8,6 +8,7 @@ use model::{
     Kind, Media, Pattern, Phase, Ping, Probe, Range, Schedule, SocketSettings, StampSettings, Train,
     Transport, Verify,
 };
+use stamp::Sizes as _;
 use udpmon::PacketTestSettings;
 
 /// Which end sends.

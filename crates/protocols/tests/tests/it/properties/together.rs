@@ -17,6 +17,7 @@ use model::{
     Transport, Verify,
 };
 use sim::{Host, Link, Network, Quirks, START, Say};
+use stamp::Sizes as _;
 use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, LinkSource, Rng, Session};
 
