@@ -211,7 +211,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     if args.preset.preset.is_some() {
         let mut text = Vec::new();
         // Writing to memory does not fail.
-        let _ = series::series(&outcome).iter().try_for_each(|series| series.print(&mut text));
+        let _ = series::print_all(&outcome, &mut text);
         outputs.print(text);
     }
     outputs.heed(folder.map_or(Ok(()), |folder| series::write_all(folder, &outcome)));

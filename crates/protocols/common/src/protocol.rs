@@ -5,9 +5,10 @@ use crate::config::{ClientConfig, ServerConfig};
 use crate::host::HostInfo;
 use crate::options::{KeyOption, OptionGroup, ProtocolOption};
 use crate::original::Original;
+use crate::series::Series;
 use compat::Importer;
 use metrics::seconds;
-use model::{EndCounts, Event, Phase, Ping, SocketSettings, Traffic};
+use model::{EndCounts, Event, Outcome, Phase, Ping, SocketSettings, Traffic};
 use std::fmt;
 use std::net::SocketAddr;
 use transport::{Replica, Session};
@@ -55,6 +56,8 @@ pub struct Info {
     pub importers: &'static [Importer],
     /// Counts that each end has of a test, its own and its peer's reports.
     pub counts: EndCounts,
+    /// Data series that an outcome holds something for.
+    pub series: fn(&Outcome) -> Vec<Series>,
     /// True if the test of a phase asks the peer for no report, where others do.
     pub unreported: fn(&Phase) -> bool,
 }
@@ -84,6 +87,7 @@ impl Info {
             originals: &[],
             importers: &[],
             counts: EndCounts::OWN,
+            series: |_| Vec::new(),
             unreported: |_| false,
         }
     }

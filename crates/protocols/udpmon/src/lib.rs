@@ -28,6 +28,7 @@ pub mod proc;
 mod readings;
 mod request;
 mod respond;
+mod series;
 mod shown;
 mod talk;
 pub mod tcpmon;
@@ -83,6 +84,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
         settings: Some(NAME),
+        series: series::series,
         counts: EndCounts {
             client: CountsByWay { up: Counts::SENDER.and(REPORTED), ..EndCounts::OWN.client },
             ..EndCounts::OWN
