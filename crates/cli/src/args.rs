@@ -118,12 +118,8 @@ pub(crate) struct SocketArgs {
     /// Congestion control such as cubic or bbr [default: the system's].
     #[arg(short = 'C', long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,
-    /// DSCP of our packets: 0 to 63 or a name such as ef, af41, cs1 [default: 0].
-    #[arg(long, value_parser = values::dscp)]
-    pub(crate) dscp: Option<u8>,
-    /// Time to live, or hop limit, 1 to 255 [default: the system's].
-    #[arg(long, value_parser = values::ttl)]
-    pub(crate) ttl: Option<u8>,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     /// IPv6 flow label of the client's packets, 0 to 0xfffff [default: the system's].
     #[arg(long, value_name = "LABEL", value_parser = values::label)]
     pub(crate) flow_label: Option<u32>,
@@ -141,8 +137,8 @@ impl SocketArgs {
             nodelay: self.nodelay == "on",
             mss: self.mss,
             congestion: self.congestion.clone(),
-            dscp: self.dscp,
-            ttl: self.ttl,
+            dscp: self.header.dscp,
+            ttl: self.header.ttl,
             flow_label: self.flow_label,
             keepalive_ns: self.keepalive,
             ..SocketSettings::default()
@@ -164,12 +160,8 @@ pub(crate) struct RunArgs {
     /// is time for].
     #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>, allow_negative_numbers = true)]
     pub(crate) iterations: Option<u64>,
-    /// Length of the start of the run that does not count, rounded up to whole intervals.
-    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
-    pub(crate) omit: u64,
-    /// Length of an interval, 10ms to 1h.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    pub(crate) interval: u64,
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
     /// Worker processes that share the connections, each with its own limit of open files, 1 to 1024; tcp and connect over the
     /// protocol native, on Linux [default: as many as the connections need, none where this process is enough].
     #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>)]
@@ -180,16 +172,45 @@ pub(crate) struct RunArgs {
     /// Most connections that may be connecting at the same time, 1 to 1000000.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true)]
     pub(crate) throttle: u32,
-    /// How long a connect may take.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
-    pub(crate) connect_timeout: u64,
-    /// Time without progress after which a connection counts as a network error.
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
-    pub(crate) stall_timeout: u64,
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+}
+
+/// The intervals of a session, and its place among others.
+#[derive(Args, Debug)]
+pub(crate) struct SessionArgs {
+    /// Length of an interval, 10ms to 1h.
+    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
+    pub(crate) interval: u64,
     /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
     /// --max-time says otherwise.
     #[arg(long)]
     pub(crate) exclusive: bool,
+}
+
+/// Times of connections.
+#[derive(Args, Debug)]
+pub(crate) struct ConnectionArgs {
+    /// Length of the start of the run that does not count, rounded up to whole intervals.
+    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
+    pub(crate) omit: u64,
+    /// Longest time of a connect.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
+    pub(crate) connect_timeout: u64,
+    /// Time without progress, or over TCP without an echo, after which a connection counts as a network error.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
+    pub(crate) stall_timeout: u64,
+}
+
+/// Fields of the IP header.
+#[derive(Args, Debug)]
+pub(crate) struct HeaderArgs {
+    /// DSCP of our packets: 0 to 63 or a name such as ef, af41, cs1 [default: 0].
+    #[arg(long, value_parser = values::dscp)]
+    pub(crate) dscp: Option<u8>,
+    /// Time to live, or hop limit, 1 to 255 [default: the system's].
+    #[arg(long, value_parser = values::ttl)]
+    pub(crate) ttl: Option<u8>,
 }
 
 /// Where results go. Every file is opened before the run starts; `-` is stdout.

@@ -1,5 +1,6 @@
 //! Options of UDP sockets and of their senders, which several commands have.
 
+use crate::args::HeaderArgs;
 use crate::args::values::{self, Named};
 use crate::error::CliError;
 use crate::protocols::{self, Protocol};
@@ -16,12 +17,8 @@ pub(crate) struct DatagramArgs {
     /// Receive buffer (SO_RCVBUF) in bytes; the system's limit may make it less.
     #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = values::bytes)]
     pub(crate) rcvbuf: u64,
-    /// DSCP of the datagrams: 0 to 63 or a name such as ef, af41, cs1 [default: 0].
-    #[arg(long, value_parser = values::dscp)]
-    pub(crate) dscp: Option<u8>,
-    /// Time to live, or hop limit, 1 to 255 [default: the system's].
-    #[arg(long, value_parser = values::ttl)]
-    pub(crate) ttl: Option<u8>,
+    #[command(flatten)]
+    pub(crate) header: HeaderArgs,
     /// The DF flag: on, packets are never fragmented; off, routers may do it [default: the
     /// system's].
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
@@ -104,8 +101,8 @@ pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings
     SocketSettings {
         sndbuf: args.sndbuf,
         rcvbuf: Some(args.rcvbuf),
-        dscp: args.dscp,
-        ttl: args.ttl,
+        dscp: args.header.dscp,
+        ttl: args.header.ttl,
         gso: !args.no_gso,
         gro: args.gro,
         stamps: !args.no_stamps,

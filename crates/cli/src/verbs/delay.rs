@@ -4,7 +4,7 @@ use crate::args::datagrams::{self, DatagramArgs, WAITING};
 use crate::args::protocol::ProtocolArgs;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values::{self, Named, NumberOrNone};
-use crate::args::{LocalArgs, OutputArgs, TargetArgs};
+use crate::args::{LocalArgs, OutputArgs, SessionArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::protocols;
@@ -65,9 +65,8 @@ struct ProbeArgs {
     /// Length of the run [default: 10s; 2s for each rate of a search and each slot of a sweep].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     time: Option<u64>,
-    /// Length of an interval, 10ms to 1h.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    interval: u64,
+    #[command(flatten)]
+    session: SessionArgs,
     /// Flows, 1 to 1000, each from a port of its own (--source-ports says from which); each has a
     /// row in the result [default: 1, to each server].
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1000>, allow_negative_numbers = true)]
@@ -122,10 +121,6 @@ struct ProbeArgs {
     /// lowest that failed.
     #[arg(long, value_name = "LOSS", num_args = 0..=1, require_equals = true, default_missing_value = "0.01%", value_parser = values::share, conflicts_with_all = ["rate", "pps", "spacing", "trace"])]
     search: Option<f64>,
-    /// Run only when no other session runs on the server, and wait for that in a queue; for 10
-    /// minutes at most, unless the server's --max-time says otherwise.
-    #[arg(long)]
-    exclusive: bool,
 }
 
 /// One setting, varied slot by slot.
@@ -245,10 +240,10 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
         // again.
         duration_ns: Some(time),
         iterations: (args.target.protocol != protocols::NATIVE).then_some(1),
-        interval_ns: probe.interval,
+        interval_ns: probe.session.interval,
         rate,
         verify: if probe.no_compare { Verify::Connection } else { Verify::Data },
-        exclusive: probe.exclusive,
+        exclusive: probe.session.exclusive,
         sockets: SocketSettings { gro: *gro || fast && !no_gro, ..asked },
         probe: Some(Probe {
             size,

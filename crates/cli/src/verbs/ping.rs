@@ -3,7 +3,7 @@
 use crate::args::protocol::ProtocolArgs;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
-use crate::args::{HistogramArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::args::{ConnectionArgs, HistogramArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::outputs::histograms::Histograms;
@@ -106,19 +106,12 @@ struct MessageArgs {
     /// its messages].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration)]
     time: Option<u64>,
-    /// Start of the run that does not count, rounded up to whole intervals.
-    #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
-    omit: u64,
     /// Length of an interval, 10ms to 1h [default: 1s; the time between two messages where at most
     /// 30 are sent, no more than 10 a second].
     #[arg(short = 'i', long, value_name = "TIME", value_parser = values::interval)]
     interval: Option<u64>,
-    /// Longest time of a connect.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
-    connect_timeout: u64,
-    /// Longest time without an echo over TCP before the connection counts as a network error.
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
-    stall_timeout: u64,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 }
 
 /// Round trips of messages.
@@ -188,12 +181,12 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         connections,
         iterations: Some(1),
         duration_ns: m.time.or(count.is_none().then_some(10 * SECOND)),
-        omit_ns: m.omit.div_ceil(interval_ns) * interval_ns,
+        omit_ns: m.connection.omit.div_ceil(interval_ns) * interval_ns,
         interval_ns,
         verify: Verify::Data,
         sockets: args.sockets.settings(),
-        connect_timeout_ns: m.connect_timeout,
-        stall_ns: m.stall_timeout,
+        connect_timeout_ns: m.connection.connect_timeout,
+        stall_ns: m.connection.stall_timeout,
         ..Phase::default()
     };
     args.protocol.apply(args.target.protocol, &mut phase)?;

@@ -60,14 +60,14 @@ fn common(run: &RunArgs, settings: &SocketArgs, target: &TargetArgs, length: Opt
         connections: connections(run.connections, usual, target),
         iterations: run.iterations,
         duration_ns: run.time.or(length),
-        omit_ns: run.omit.div_ceil(run.interval) * run.interval,
-        interval_ns: run.interval,
+        omit_ns: run.connection.omit.div_ceil(run.session.interval) * run.session.interval,
+        interval_ns: run.session.interval,
         shutdown: run.shutdown,
         sockets: settings.settings(),
         throttle: run.throttle,
-        connect_timeout_ns: run.connect_timeout,
-        stall_ns: run.stall_timeout,
-        exclusive: run.exclusive,
+        connect_timeout_ns: run.connection.connect_timeout,
+        stall_ns: run.connection.stall_timeout,
+        exclusive: run.session.exclusive,
         ..Phase::default()
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::datagrams::WAITING;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
-use crate::args::{LocalArgs, OutputArgs, TargetArgs, VERIFY};
+use crate::args::{LocalArgs, OutputArgs, SessionArgs, TargetArgs, VERIFY};
 use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::protocols;
@@ -86,9 +86,8 @@ struct StreamRunArgs {
     /// Longest time that all of it may take [default: as long as the streams are].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     time: Option<u64>,
-    /// Length of an interval, 10ms to 1h.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    interval: u64,
+    #[command(flatten)]
+    session: SessionArgs,
     /// Receive buffer (SO_RCVBUF) in bytes: data that arrives during a scheduling delay has to fit
     /// [default: four frames, 1Mi at least].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
@@ -141,7 +140,8 @@ fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
         iterations: Some(args.run.iterations),
         transfer: media.frames.saturating_mul(media.frame_size),
         duration_ns: args.run.time,
-        interval_ns: args.run.interval,
+        interval_ns: args.run.session.interval,
+        exclusive: args.run.session.exclusive,
         buffer: Range::just(64 * 1024),
         verify: *verify,
         sockets: SocketSettings {

@@ -3,7 +3,7 @@
 use crate::args::datagrams::{self, DatagramArgs, WAITING};
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
-use crate::args::{LocalArgs, OutputArgs, TargetArgs};
+use crate::args::{LocalArgs, OutputArgs, SessionArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use crate::file;
 use crate::outputs::{Outputs, series};
@@ -72,9 +72,8 @@ struct ShapeArgs {
     /// Time from one round, in which every setting has its train, to the next.
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = values::duration)]
     every: u64,
-    /// Length of an interval, 10ms to 1h.
-    #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
-    interval: u64,
+    #[command(flatten)]
+    session: SessionArgs,
     /// The server sends.
     #[arg(short = 'R', long)]
     reverse: bool,
@@ -90,10 +89,6 @@ struct ShapeArgs {
     /// Short for --waiting spin.
     #[arg(long, conflicts_with = "waiting")]
     busy: bool,
-    /// Run only when no other session runs on the server, and wait for that in a queue; for 10
-    /// minutes at most, unless the server's --max-time says otherwise.
-    #[arg(long)]
-    exclusive: bool,
     /// Write one row per packet: train, setting, number, intended, sent and received times, delay,
     /// stamp, verdict.
     #[arg(long, value_name = "FILE")]
@@ -259,10 +254,10 @@ fn phase(args: &TrainArgs, train: Train, size: u32) -> Phase {
         },
         connections: 1,
         duration_ns: Some(train.duration_ns()),
-        interval_ns: shape.interval,
+        interval_ns: shape.session.interval,
         rate: Some(train.mean_bps(size)),
         verify: Verify::Data,
-        exclusive: shape.exclusive,
+        exclusive: shape.session.exclusive,
         sockets,
         probe: Some(Probe {
             size,
