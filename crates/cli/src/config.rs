@@ -53,7 +53,7 @@ fn path() -> Option<PathBuf> {
 }
 
 impl Config {
-    /// Reads the file of this user, whose sections and keys are those of the `whole` command line.
+    /// Reads the file of this user. Its sections and keys follow the `whole` command line.
     ///
     /// # Errors
     /// One sentence when it cannot be read or says what cannot be.

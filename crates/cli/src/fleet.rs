@@ -36,7 +36,7 @@ pub(crate) enum FleetCommand {
     /// Print a plan's forecast (duration, bytes, and which tests exclude which), and send nothing.
     Plan(PlanArgs),
     /// Measure the pairs, and show their matrix.
-    Run(Box<reach::RunArgs>),
+    Run(Box<reach::FleetRunArgs>),
     /// Say how far a run is.
     Status(reach::WhichArgs),
     /// End a run: tests that have not begun are cancelled.

@@ -8,7 +8,7 @@ use clap::Args;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
-pub(crate) struct RunArgs {
+pub(crate) struct FleetRunArgs {
     #[command(flatten)]
     pub(super) shape: ShapeArgs,
     #[command(flatten)]

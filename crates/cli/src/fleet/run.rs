@@ -1,6 +1,6 @@
 //! `netcaliper fleet run`, `resume`, `status` and `cancel`.
 
-use super::reach::{ReachArgs, ResumeArgs, RunArgs, WhichArgs};
+use super::reach::{FleetRunArgs, ReachArgs, ResumeArgs, WhichArgs};
 use super::secure::Keyed;
 #[cfg(feature = "nats")]
 use super::standby;
@@ -128,7 +128,7 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 /// `netcaliper fleet run`.
-pub(super) fn run(args: &RunArgs) -> Result<Exit, CliError> {
+pub(super) fn run(args: &FleetRunArgs) -> Result<Exit, CliError> {
     let plan = plan::of(&args.shape)?;
     let folder = match (&args.state, plan.round) {
         (Some(folder), None) => folder.clone(),

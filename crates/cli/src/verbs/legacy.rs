@@ -46,7 +46,7 @@ pub(crate) struct Beside {
     every: bool,
 }
 
-/// Refuses to combine a key with protocols that cannot authenticate their clients (all but those with a key of their own), unless
+/// Refuses to combine a key with protocols that have no key of their own for their clients, unless
 /// `--legacy-unauthenticated` is given.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ fn maybe<T>(value: Option<T>, show: impl Fn(T) -> String) -> String {
 }
 
 /// The rate that the waits alone allow, Mbit/s of payload; nothing for packets back to back.
-fn asked(size: u32, wait_ns: u64) -> String {
+fn requested(size: u32, wait_ns: u64) -> String {
     maybe((wait_ns > 0).then(|| f64::from(size) * 8e9 / real(wait_ns)), mbit)
 }
 
@@ -90,7 +90,7 @@ fn by_measurement(outcome: &Outcome) -> Series {
         ("size", |t| t.0.to_string()),
         ("wait_us", |t| wait_us(t.1)),
         ("measurement", |t| (t.2.round + 1).to_string()),
-        ("asked_mbps", |t| asked(t.0, t.1.wait_ns)),
+        ("asked_mbps", |t| requested(t.0, t.1.wait_ns)),
         ("send_mbps", |t| maybe(t.2.send_bps, mbit)),
         ("receive_mbps", |t| maybe(t.2.receive_bps, mbit)),
         ("sent", |t| t.2.sent.to_string()),
@@ -109,7 +109,7 @@ fn by_wait(outcome: &Outcome) -> Series {
     let columns: [Column<(u32, &TrainSetting)>; 12] = [
         ("size", |s| s.0.to_string()),
         ("wait_us", |s| wait_us(s.1)),
-        ("asked_mbps", |s| asked(s.0, s.1.wait_ns)),
+        ("asked_mbps", |s| requested(s.0, s.1.wait_ns)),
         ("send_gap_us", |s| maybe(s.1.send_gap_ns.as_ref(), |gap| format!("{:.3}", real(gap.p50) / 1e3))),
         ("send_mbps", |s| maybe(s.1.send_bps, |s| mbit(s.mean))),
         ("send_sd", |s| maybe(s.1.send_bps, |s| mbit(s.sd))),
