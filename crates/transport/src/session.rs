@@ -31,6 +31,7 @@ pub enum Wait {
 }
 
 /// A group of links on the workers, and how they are watched.
+// Wide: what a session asks for of a group, each with a default.
 #[derive(Clone, Debug, Default)]
 pub struct GroupPlan {
     /// Its number.
