@@ -183,5 +183,5 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
 
 #[cfg(not(feature = "fleet"))]
 pub(crate) fn fleet(_: &FleetArgs) -> Result<Exit, CliError> {
-    Err(crate::fleet::agent::absent())
+    Err(agent::absent())
 }

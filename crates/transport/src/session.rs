@@ -31,7 +31,7 @@ pub enum Wait {
 }
 
 /// A group of links on the workers, and how they are watched.
-// Wide: what a session asks for of a group, each with a default.
+// Wide: each member has a default, and a session sets few of them.
 #[derive(Clone, Debug, Default)]
 pub struct GroupPlan {
     /// Its number.
