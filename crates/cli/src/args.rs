@@ -14,8 +14,7 @@ use crate::protocols;
 use clap::{Args, ValueEnum};
 use common::Placement;
 use common::protocol::Workers;
-use model::{Assertion, Pattern, Payload, Phase, Range, Shutdown, SocketSettings, Verify};
-use repeat::RepeatArgs;
+use model::{Assertion, Shutdown, SocketSettings, Verify};
 use report::Detail;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -343,124 +342,10 @@ impl OutputArgs {
     }
 }
 
-#[derive(Args, Debug)]
-pub(crate) struct TcpArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    #[command(flatten)]
-    pub(crate) run: RunArgs,
-    #[command(flatten)]
-    pub(crate) data: DataArgs,
-    #[command(flatten)]
-    pub(crate) sweep: SweepArgs,
-    #[command(flatten)]
-    pub(crate) repeat: RepeatArgs,
-    #[command(flatten)]
-    pub(crate) sockets: SocketArgs,
-    #[command(flatten)]
-    pub(crate) local: LocalArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// What is moved, in which direction, and how it is checked.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Data")]
-pub(crate) struct DataArgs {
-    /// Which end sends.
-    #[arg(long, default_value = "push", value_parser = values::one_of(PATTERN))]
-    pub(crate) pattern: Pattern,
-    /// The server sends: short for --pattern pull.
-    #[arg(short = 'R', long, conflicts_with_all = ["pattern", "bidir"])]
-    pub(crate) reverse: bool,
-    /// Both send at once: short for --pattern duplex.
-    #[arg(long, conflicts_with = "pattern")]
-    pub(crate) bidir: bool,
-    /// With --pattern pushpull: bytes the client sends in its turn.
-    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
-    pub(crate) push_bytes: u64,
-    /// With --pattern pushpull: bytes the server sends in its turn.
-    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
-    pub(crate) pull_bytes: u64,
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true, help = transfer_help())]
-    pub(crate) transfer: Option<u64>,
-    /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
-    #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
-    pub(crate) bytes: Option<u64>,
-    #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true, help = buffer_help())]
-    pub(crate) buffer: Option<Range>,
-    /// Rate limit of each connection and direction, in bits per second, 8 to 10T [default: none].
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate, allow_negative_numbers = true)]
-    pub(crate) rate: Option<u64>,
-    /// Send calls in a burst, 1 to 1000000.
-    #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count::<u32, 1_000_000>)]
-    pub(crate) burst: Option<u32>,
-    /// Pause after a burst.
-    #[arg(long, value_name = "TIME", requires = "burst", value_parser = values::duration)]
-    pub(crate) burst_delay: Option<u64>,
-    #[arg(long, value_parser = values::one_of(VERIFY), help = verify_help())]
-    pub(crate) verify: Option<Verify>,
-    /// Payload: the ctsTraffic pattern, random bytes (incompressible, never the same twice), or zeros.
-    #[arg(long, default_value = "pattern", value_parser = values::one_of(PAYLOAD))]
-    pub(crate) payload: Payload,
-}
-
-/// One setting, or two crossed, varied over a list of values.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Sweep")]
-pub(crate) struct SweepArgs {
-    /// Vary buffer, connections or rate: buffer=16..1Mi (doubling), connections=1..64/7 (in steps of 7), rate=1M,10M,100M (a
-    /// list). Give it twice to cross two.
-    #[arg(long, value_name = "NAME=VALUES")]
-    pub(crate) sweep: Vec<String>,
-    /// Write one CSV row per setting.
-    #[arg(long, value_name = "FILE", requires = "sweep")]
-    pub(crate) sweep_csv: Option<PathBuf>,
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct ConnectArgs {
-    #[command(flatten)]
-    pub(crate) target: TargetArgs,
-    /// New connections per second, above 0, at most 10000000 [default: as fast as it goes].
-    #[arg(long, value_name = "N", value_parser = values::per_second, allow_negative_numbers = true)]
-    pub(crate) rate: Option<f64>,
-    /// Bytes the client sends on each connection before it ends [default: 1; 64 with --hold].
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
-    pub(crate) transfer: Option<u64>,
-    /// Keep every connection open after its bytes, until all have been opened and this long after: the run ends then.
-    #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "iterations")]
-    pub(crate) hold: Option<u64>,
-    #[command(flatten)]
-    pub(crate) run: RunArgs,
-    #[command(flatten)]
-    pub(crate) repeat: RepeatArgs,
-    #[command(flatten)]
-    pub(crate) sockets: SocketArgs,
-    #[command(flatten)]
-    pub(crate) local: LocalArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-/// Bytes of a turn are options of their own.
-const PATTERN: Named<Pattern> = &[
-    ("push", "The client sends", Pattern::Push),
-    ("pull", "The server sends", Pattern::Pull),
-    ("pushpull", "They take turns", Pattern::PushPull { push: 0, pull: 0 }),
-    ("duplex", "Both send at once", Pattern::Duplex),
-];
-
 pub(crate) const VERIFY: Named<Verify> = &[
     ("data", "Every byte is compared", Verify::Data),
     ("connection", "Bytes are read and counted", Verify::Connection),
     ("none", "Bytes are counted, and may be discarded unread", Verify::None),
-];
-
-const PAYLOAD: Named<Payload> = &[
-    ("pattern", "A 16-bit counter, period 64 KiB", Payload::Pattern),
-    ("random", "Random, seeded per connection and direction", Payload::Random),
-    ("zeros", "Zeros", Payload::Zeros),
 ];
 
 const SHUTDOWN: Named<Shutdown> = &[
@@ -470,7 +355,7 @@ const SHUTDOWN: Named<Shutdown> = &[
 ];
 
 /// Protocols without a check of payload: a receiver takes one connection to its end.
-fn plain() -> String {
+pub(crate) fn plain() -> String {
     protocol::named(|protocol| protocol.info().defaults.plain)
 }
 
@@ -504,30 +389,4 @@ fn workers_help() -> String {
 
 fn connections_help() -> String {
     format!("Concurrent connections, 1 to 1000000 [default: 8; 1 with --protocol {}]", plain())
-}
-
-fn transfer_help() -> String {
-    format!(
-        "Payload of one connection in bytes, both directions together, at most 1024Ti; then it is replaced by a new one [default: \
-         1Gi; no limit with --protocol {}]",
-        plain()
-    )
-}
-
-fn buffer_help() -> String {
-    format!(
-        "Bytes per send and receive call, 1 to 16Mi, or a range low..high that each call draws from [default: 256Ki; with \
-         --protocol {}, without -b and -n, a send call takes what fills whole segments]",
-        protocol::named(|protocol| protocol.info().defaults.whole_segments)
-    )
-}
-
-fn verify_help() -> String {
-    let unread = |protocol: protocols::Protocol| protocol.suited(Phase::default()).verify == Verify::None;
-    format!(
-        "What receivers check: every byte, the counts of both ends (bytes are read), or only the counts (bytes may be discarded \
-         unread) [default: data; connection with --protocol {}, none with {}: they agree on no payload]",
-        plain(),
-        protocol::named(unread)
-    )
 }

@@ -1,6 +1,7 @@
 //! The commands that measure, serve or prepare either.
 
 pub(crate) mod baseline;
+pub(crate) mod connect;
 pub(crate) mod delay;
 pub(crate) mod demo;
 pub(crate) mod key;
@@ -16,10 +17,11 @@ pub(crate) mod plan;
 pub(crate) mod processes;
 pub(crate) mod serve;
 pub(crate) mod stream;
+pub(crate) mod tcp;
 pub(crate) mod train;
 
 use crate::args::help::Lazy;
-use crate::args::{ConnectArgs, OutputArgs, TargetArgs, TcpArgs};
+use crate::args::{OutputArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use clap::{Parser, Subcommand};
 use model::{Cost, Phase};
@@ -30,9 +32,9 @@ use model::{Cost, Phase};
 #[command(defer = true)]
 pub(crate) enum Question {
     /// How much data gets through over TCP, and does every byte arrive intact?
-    Tcp(Box<Lazy<TcpArgs>>),
+    Tcp(Box<Lazy<tcp::TcpArgs>>),
     /// How many connections can be established, how fast, and how many fail?
-    Connect(Box<Lazy<ConnectArgs>>),
+    Connect(Box<Lazy<connect::ConnectArgs>>),
     /// How long do messages take there and back, and how far is the tail?
     Ping(Box<Lazy<ping::PingArgs>>),
     /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
@@ -60,8 +62,8 @@ impl Question {
 
     pub(crate) fn run(&self, command: Vec<String>) -> Result<Exit, CliError> {
         match self {
-            Question::Tcp(args) => measure::tcp(args, command),
-            Question::Connect(args) => measure::connect(args, command),
+            Question::Tcp(args) => tcp::tcp(args, command),
+            Question::Connect(args) => connect::connect(args, command),
             Question::Ping(args) => ping::ping(args, command),
             Question::Stream(args) => stream::stream(args, command),
             Question::Delay(args) => delay::delay(args, command),
@@ -87,7 +89,7 @@ impl Question {
     /// no cost is known of `connect` and `stream`.
     pub(crate) fn cost(&self) -> Result<Option<(Cost, Option<Phase>)>, CliError> {
         let phase = match self {
-            Question::Tcp(args) => plan::tcp(args),
+            Question::Tcp(args) => tcp::phase(args),
             Question::Ping(args) => ping::phase(args, false)?,
             Question::Delay(args) => delay::phase(args)?,
             Question::Train(args) => train::checked(args)?,

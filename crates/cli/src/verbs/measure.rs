@@ -1,37 +1,12 @@
-//! `netcaliper tcp` and `connect`, and how a method is run.
+//! How a method is run.
 
-use crate::args::{ConnectArgs, TcpArgs};
 use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::signals;
-use crate::verbs::plan;
 use common::ClientConfig;
 use model::{Event, Method, Outcome, Phase, Status, Step};
 use runtime::Interrupt;
 use screen::Planned;
-
-/// Goodput, integrity and reliability.
-pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    let phase = plan::suited(args.target.protocol, plan::tcp(args));
-    let method = args.repeat.of(&phase, &plan::axes(args)?).map_err(CliError::usage)?;
-    // A transfer is long enough for its record to cost nothing.
-    let mut config = plan::client(&args.target, &args.local, true)?;
-    config.processes.count = args.run.processes.unwrap_or(0);
-    check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[])?;
-    run("tcp", command, &config, method, outputs)
-}
-
-pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, CliError> {
-    let method = args.repeat.of(&plan::connect(args), &[]).map_err(CliError::usage)?;
-    let mut config = plan::client(&args.target, &args.local, false)?;
-    // The number of workers of each is decided with the phase.
-    config.processes.count = args.run.processes.unwrap_or(0);
-    check(&config, &method)?;
-    let outputs = Outputs::open(&args.output, None, &[])?;
-    config.records = outputs.records;
-    run("connect", command, &config, method, outputs)
-}
 
 /// Checks that all phases can be run from here, before anything is opened or printed.
 pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {

@@ -1,14 +1,13 @@
 //! From arguments to a phase and a client.
 
 use crate::args::key;
-use crate::args::{ConnectArgs, CoreArgs, LocalArgs, RunArgs, SocketArgs, TargetArgs, TcpArgs};
+use crate::args::{CoreArgs, LocalArgs, RunArgs, SocketArgs, TargetArgs};
 use crate::error::CliError;
 use crate::protocols::Protocol;
 use crate::{config, protocols, provenance, signals};
-use common::protocol::Defaults;
 use common::{ClientConfig, Placement};
-use metrics::{Clamped, SECOND};
-use model::{Axis, AxisName, Burst, Kind, Pattern, Phase, Range, SocketSettings, Verify};
+use metrics::Clamped;
+use model::{Kind, Phase, Verify};
 use std::net::SocketAddr;
 
 /// Where the workers of a test run whose protocol is this.
@@ -54,7 +53,12 @@ pub(crate) fn connections(asked: Option<u32>, usual: u32, target: &TargetArgs) -
 }
 
 /// Settings that all kinds of run share; `length` is the duration without `--time`.
-fn common(run: &RunArgs, settings: &SocketArgs, target: &TargetArgs, length: Option<u64>) -> Phase {
+pub(crate) fn common(
+    run: &RunArgs,
+    settings: &SocketArgs,
+    target: &TargetArgs,
+    length: Option<u64>,
+) -> Phase {
     let usual = if target.protocol.info().defaults.plain { 1 } else { 8 };
     Phase {
         connections: connections(run.connections, usual, target),
@@ -72,44 +76,6 @@ fn common(run: &RunArgs, settings: &SocketArgs, target: &TargetArgs, length: Opt
     }
 }
 
-/// The phase that `netcaliper tcp` asks for, before any sweep.
-pub(crate) fn tcp(args: &TcpArgs) -> Phase {
-    let data = &args.data;
-    let ends_by_itself = args.run.iterations.is_some() || data.bytes.is_some();
-    let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
-    let Defaults { plain, whole_segments, .. } = args.target.protocol.info().defaults;
-    let common = common(&args.run, &args.sockets, &args.target, (!ends_by_itself).then_some(length));
-    // A length that was asked for is kept, and so is that of originals that tell how many calls they made; at a rate or up to an
-    // amount iperf3 sends block by block. Our own protocol, whose
-    // ends choose the send buffer within a host, is no faster with whole segments.
-    let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
-    let whole_segments = free && whole_segments;
-    let connections = common.connections;
-    // The number of bytes of a single connection, which a receiver reads to its end, is its transfer.
-    let alone = plain && connections == 1 && args.sweep.sweep.is_empty();
-    let alone = alone && data.transfer.is_none() && args.run.iterations.is_none();
-    let (transfer, bytes) = if alone { (data.bytes, None) } else { (data.transfer, data.bytes) };
-    Phase {
-        connections,
-        iterations: common.iterations.or((plain && transfer.is_some()).then_some(1)),
-        pattern: match data.pattern {
-            _ if data.reverse => Pattern::Pull,
-            _ if data.bidir => Pattern::Duplex,
-            Pattern::PushPull { .. } => Pattern::PushPull { push: data.push_bytes, pull: data.pull_bytes },
-            pattern => pattern,
-        },
-        transfer: transfer.unwrap_or(if plain { common::bulk::UNLIMITED } else { 1 << 30 }),
-        total_bytes: bytes,
-        buffer: data.buffer.unwrap_or(Phase::default().buffer),
-        sockets: SocketSettings { whole_segments, ..common.sockets },
-        rate: data.rate,
-        burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
-        verify: data.verify.unwrap_or(if plain { Verify::Connection } else { Verify::Data }),
-        payload: data.payload,
-        ..common
-    }
-}
-
 /// Replaces defaults that the protocol does not support; explicit settings stay and are refused
 /// later.
 pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
@@ -118,81 +84,4 @@ pub(crate) fn suited(protocol: Protocol, phase: Phase) -> Phase {
         return Phase { transfer: common::bulk::UNLIMITED, verify: Verify::Connection, ..phase };
     }
     protocol.suited(phase)
-}
-
-/// The sweep's axes.
-pub(crate) fn axes(args: &TcpArgs) -> Result<Vec<Axis>, CliError> {
-    args.sweep
-        .sweep
-        .iter()
-        .map(|text| Axis::parse(text, &AxisName::STREAMS).map_err(CliError::usage))
-        .collect()
-}
-
-/// The phase that `netcaliper connect` asks for.
-pub(crate) fn connect(args: &ConnectArgs) -> Phase {
-    let transfer = args.transfer.unwrap_or(if args.hold.is_some() { 64 } else { 1 });
-    let ends_by_itself = args.run.iterations.is_some() || args.hold.is_some();
-    let length = (!ends_by_itself).then_some(10 * SECOND);
-    let common = common(&args.run, &args.sockets, &args.target, length);
-    Phase {
-        kind: Kind::Connect,
-        pattern: Pattern::Push,
-        transfer,
-        iterations: args.hold.map_or(common.iterations, |_| Some(1)),
-        hold_ns: args.hold,
-        // Small transfers are read in one call together with their framing.
-        buffer: Range::just(transfer.clamp(4096, 64 * 1024)),
-        connect_rate: args.rate,
-        ..common
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: TcpArgs,
-    }
-
-    fn phase(words: &str) -> Phase {
-        let all = ["tcp", "host"].into_iter().chain(words.split_whitespace());
-        let line = Line::try_parse_from(all).unwrap_or_else(|e| panic!("{words}: {e}"));
-        tcp(&line.args)
-    }
-
-    #[test]
-    fn the_bytes_of_a_single_connection_are_its_transfer() {
-        let of = |words: &str| {
-            let phase = phase(words);
-            (phase.transfer, phase.iterations, phase.total_bytes, phase.duration_ns)
-        };
-        for protocol in ["ttcp", "ntttcp", "tcpmon", "discard"] {
-            assert_eq!(
-                of(&format!("--protocol {protocol} -n 16Mi")),
-                (16 << 20, Some(1), None, None),
-                "{protocol}"
-            );
-        }
-        assert_eq!(of("--protocol ttcp -n 16Mi -P 2").2, Some(16 << 20));
-        assert_eq!(of("-n 16Mi -P 1"), (1 << 30, None, Some(16 << 20), None));
-    }
-
-    #[test]
-    fn calls_end_with_segments_where_nothing_says_how_much_they_move() {
-        for (words, free) in [
-            ("", false),
-            ("--protocol iperf3", true),
-            ("--protocol iperf3 --reverse", true),
-            ("--protocol iperf3 -l 64Ki", false),
-            ("--protocol iperf3 -b 1M", false),
-            ("--protocol iperf3 -n 1M", false),
-        ] {
-            assert_eq!(phase(words).sockets.whole_segments, free, "{words}");
-        }
-    }
 }

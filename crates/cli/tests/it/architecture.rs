@@ -197,6 +197,19 @@ fn a_protocol_is_named_only_by_its_crate_and_the_table() {
     assert!(found.is_empty(), "protocols named outside their crates and {TABLE}: {found:#?}");
 }
 
+/// Their comments are help. Lists of protocols in it are made of `Info`; examples (`help.rs`) may name one.
+#[test]
+fn shared_options_name_no_protocol() {
+    let folder = root().join("crates/cli/src");
+    let is_shared = |path: &Path| path == folder.join("args.rs") || path.starts_with(folder.join("args"));
+    let shared = production().filter(|source| is_shared(&source.path) && !source.path.ends_with("help.rs"));
+    for source in shared {
+        let text = source.text.split("#[cfg(test)]").next().unwrap().to_lowercase();
+        let named: Vec<_> = PROTOCOLS.iter().filter(|(name, _)| text.contains(name)).collect();
+        assert!(named.is_empty(), "{} names {named:?}", source.path.display());
+    }
+}
+
 /// Protocols of other crates than the one in `dir` that identifiers contain, or literals are.
 fn foreign_names<'a>(code: &str, literals: &'a str, dir: &'a str) -> impl Iterator<Item = &'static str> {
     let mut code = code.to_lowercase();
