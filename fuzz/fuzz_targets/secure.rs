@@ -82,7 +82,7 @@ fuzz_target!(|bytes: &[u8]| {
         shake.say();
         let mut proved = false;
         for (_, part) in parts(bytes) {
-            proved |= shake.hear(&hex(part)).is_some();
+            proved |= shake.read_message(&hex(part)).is_some();
         }
         // With a pair, anybody can be at the other end: who it is, is asked afterwards. But it has to know what it says.
         assert!(!proved || shake.peer().is_some(), "nobody has proved to know the shared key");
@@ -91,8 +91,8 @@ fuzz_target!(|bytes: &[u8]| {
     let shaken = || {
         let mut client = Shake::client(Proof::Shared(&[7; 32]), b"", [1; 32])?;
         let mut server = Shake::server(Proof::Shared(&[7; 32]), b"", [2; 32])?;
-        server.hear(&client.say()?)?;
-        client.hear(&server.say()?)?;
+        server.read_message(&client.say()?)?;
+        client.read_message(&server.say()?)?;
         client.records()
     };
     if let Some(mut records) = shaken() {

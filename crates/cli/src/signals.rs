@@ -10,7 +10,7 @@ static INTERRUPT: OnceLock<Interrupt> = OnceLock::new();
 
 /// Whether the run was requested to end.
 pub(crate) fn interrupted() -> bool {
-    INTERRUPT.get().is_some_and(Interrupt::asked)
+    INTERRUPT.get().is_some_and(Interrupt::is_requested)
 }
 
 /// Ends the run in good order, as a signal does.

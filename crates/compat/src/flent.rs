@@ -28,10 +28,10 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     document.get("metadata")?.get("NAME")?;
     document.get("x_values")?.as_array()?;
     document.get("results")?.as_object()?;
-    Some(found(document))
+    Some(imported(document))
 }
 
-fn found(document: &Value) -> Result<ImportedRun, String> {
+fn imported(document: &Value) -> Result<ImportedRun, String> {
     let about = &document["metadata"];
     let text = |name: &str| about[name].as_str().unwrap_or_default();
     let times: Vec<f64> = list(&document["x_values"]).into_iter().flatten().collect();

@@ -5,7 +5,7 @@
 use crate::file::{Document, File, Form, Source};
 use jiff::Timestamp;
 use metrics::{Clamped, Packets, SECOND, Wall, format_bytes, real};
-use model::ending::{Account, Asked};
+use model::ending::{Account, JudgedPhase};
 use model::{
     Begin, Builder, ConnectionRecord, Count, Counts, EndCounts, Event, Extra, FrameRow, Interval, Kind,
     Level, Outcome, PacketReport, Pattern, Phase, Ping, Range, Role, Status, Totals, reject_impossible,
@@ -204,7 +204,8 @@ impl ImportedRun {
             let mut account = Account::default();
             events.iter().skip(first).for_each(|event| account.absorb(event));
             let proposed = ending.map_or((Status::Complete, None), |(status, why)| (status, Some(why)));
-            let ended = account.ending(Asked { phase: &phase, protocol: "", needs_report: false }, proposed);
+            let ended =
+                account.ending(JudgedPhase { phase: &phase, protocol: "", needs_report: false }, proposed);
             if ended.0 != Status::Complete && status == Status::Complete {
                 (status, reason) = ended.clone();
             }

@@ -14,10 +14,10 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let document = source.json()?;
     let version = document.get("version")?.get("irtt")?.as_str()?;
     document.get("stats")?;
-    Some(found(document, version))
+    Some(imported(document, version))
 }
 
-fn found(document: &Value, version: &str) -> Result<ImportedRun, String> {
+fn imported(document: &Value, version: &str) -> Result<ImportedRun, String> {
     let (stats, config) = (&document["stats"], &document["config"]);
     let rows = document["round_trips"].as_array().map_or(&[][..], Vec::as_slice);
     let rows = &rows[..rows.len().min(MOST)];

@@ -62,7 +62,7 @@ const LAST_MESSAGES: u64 = metrics::SECOND / 2;
 
 /// Stages of a session's life.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum SessionStage {
     Begin,
     Running,
     /// The session is over, and its last messages leave until then.
@@ -106,7 +106,7 @@ pub struct Control<P: Platform, S: FnMut(Event)> {
     finishing: bool,
     /// Keeps the user's wish waking this thread.
     _attached: Attached,
-    stage: Stage,
+    stage: SessionStage,
     /// Why the session could not go on.
     failed: Option<EngineError>,
 }
@@ -152,7 +152,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             crowded: (None, 0),
             stop: None,
             finishing: false,
-            stage: Stage::Begin,
+            stage: SessionStage::Begin,
             failed: None,
             platform,
         };
@@ -184,7 +184,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 
     /// Until when to wait while the session goes on.
     fn until(&mut self) -> Option<Mono> {
-        if self.stop.is_none() && self.interrupt.asked() {
+        if self.stop.is_none() && self.interrupt.is_requested() {
             self.stop = Some((self.clock.now(), 0));
         }
         match self.unread.is_empty() && !self.reports_left && self.finishing == self.interrupt.is_finishing()
@@ -245,7 +245,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     fn take_reports(&mut self) -> bool {
         for _ in 0..REPORTS {
             let Mail::Message((worker, report)) = self.workers.reports.try_recv() else { return false };
-            self.hear(worker, report);
+            self.on_report(worker, report);
         }
         true
     }
@@ -266,7 +266,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
     }
 
     fn quit(&mut self) {
-        self.stage = Stage::Over;
+        self.stage = SessionStage::Over;
         self.workers.quit();
         // A worker process ends when its connection does.
         for process in &self.processes {
@@ -294,7 +294,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                 Action::Group(plan, sources) => self.group(*plan, sources),
                 Action::Order(group, order) => self.order(group, order),
                 Action::Emit(event) => (self.sink)(event),
-                Action::Done => self.stage = Stage::Leaving(self.clock.now().plus(LAST_MESSAGES)),
+                Action::Done => self.stage = SessionStage::Leaving(self.clock.now().plus(LAST_MESSAGES)),
             }
         }
     }
@@ -343,7 +343,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         let now = self.clock.now();
         let lost = self.processes.get_mut(at).map(|process| process.lost(now));
         for (worker, finding) in lost.unwrap_or_default() {
-            self.found(worker, finding);
+            self.on_finding(worker, finding);
         }
     }
 
@@ -396,7 +396,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    fn found(&mut self, worker: usize, finding: Finding) {
+    fn on_finding(&mut self, worker: usize, finding: Finding) {
         match finding {
             Finding::Begun(group) => {
                 let Some(watched) = self.groups.get_mut(&group) else { return };
@@ -453,9 +453,9 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
         }
     }
 
-    fn hear(&mut self, worker: usize, report: Report<P>) {
+    fn on_report(&mut self, worker: usize, report: Report<P>) {
         match report {
-            Report::Found(finding) => self.found(worker, finding),
+            Report::Found(finding) => self.on_finding(worker, finding),
             Report::Links { at, ns, rows, more } => {
                 let links = Links { worker: u32::clamped(worker), at, ns, rows, more };
                 (self.sink)(Event::Links(Box::new(links)));
@@ -631,29 +631,33 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             let Some(entry) = self.links.get_mut(&id) else { break };
             let mut net = entry.stream.net(&mut buffer, &self.clock, false);
             let came = match net.recv(Read::look(u64::clamped(left))) {
-                Got::Received(received) => Came::Bytes(received.len),
-                Got::Nothing => Came::Nothing,
-                Got::Fin => Came::End(None),
-                Got::Fault(fault) => Came::End(Some(fault)),
+                Got::Received(received) => ControlRead::Bytes(received.len),
+                Got::Nothing => ControlRead::Nothing,
+                Got::Fin => ControlRead::End(None),
+                Got::Fault(fault) => ControlRead::End(Some(fault)),
             };
             drop(net);
             match came {
-                Came::Bytes(n) => {
+                ControlRead::Bytes(n) => {
                     left = left.saturating_sub(n.max(1));
                     match entry.process {
-                        Some(at) => match self.processes.get_mut(at).and_then(|it| it.hear(&buffer[..n])) {
-                            Some(all) => all.into_iter().for_each(|(worker, what)| self.found(worker, what)),
-                            None => self.down(id, None),
-                        },
+                        Some(at) => {
+                            match self.processes.get_mut(at).and_then(|it| it.receive(&buffer[..n])) {
+                                Some(all) => {
+                                    all.into_iter().for_each(|(worker, what)| self.on_finding(worker, what))
+                                }
+                                None => self.down(id, None),
+                            }
+                        }
                         None if entry.closing.is_none() => self.feed(Input::Bytes(Link(id), &buffer[..n])),
                         None => {}
                     }
                 }
-                Came::Nothing => {
+                ControlRead::Nothing => {
                     let _ = entry.stream.rearm(&self.reactor, id, true, !entry.out.is_empty());
                     break;
                 }
-                Came::End(fault) => {
+                ControlRead::End(fault) => {
                     self.down(id, fault);
                     break;
                 }
@@ -670,7 +674,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
 }
 
 /// Result of one read of a control link.
-enum Came {
+enum ControlRead {
     Bytes(usize),
     Nothing,
     End(Option<Fault>),
@@ -678,14 +682,14 @@ enum Came {
 
 impl<P: Platform, S: FnMut(Event)> Task<P> for Control<P, S> {
     fn step(&mut self) -> Park {
-        if self.stage == Stage::Begin {
-            self.stage = Stage::Running;
+        if self.stage == SessionStage::Begin {
+            self.stage = SessionStage::Running;
             self.act();
         }
         match self.stage {
-            Stage::Begin | Stage::Running => Park::Wait(self.until()),
-            Stage::Leaving(until) => self.leave(until),
-            Stage::Over => Park::Done,
+            SessionStage::Begin | SessionStage::Running => Park::Wait(self.until()),
+            SessionStage::Leaving(until) => self.leave(until),
+            SessionStage::Over => Park::Done,
         }
     }
 
@@ -699,13 +703,13 @@ impl<P: Platform, S: FnMut(Event)> Task<P> for Control<P, S> {
                 self.failed = Some(EngineError::System { what: "waiting for control links", source });
                 self.quit();
             }
-            (Ok(ready), Stage::Begin | Stage::Running) => self.round(ready),
-            (Ok(_), Stage::Leaving(_)) => {
+            (Ok(ready), SessionStage::Begin | SessionStage::Running) => self.round(ready),
+            (Ok(_), SessionStage::Leaving(_)) => {
                 for key in self.links.keys().copied().collect::<Vec<_>>() {
                     self.push(key);
                 }
             }
-            (Ok(_), Stage::Over) => {}
+            (Ok(_), SessionStage::Over) => {}
         }
     }
 

@@ -178,10 +178,10 @@ impl Key {
 }
 
 /// A generation, and the link that has it.
-type Slot<P> = Option<(u32, Box<Link<P>>)>;
+type LinkSlot<P> = Option<(u32, Box<Link<P>>)>;
 
 pub(crate) struct Links<P: Platform> {
-    slots: Vec<Slot<P>>,
+    slots: Vec<LinkSlot<P>>,
     free: Vec<u32>,
     /// Of the next link; below 2^31, so that no key is ever the reactor's own.
     generation: u32,
@@ -237,7 +237,7 @@ impl<P: Platform> Links<P> {
     }
 
     fn all(&self) -> impl Iterator<Item = Key> {
-        let key = |(index, slot): (usize, &Slot<P>)| {
+        let key = |(index, slot): (usize, &LinkSlot<P>)| {
             let (generation, _) = slot.as_ref()?;
             Some(Key(u64::from(*generation) << 32 | u64::clamped(index)))
         };

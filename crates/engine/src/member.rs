@@ -2,7 +2,7 @@
 //! findings up.
 
 use crate::outgoing::Outgoing;
-use crate::process::{BEAT_FRAME, Frames, Instruction, told};
+use crate::process::{BEAT_FRAME, Frames, Instruction, encode_finding};
 use crate::threads::{Workers, begin};
 use crate::worker::{Command, Report};
 use crate::{EngineError, Setup};
@@ -88,7 +88,7 @@ impl<P: Platform> Member<P> {
                     match self.replica.group(part, workers, about) {
                         Some((plan, sources)) => {
                             begin(&self.workers.handles, &plan, sources, &self.setup);
-                            self.out.push(&told(0, &Finding::Begun(plan.group)));
+                            self.out.push(&encode_finding(0, &Finding::Begun(plan.group)));
                         }
                         // Both ends are the same program.
                         None => self.is_over = true,
@@ -108,7 +108,7 @@ impl<P: Platform> Member<P> {
             // Messages of flows to their session, and control links, belong to the process that has
             // it.
             if let Report::Found(finding) = report {
-                self.out.push(&told(worker, &finding));
+                self.out.push(&encode_finding(worker, &finding));
             }
         }
     }

@@ -118,7 +118,7 @@ impl Instruction<'_> {
 }
 
 /// Encodes a finding of worker `worker` of a process, for the control thread.
-pub(crate) fn told(worker: usize, finding: &Finding) -> Vec<u8> {
+pub(crate) fn encode_finding(worker: usize, finding: &Finding) -> Vec<u8> {
     let mut body = u16::clamped(worker).to_be_bytes().to_vec();
     // Here and not in `model`, which is not optimised: a client of a million connections hears of
     // seventy processes a second. Writing our own types into memory cannot fail; if it ever did,
@@ -127,14 +127,14 @@ pub(crate) fn told(worker: usize, finding: &Finding) -> Vec<u8> {
     framed(&body)
 }
 
-fn heard(body: &[u8]) -> Option<(usize, Finding)> {
+fn decode_finding(body: &[u8]) -> Option<(usize, Finding)> {
     let (worker, finding) = body.split_first_chunk::<2>()?;
     Some((u16::from_be_bytes(*worker).into(), serde_json::from_slice(finding).ok()?))
 }
 
 /// State of a group on one worker of a process.
 #[derive(Clone, Debug, Default)]
-struct Progress {
+struct GroupProgress {
     /// Its next interval.
     next: u32,
     /// The worker has reported its last interval.
@@ -163,7 +163,7 @@ pub(crate) struct Process {
     /// Groups that it has not said to know.
     beginning: BTreeSet<Group>,
     /// By group and worker, until that has dropped the group.
-    groups: BTreeMap<(Group, usize), Progress>,
+    groups: BTreeMap<(Group, usize), GroupProgress>,
 }
 
 impl Process {
@@ -198,13 +198,13 @@ impl Process {
         for (at, worker) in (0..).zip(self.workers.clone()) {
             let place = u64::from(part.index.saturating_mul(each).saturating_add(at));
             let share = (u64::from(slots) + all - 1).saturating_sub(place) / all;
-            self.groups.insert((group, worker), Progress { share, ..Progress::default() });
+            self.groups.insert((group, worker), GroupProgress { share, ..GroupProgress::default() });
         }
     }
 
     /// Decodes findings, each with the worker by the control thread's numbers; `None` when one is
     /// malformed.
-    pub(crate) fn hear(&mut self, bytes: &[u8]) -> Option<Vec<(usize, Finding)>> {
+    pub(crate) fn receive(&mut self, bytes: &[u8]) -> Option<Vec<(usize, Finding)>> {
         self.frames.push(bytes);
         self.is_heard = true;
         let mut all = Vec::new();
@@ -212,7 +212,7 @@ impl Process {
             if body.is_empty() {
                 continue;
             }
-            let (worker, finding) = heard(body)?;
+            let (worker, finding) = decode_finding(body)?;
             let worker = self.workers.start + worker;
             match &finding {
                 Finding::Begun(group) => self.beginning.take(group).map(drop)?,
@@ -333,8 +333,8 @@ mod tests {
         };
         assert_eq!(failed(&mut second()), [2, 2], "before it has told anything");
         let mut process = second();
-        let bytes = [told(0, &counted(0, 1, 1)), told(1, &counted(0, 2, 700))].concat();
-        assert_eq!(process.hear(&bytes).unwrap().len(), 2);
+        let bytes = [encode_finding(0, &counted(0, 1, 1)), encode_finding(1, &counted(0, 2, 700))].concat();
+        assert_eq!(process.receive(&bytes).unwrap().len(), 2);
         assert_eq!(failed(&mut process), [1, 2], "one connection had completed; the open ones failed");
         assert!(process.lost(Mono(9)).is_empty(), "they are told once");
     }
@@ -344,10 +344,10 @@ mod tests {
     fn what_the_failed_connections_of_a_process_had_sent_is_told() {
         let moved = |index, tx_bytes, ended_tx| {
             let tally = Box::new(Tally { open: 2, tx_bytes, ended_tx, ..Tally::default() });
-            told(0, &Finding::Tally { group: Group(1), index, to: Mono(5), last: false, tally })
+            encode_finding(0, &Finding::Tally { group: Group(1), index, to: Mono(5), last: false, tally })
         };
         let mut process = second();
-        process.hear(&[moved(0, 300, 0), moved(1, 50, 100)].concat()).unwrap();
+        process.receive(&[moved(0, 300, 0), moved(1, 50, 100)].concat()).unwrap();
         let lost = process.lost(Mono(9));
         let sent: Vec<u64> = lost
             .iter()
@@ -362,7 +362,11 @@ mod tests {
     #[test]
     fn a_process_that_ends_is_waited_for_in_no_interval() {
         let mut process = second();
-        process.hear(&[told(0, &counted(0, 1, 0)), told(1, &Finding::Idle(Group(1)))].concat()).unwrap();
+        process
+            .receive(
+                &[encode_finding(0, &counted(0, 1, 0)), encode_finding(1, &Finding::Idle(Group(1)))].concat(),
+            )
+            .unwrap();
         let lost = process.lost(Mono(9));
         let intervals: Vec<(usize, u32)> = lost
             .iter()
@@ -383,17 +387,19 @@ mod tests {
     fn a_process_that_says_nothing_is_noticed_by_the_looks_that_it_missed() {
         let mut process = second();
         assert!((0..1 + 7).all(|_| process.is_alive(false, false)), "the first look finds it heard");
-        assert!(process.hear(&BEAT_FRAME).unwrap().is_empty());
+        assert!(process.receive(&BEAT_FRAME).unwrap().is_empty());
         assert!((0..100).all(|_| process.is_alive(true, false)), "what it says waits to be read");
         assert!((0..7).all(|_| process.is_alive(false, false)) && !process.is_alive(false, false));
-        process.hear(&[&BEAT_FRAME[..], &told(0, &counted(0, 1, 0)), &BEAT_FRAME].concat()).unwrap();
+        process
+            .receive(&[&BEAT_FRAME[..], &encode_finding(0, &counted(0, 1, 0)), &BEAT_FRAME].concat())
+            .unwrap();
         assert!((0..1 + 2).all(|_| process.is_alive(false, true)) && !process.is_alive(false, true));
     }
 
     #[test]
     fn nonsense_is_noticed() {
-        for bad in [&b"\0\0\0\x01x"[..], b"\0\0\0\x05\0\0abc", &told(0, &Finding::Idle(Group(9)))] {
-            assert!(second().hear(bad).is_none());
+        for bad in [&b"\0\0\0\x01x"[..], b"\0\0\0\x05\0\0abc", &encode_finding(0, &Finding::Idle(Group(9)))] {
+            assert!(second().receive(bad).is_none());
         }
     }
 }

@@ -17,9 +17,9 @@ use crate::message::{MAX_OUTCOME, Of, Order, Report, Target, VERSION, Words, bou
 use crate::plan::{Attempt, CostClass};
 use crate::result::{Ending, Reason};
 use crate::spool::{Kept, Spool};
-use admission::{Admission, Held};
+use admission::{Admission, AdmittedTest};
 use metrics::{Mono, SECOND};
-pub use options::{Ceilings, Demand, Holder, Reading};
+pub use options::{Ceilings, Demand, Holder, WordReader};
 pub use programs::{Child, OwnLock, own_resource};
 use programs::{Happened, HostLock, Left, Programs};
 use serde_json::value::RawValue;
@@ -127,7 +127,7 @@ pub struct Agent {
     admission: Admission,
     spool: Spool,
     programs: Box<dyn Programs>,
-    read: Reading,
+    read: WordReader,
     sessions: BTreeMap<Uuid, Session>,
     running: BTreeMap<(Uuid, Attempt), Running>,
     /// The holder whose order is being carried out.
@@ -148,7 +148,7 @@ impl Agent {
         spool: Spool,
         lock: Box<dyn HostLock>,
         programs: Box<dyn Programs>,
-        read: Reading,
+        read: WordReader,
     ) -> Agent {
         Agent {
             resource,
@@ -177,7 +177,7 @@ impl Agent {
 
     /// Says who it is.
     pub(crate) fn introduce(&mut self, run: Uuid) {
-        self.tell(run, self.hello());
+        self.report(run, self.hello());
     }
 
     /// The first line on a connection.
@@ -189,7 +189,7 @@ impl Agent {
         Report::Hello { version: VERSION, program: self.program.clone() }
     }
 
-    fn tell(&mut self, run: Uuid, message: Report) {
+    fn report(&mut self, run: Uuid, message: Report) {
         let owner = || self.sessions.get(&run).map(|session| Arc::clone(&session.holder));
         let to = self.asking.clone().or_else(owner).unwrap_or_default();
         self.out.push((to, Of::new(run, message)));
@@ -199,7 +199,7 @@ impl Agent {
     pub(crate) fn on_order(&mut self, now: Mono, from: &Arc<Holder>, order: Of<Order>) {
         self.asking = Some(Arc::clone(from));
         if let Err(report) = self.obey(now, from, order.run, order.epoch, order.message) {
-            self.tell(order.run, report);
+            self.report(order.run, report);
         }
         self.asking = None;
     }
@@ -238,12 +238,14 @@ impl Agent {
             Order::Hello { .. } => {}
             Order::Reserve { attempt, class, until, test } => {
                 let until = session.local(until);
-                let wanted = Held { run, attempt, class, from: now, until, is_client: false, rate: None };
+                let wanted =
+                    AdmittedTest { run, attempt, class, from: now, until, is_client: false, rate: None };
                 return self.on_reserve(wanted, from, test);
             }
             Order::Run { attempt, class, until, verb, arguments, target } => {
                 let until = session.local(until);
-                let wanted = Held { run, attempt, class, from: now, until, is_client: true, rate: None };
+                let wanted =
+                    AdmittedTest { run, attempt, class, from: now, until, is_client: true, rate: None };
                 return self.on_run(wanted, from, Words { verb, arguments }, &target);
             }
             Order::Release { attempt } => {
@@ -263,7 +265,7 @@ impl Agent {
                 if theirs != Mono(0) {
                     session.offset.add(now, theirs);
                 }
-                self.tell(run, Report::Alive);
+                self.report(run, Report::Alive);
             }
             Order::Bye => self.on_bye(now, run),
         }
@@ -309,11 +311,11 @@ impl Agent {
         // Another agent may be the one that a controller before has started.
         let held_ns = (!self.admission.is_elsewhere()).then_some(held_ns);
         self.sessions.insert(run, session);
-        self.tell(run, Report::Ready { resource: self.resource.clone(), held_ns });
+        self.report(run, Report::Ready { resource: self.resource.clone(), held_ns });
         // An agent that was started by another controller may have left some.
         self.spool.read();
         let kept: Vec<Kept> = self.spool.of(run).cloned().collect();
-        kept.into_iter().for_each(|kept| self.tell(run, Report::Ended(kept)));
+        kept.into_iter().for_each(|kept| self.report(run, Report::Ended(kept)));
         Ok(())
     }
 
@@ -330,8 +332,8 @@ impl Agent {
     }
 
     /// Accepts the length of a test, or returns the refusal.
-    fn may_last(&self, wanted: &Held, ceilings: &Ceilings) -> Result<(), Report> {
-        let Held { attempt, class, from: now, until, .. } = *wanted;
+    fn may_last(&self, wanted: &AdmittedTest, ceilings: &Ceilings) -> Result<(), Report> {
+        let AdmittedTest { attempt, class, from: now, until, .. } = *wanted;
         let refused = |reason, why| Err(Report::Refused { attempt, reason, why });
         let (length, show) = (until.since(now), |ns: u64| metrics::format_duration(metrics::real(ns)));
         if until <= now {
@@ -363,11 +365,11 @@ impl Agent {
     }
 
     /// Admits a test where the host, and the rate of the key, has room for it.
-    fn admit(&mut self, wanted: Held, holder: &Holder) -> Result<(), Report> {
+    fn admit(&mut self, wanted: AdmittedTest, holder: &Holder) -> Result<(), Report> {
         if let Some(most) = holder.rights.rate {
             let is_same = |run: &Uuid| self.sessions.get(run).is_some_and(|of| of.holder.name == holder.name);
             let held = self.admission.held.iter().filter(|held| is_same(&held.run));
-            let rate = |held: &Held| held.rate.unwrap_or(most);
+            let rate = |held: &AdmittedTest| held.rate.unwrap_or(most);
             if held.clone().map(rate).fold(rate(&wanted), u64::saturating_add) > most
                 && let Some(until) = held.map(|held| held.until).min()
             {
@@ -382,26 +384,26 @@ impl Agent {
     /// The reservation of a test, by the demand of its words, if the controller sent them.
     fn reservation(
         &self,
-        wanted: Held,
+        wanted: AdmittedTest,
         test: Option<Words>,
         holder: &Holder,
         ceilings: &Ceilings,
-    ) -> Result<Held, String> {
+    ) -> Result<AdmittedTest, String> {
         let Some(Words { verb, arguments }) = test else {
             let is_bounded = ceilings.rate.is_some() || ceilings.share < 1.0;
             let is_bounded = is_bounded || holder.rights != Ceilings::none();
             let class = if is_bounded { CostClass::Exclusive } else { wanted.class };
-            return Ok(Held { class, ..wanted });
+            return Ok(AdmittedTest { class, ..wanted });
         };
         // The server reduces excessive demands, whichever test it serves.
         let most = Ceilings { verbs: ceilings.verbs.clone(), ..Ceilings::none() };
         let (_, asked) = options::limited(verb, &arguments, &most, self.read)?;
         let rate = asked.cost.rate_bps.into_iter().chain(ceilings.rate).min();
-        Ok(Held { class: asked.class.min(wanted.class), rate, ..wanted })
+        Ok(AdmittedTest { class: asked.class.min(wanted.class), rate, ..wanted })
     }
 
-    fn on_reserve(&mut self, wanted: Held, from: &Holder, test: Option<Words>) -> Result<(), Report> {
-        let Held { run, attempt, from: now, until, .. } = wanted;
+    fn on_reserve(&mut self, wanted: AdmittedTest, from: &Holder, test: Option<Words>) -> Result<(), Report> {
+        let AdmittedTest { run, attempt, from: now, until, .. } = wanted;
         let ceilings = self.ceilings_of(from);
         // A controller that has taken the run over may want the same attempt until later.
         let most = now.plus(ceilings.time_ns.saturating_add(SLACK));
@@ -417,7 +419,7 @@ impl Agent {
         }
         let Some(session) = self.sessions.get_mut(&run) else { return Ok(()) };
         match session.server {
-            Server::On(port) => self.tell(run, Report::Reserved { attempt, port }),
+            Server::On(port) => self.report(run, Report::Reserved { attempt, port }),
             Server::Off => {
                 session.server = Server::Starting;
                 session.waiting.push(attempt);
@@ -429,8 +431,14 @@ impl Agent {
         Ok(())
     }
 
-    fn on_run(&mut self, wanted: Held, from: &Holder, test: Words, target: &Target) -> Result<(), Report> {
-        let Held { run, attempt, until, .. } = wanted;
+    fn on_run(
+        &mut self,
+        wanted: AdmittedTest,
+        from: &Holder,
+        test: Words,
+        target: &Target,
+    ) -> Result<(), Report> {
+        let AdmittedTest { run, attempt, until, .. } = wanted;
         let Words { verb, arguments } = test;
         // The failure of another attempt does not answer this order. An outcome does: the test need
         // not run again.
@@ -438,7 +446,7 @@ impl Agent {
         let kept = kept.filter(|kept| kept.attempt == attempt || kept.ending.reason().is_none());
         if let Some(kept) = kept.cloned() {
             if kept.attempt != attempt {
-                self.tell(run, Report::Ended(kept));
+                self.report(run, Report::Ended(kept));
                 return Err(Report::Busy { attempt, for_ns: 0 });
             }
             return Err(Report::Ended(kept));
@@ -451,7 +459,8 @@ impl Agent {
         let target_words = options::target(target, &ceilings).map_err(refused)?;
         let (more, asked) = options::limited(verb, &arguments, &ceilings, self.read).map_err(refused)?;
         // A controller may ask for more care than the test needs, not for less.
-        let wanted = Held { class: asked.class.min(wanted.class), rate: asked.cost.rate_bps, ..wanted };
+        let wanted =
+            AdmittedTest { class: asked.class.min(wanted.class), rate: asked.cost.rate_bps, ..wanted };
         self.may_last(&wanted, &ceilings)?;
         self.admit(wanted, from)?;
         // The controller that orders another attempt has given up the one before.
@@ -509,7 +518,7 @@ impl Agent {
                     Report::Refused { attempt, reason: Reason::Failed, why: bounded(why) }
                 }
             };
-            self.tell(run, report);
+            self.report(run, report);
         }
     }
 
@@ -520,7 +529,7 @@ impl Agent {
         let Some(session) = self.sessions.get(&run) else { return };
         let kept = Kept { attempt, ending: ending(&test, left), owner: session.holder.name.clone() };
         self.spool.keep(run, kept.clone());
-        self.tell(run, Report::Ended(kept));
+        self.report(run, Report::Ended(kept));
     }
 
     /// Does due work.

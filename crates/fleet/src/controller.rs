@@ -8,7 +8,7 @@ use crate::inventory::{Host, HostId};
 use crate::message::{Of, Order, Report, Target, VERSION, Words, bounded};
 use crate::plan::{Attempt, Plan, TaskId};
 use crate::result::{Documents, Ending, PairResult, Reason};
-use crate::schedule::{self, Assignment, Event, Policy, State};
+use crate::schedule::{self, Assignment, Event, Policy, ScheduleState};
 use crate::spool::Kept;
 use crate::transport::{Arrival, Transport};
 use ::io::Clock;
@@ -44,7 +44,7 @@ pub enum Wish {
 
 /// News of a run in progress.
 #[derive(Clone, Debug)]
-pub enum Progress {
+pub enum RunProgress {
     /// A host's agent is gone, or was not to be had.
     Lost(HostId, Reason, String),
     /// So many tasks are over, of so many.
@@ -53,7 +53,7 @@ pub enum Progress {
 
 /// Stage of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum HostStage {
     Away,
     /// Its agent was told of the run.
     Greeted,
@@ -65,7 +65,7 @@ enum Stage {
 }
 
 struct Member {
-    stage: Stage,
+    stage: HostStage,
     heard: Mono,
     /// Why it is not there, as far as that was said.
     why: Option<(Reason, String)>,
@@ -79,7 +79,7 @@ struct Running {
 
 /// The controller of a run.
 pub struct Controller<'a> {
-    state: State,
+    state: ScheduleState,
     transport: &'a mut dyn Transport,
     journal: Journal,
     /// The outcomes of the run, which are read as they arrive.
@@ -99,7 +99,7 @@ pub struct Controller<'a> {
     acknowledged: BTreeMap<HostId, BTreeSet<Attempt>>,
     arrived: Vec<(HostId, Arrival)>,
     /// News that the user has not seen yet.
-    news: Vec<Progress>,
+    news: Vec<RunProgress>,
     /// The time at the last step, and the time of day.
     now: Mono,
     wall: Wall,
@@ -125,9 +125,9 @@ impl<'a> Controller<'a> {
         transport: &'a mut dyn Transport,
     ) -> io::Result<Controller<'a>> {
         let plan = journal.record().plan().clone();
-        let (over, documents) = journal.record().over()?;
+        let (over, documents) = journal.record().finished()?;
         let member = |host: &Host| {
-            let stage = if host.passive_protocol().is_some() { Stage::Passive } else { Stage::Away };
+            let stage = if host.passive_protocol().is_some() { HostStage::Passive } else { HostStage::Away };
             Member { stage, heard: now, why: None }
         };
         let members: Vec<Member> = plan.inventory.hosts.iter().map(member).collect();
@@ -138,7 +138,7 @@ impl<'a> Controller<'a> {
         // Agents keep tests apart only on their own host; they do not know the limits of groups.
         let takes_over = journal.takes_over();
         let policy = Policy { dialling_ns: DIALLING * dialled, takes_over, ..Policy::default() };
-        let (state, fresh) = State::new(plan, policy, &over, now);
+        let (state, fresh) = ScheduleState::new(plan, policy, &over, now);
         let mut controller = Controller {
             state,
             transport,
@@ -173,8 +173,9 @@ impl<'a> Controller<'a> {
     /// Works until every task has ended, or the user wants no more.
     ///
     /// # Errors
-    /// One sentence, when results cannot be written down: nothing is lost by that, agents keep them.
-    pub fn run(&mut self, wish: &dyn Fn() -> Wish, tell: &mut dyn FnMut(Progress)) -> Result<(), String> {
+    /// One sentence, when results cannot be written down: nothing is lost by that, agents keep
+    /// them.
+    pub fn run(&mut self, wish: &dyn Fn() -> Wish, tell: &mut dyn FnMut(RunProgress)) -> Result<(), String> {
         let clock = Clock::new();
         loop {
             let wish = wish();
@@ -246,22 +247,22 @@ impl<'a> Controller<'a> {
     fn on_report(&mut self, host: HostId, report: Of<Report>) {
         let run = self.plan().run;
         let Some(member) = self.members.get_mut(host.index()) else { return };
-        if matches!(member.stage, Stage::Hopeless | Stage::Passive)
+        if matches!(member.stage, HostStage::Hopeless | HostStage::Passive)
             || (report.run != run && !report.run.is_nil())
         {
             return;
         }
         member.heard = self.now;
-        if member.stage == Stage::Away && !matches!(report.message, Report::Hello { .. }) {
+        if member.stage == HostStage::Away && !matches!(report.message, Report::Hello { .. }) {
             // The agent knows the run from the controller before this one.
             self.greet(host);
         }
         let member = &mut self.members[host.index()];
         match report.message {
             // An introduction to another controller of the agent.
-            Report::Hello { .. } if report.run.is_nil() && member.stage == Stage::Ready => {}
+            Report::Hello { .. } if report.run.is_nil() && member.stage == HostStage::Ready => {}
             Report::Hello { version: VERSION, .. } => {
-                if member.stage == Stage::Ready {
+                if member.stage == HostStage::Ready {
                     // The agent was started anew, and its tests ended with the one before.
                     self.leave(host, true);
                 }
@@ -273,8 +274,8 @@ impl<'a> Controller<'a> {
                     format!("its agent ({program}) speaks version {version}, and this controller {VERSION}");
                 self.on_lost(host, Reason::Version, why, false);
             }
-            Report::Ready { resource, held_ns } if member.stage == Stage::Greeted => {
-                (member.stage, member.why) = (Stage::Ready, None);
+            Report::Ready { resource, held_ns } if member.stage == HostStage::Greeted => {
+                (member.stage, member.why) = (HostStage::Ready, None);
                 if let Some(held_ns) = held_ns {
                     let until = self.now.plus(held_ns);
                     self.apply(Event::Inherited { host, until });
@@ -302,19 +303,19 @@ impl<'a> Controller<'a> {
 
     /// Tells a host's agent of the run.
     fn greet(&mut self, host: HostId) {
-        self.members[host.index()].stage = Stage::Greeted;
+        self.members[host.index()].stage = HostStage::Greeted;
         let (epoch, key, now) = (self.journal.epoch(), self.key.clone(), self.now);
         self.send(host, Order::Hello { version: VERSION, epoch, key, now, patience_ns: PATIENCE });
     }
 
     /// A host's agent is gone. Where it will not come back, the scheduler ends its tasks after a while, and this is why.
     fn on_lost(&mut self, host: HostId, reason: Reason, why: String, retries: bool) {
-        let member = self.members.get_mut(host.index()).filter(|member| member.stage != Stage::Hopeless);
+        let member = self.members.get_mut(host.index()).filter(|member| member.stage != HostStage::Hopeless);
         let Some(member) = member else { return };
-        member.stage = if retries { Stage::Away } else { Stage::Hopeless };
+        member.stage = if retries { HostStage::Away } else { HostStage::Hopeless };
         member.why = Some((reason, why.clone()));
         self.leave(host, false);
-        self.news.push(Progress::Lost(host, reason, why));
+        self.news.push(RunProgress::Lost(host, reason, why));
     }
 
     /// A host's agent is gone. Where its processes are gone, too, its tests are over; else they may still run.
@@ -429,7 +430,7 @@ impl<'a> Controller<'a> {
         let Some(Assignment { client, server, .. }) = self.assignment(attempt) else { return };
         self.running.remove(&attempt.task);
         for host in [server, client].into_iter().filter(|host| Some(*host) != except) {
-            if self.members.get(host.index()).is_some_and(|member| member.stage == Stage::Ready) {
+            if self.members.get(host.index()).is_some_and(|member| member.stage == HostStage::Ready) {
                 self.send(host, Order::Release { attempt });
             }
         }
@@ -460,7 +461,7 @@ impl<'a> Controller<'a> {
                     "cannot write results into {folder}: {e}; the agents keep them, and `netcaliper fleet resume` collects them"
                 )
             })?;
-            self.news.push(Progress::Ended(self.done.len(), self.plan().tasks.len()));
+            self.news.push(RunProgress::Ended(self.done.len(), self.plan().tasks.len()));
         }
         for (host, attempts) in std::mem::take(&mut self.owed) {
             self.acknowledge(host, &attempts);
@@ -493,16 +494,16 @@ impl<'a> Controller<'a> {
             let member = &mut self.members[host.index()];
             let is_silent = now.since(member.heard) >= SILENCE;
             match member.stage {
-                Stage::Ready if is_silent => {
-                    member.stage = Stage::Greeted;
+                HostStage::Ready if is_silent => {
+                    member.stage = HostStage::Greeted;
                     self.leave(host, false);
                     let why = "its agent says nothing".to_owned();
-                    self.news.push(Progress::Lost(host, Reason::AgentLost, why));
+                    self.news.push(RunProgress::Lost(host, Reason::AgentLost, why));
                 }
-                Stage::Ready => self.send(host, Order::Alive { now }),
+                HostStage::Ready => self.send(host, Order::Alive { now }),
                 // One that was silent has to be greeted again: it may have given the run up.
-                Stage::Greeted if is_silent && member.heard != Mono(0) => self.greet(host),
-                Stage::Greeted | Stage::Away | Stage::Passive | Stage::Hopeless => {}
+                HostStage::Greeted if is_silent && member.heard != Mono(0) => self.greet(host),
+                HostStage::Greeted | HostStage::Away | HostStage::Passive | HostStage::Hopeless => {}
             }
         }
     }
@@ -513,7 +514,7 @@ impl<'a> Controller<'a> {
             self.acknowledge(host, &attempts);
         }
         for host in self.hosts() {
-            if matches!(self.members[host.index()].stage, Stage::Ready | Stage::Greeted) {
+            if matches!(self.members[host.index()].stage, HostStage::Ready | HostStage::Greeted) {
                 self.send(host, Order::Bye);
             }
         }

@@ -106,7 +106,7 @@ impl Record {
 
     /// The tasks that have a result that is not to be tried again, an outcome or a reason that does
     /// not pass; and the documents.
-    pub(crate) fn over(&self) -> io::Result<(Vec<TaskId>, Documents)> {
+    pub(crate) fn finished(&self) -> io::Result<(Vec<TaskId>, Documents)> {
         let (mut over, mut documents) = (Vec::new(), Documents::default());
         self.read(&mut documents, |result, _| {
             let again = result.ending.reason().is_some_and(Reason::is_resumed);
@@ -212,7 +212,7 @@ mod tests {
         file.write_all(b"{\"task\": 3, \"attem").unwrap();
         let record = Record::open(&folder).unwrap();
         assert_eq!(record.plan(), &plan());
-        assert_eq!(record.over().unwrap().0, [TaskId(0), TaskId(1)], "what was cancelled is resumed");
+        assert_eq!(record.finished().unwrap().0, [TaskId(0), TaskId(1)], "what was cancelled is resumed");
         record.append().unwrap().push(&[result(4, Ending::missing(Reason::Version, ""))]).unwrap();
         let mut seen = Vec::new();
         record.results(|result, outcome| seen.push((result, outcome.is_some()))).unwrap();

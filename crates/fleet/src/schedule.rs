@@ -8,11 +8,11 @@ use crate::result::Ending;
 use metrics::{Mono, SECOND};
 use serde::Serialize;
 use state::HostState;
-pub(crate) use state::State;
+pub(crate) use state::ScheduleState;
 use std::cmp::Reverse;
 
 /// A task that has ended, and how.
-pub(crate) type Ended = (TaskId, Ending);
+pub(crate) type EndedTask = (TaskId, Ending);
 
 /// A test to start now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,7 +159,7 @@ impl Resources {
 /// Hosts with the most remaining tests are first, and get the partner with the most left; so the
 /// last tests of a run are not all at one host. A group counts like a host: the more tests it has
 /// left for each that may run at a time, the sooner its tests start.
-pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
+pub(crate) fn next(state: &ScheduleState, now: Mono) -> Vec<Assignment> {
     let mut chosen = Vec::new();
     if state.cancelled {
         return chosen;
@@ -203,7 +203,7 @@ pub(crate) fn next(state: &State, now: Mono) -> Vec<Assignment> {
     chosen
 }
 
-impl State {
+impl ScheduleState {
     /// True if a test uses a resource that agents cannot keep free, since each knows only its own
     /// host: a group with a limit, a resource that the inventory names, a host without an agent.
     fn is_shared(&self, task: &Task, class: CostClass) -> bool {

@@ -43,14 +43,14 @@ pub const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 const REQUEST: Duration = Duration::from_secs(2);
 
 /// The runs of a fleet that controllers share.
-pub struct Shared {
-    place: Arc<Place>,
+pub struct SharedRuns {
+    place: Arc<LogStore>,
     closing: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Place of logs and leases.
-struct Place {
+struct LogStore {
     handle: Handle,
     jetstream: jetstream::Context,
     stream: stream::Stream,
@@ -58,21 +58,21 @@ struct Place {
     prefix: String,
 }
 
-impl Shared {
+impl SharedRuns {
     /// Connects to the server, and makes stream and bucket where they are missing.
     ///
     /// # Errors
     /// One sentence, when the server is not to be had, or has no JetStream.
-    pub fn connect(server: &Server, tell: Tell) -> Result<Shared, String> {
+    pub fn connect(server: &Server, tell: Tell) -> Result<SharedRuns, String> {
         let runtime = runtime()?;
-        let place = Arc::new(Place::open(&runtime, server, tell)?);
+        let place = Arc::new(LogStore::open(&runtime, server, tell)?);
         let (closing, closed) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("jetstream".to_owned()).spawn(move || {
             // The thread drives other threads' requests, until the sender is dropped.
             let _ = runtime.block_on(closed);
         });
         let thread = thread.map_err(no_thread)?;
-        Ok(Shared { place, closing: Some(closing), thread: Some(thread) })
+        Ok(SharedRuns { place, closing: Some(closing), thread: Some(thread) })
     }
 
     /// Runs that have a log, finished ones included.
@@ -102,7 +102,7 @@ fn is_not_found(error: &stream::InfoError) -> bool {
     source.is_some_and(|e| e.error_code() == jetstream::ErrorCode::STREAM_NOT_FOUND)
 }
 
-impl Drop for Shared {
+impl Drop for SharedRuns {
     fn drop(&mut self) {
         self.closing = None;
         if let Some(thread) = self.thread.take() {
@@ -111,8 +111,8 @@ impl Drop for Shared {
     }
 }
 
-impl Place {
-    fn open(runtime: &Runtime, server: &Server, tell: Tell) -> Result<Place, String> {
+impl LogStore {
+    fn open(runtime: &Runtime, server: &Server, tell: Tell) -> Result<LogStore, String> {
         let fleet = token(&server.fleet);
         if fleet.contains('=') {
             let name = &server.fleet;
@@ -127,7 +127,7 @@ impl Place {
         let jetstream = runtime.block_on(async { context.build(client) });
         let stream = runtime.block_on(made(&jetstream, &fleet, &prefix))?;
         let leases = runtime.block_on(leased(&jetstream, &fleet))?;
-        Ok(Place { handle: runtime.handle().clone(), jetstream, stream, leases, prefix })
+        Ok(LogStore { handle: runtime.handle().clone(), jetstream, stream, leases, prefix })
     }
 
     fn wait<T>(&self, what: impl Future<Output = T>) -> T {
@@ -182,20 +182,20 @@ fn failed(e: impl Display) -> String {
 /// The right to lead a run, renewed until it is dropped, or lost.
 pub struct Lease {
     run: Uuid,
-    held: Arc<Held>,
-    place: Arc<Place>,
+    held: Arc<LeaseState>,
+    place: Arc<LogStore>,
     renewing: task::JoinHandle<()>,
 }
 
 /// State that a lease shares with its renewal.
-struct Held {
+struct LeaseState {
     /// Until when its holder may rely on it, ns of this process's clock; 0 when it is lost.
     until: AtomicU64,
     revision: AtomicU64,
     clock: io::Clock,
 }
 
-impl Held {
+impl LeaseState {
     fn is_valid(&self) -> bool {
         self.clock.now() < Mono(self.until.load(Ordering::Acquire))
     }
@@ -222,7 +222,7 @@ impl Held {
     }
 }
 
-impl Shared {
+impl SharedRuns {
     /// Takes the lease of a run, unless another controller has it. `holder` is this controller's
     /// name.
     ///
@@ -236,8 +236,11 @@ impl Shared {
             Err(e) if e.kind() == CreateErrorKind::AlreadyExists => Ok(None),
             Err(e) => Err(failed(e)),
             Ok(revision) => {
-                let held =
-                    Arc::new(Held { until: AtomicU64::new(0), revision: AtomicU64::new(revision), clock });
+                let held = Arc::new(LeaseState {
+                    until: AtomicU64::new(0),
+                    revision: AtomicU64::new(revision),
+                    clock,
+                });
                 held.begin(sent, revision);
                 let renewing = renew(Arc::clone(&place), run, Arc::clone(&held), holder.to_owned());
                 let renewing = place.handle.spawn(renewing);
@@ -274,7 +277,7 @@ impl Drop for Lease {
 }
 
 /// Renews a lease until it is lost.
-async fn renew(place: Arc<Place>, run: Uuid, held: Arc<Held>, holder: String) {
+async fn renew(place: Arc<LogStore>, run: Uuid, held: Arc<LeaseState>, holder: String) {
     let key = run.to_string();
     while held.is_valid() {
         tokio::time::sleep(RENEWAL).await;
@@ -306,7 +309,7 @@ mod tests {
     #[test]
     fn a_lease_that_has_lapsed_does_not_come_back() {
         let clock = io::Clock::new();
-        let held = Held { until: AtomicU64::new(0), revision: AtomicU64::new(1), clock };
+        let held = LeaseState { until: AtomicU64::new(0), revision: AtomicU64::new(1), clock };
         held.begin(clock.now(), 1);
         assert!(held.renew(clock.now(), 2) && held.is_valid());
         held.until.store(clock.now().0, Ordering::Release);

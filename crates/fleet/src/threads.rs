@@ -33,7 +33,7 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Reads the beginning of a process's standard error; the rest is thrown away.
-pub(crate) fn said(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinHandle<String>> {
+pub(crate) fn read_stderr(pipe: Option<impl Read + Send + 'static>) -> io::Result<JoinHandle<String>> {
     spawn("said", move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {

@@ -228,8 +228,9 @@ impl Judge<'_> {
         self.verdicts.push(Verdict { subject, figure: self.key.to_owned(), effect, q });
     }
 
-    /// Of all that are judged, those whose effect is at least `least`, and too great for chance, with the corrected probability.
-    fn found<T>(&self, judged: Vec<(T, f64, f64)>, least: f64) -> Vec<(T, f64, f64)> {
+    /// The judged ones with an effect of at least `least` that is too great for chance, with the
+    /// corrected probability.
+    fn significant<T>(&self, judged: Vec<(T, f64, f64)>, least: f64) -> Vec<(T, f64, f64)> {
         let corrected = benjamini_hochberg(&judged.iter().map(|(.., p)| *p).collect::<Vec<_>>());
         let judged = judged.into_iter().zip(corrected).map(|((of, effect, _), q)| (of, effect, q));
         judged.filter(|(_, effect, q)| *q < self.level && *effect >= least).collect()
@@ -264,7 +265,7 @@ impl Judge<'_> {
                 (HostId(u32::clamped(at)), effect, upper(effect / scale, freedom))
             })
             .collect();
-        let found = self.found(deviations, self.bounds.host).into_iter();
+        let found = self.significant(deviations, self.bounds.host).into_iter();
         found.map(|(host, effect, q)| (host, (effect, q))).collect()
     }
 
@@ -302,7 +303,7 @@ impl Judge<'_> {
                 (*pair, middle, p)
             })
             .collect();
-        for ((from, to), effect, q) in self.found(judged, self.bounds.pair) {
+        for ((from, to), effect, q) in self.significant(judged, self.bounds.pair) {
             if !out.contains_key(&from) && !into.contains_key(&to) {
                 let [from, to] = [from, to].map(|host| self.inventory.name(host).to_owned());
                 self.say(Subject::Pair { from, to }, effect, q);
@@ -329,7 +330,7 @@ impl Judge<'_> {
                 }
             }
         }
-        for (subject, shift, q) in self.found(judged, self.bounds.host) {
+        for (subject, shift, q) in self.significant(judged, self.bounds.host) {
             self.say(subject, shift, q);
         }
     }

@@ -40,11 +40,11 @@ mod linux {
     static STOP: AtomicBool = AtomicBool::new(false);
     static GO_ON: AtomicBool = AtomicBool::new(false);
 
-    extern "C" fn told_to_stop(_: i32) {
+    extern "C" fn on_stop(_: i32) {
         STOP.store(true, Ordering::Release);
     }
 
-    extern "C" fn told_to_go_on(_: i32) {
+    extern "C" fn on_continue(_: i32) {
         GO_ON.store(true, Ordering::Release);
     }
 
@@ -75,8 +75,8 @@ mod linux {
             let terminal = File::options().read(true).write(true).open("/dev/tty").ok()?;
             let keys = Keys::take(terminal.into(), |was| terminal::unstopped(&terminal::key_by_key(was)))?;
             HEARS.store(true, Ordering::Release);
-            terminal::call_at(libc::SIGTSTP, told_to_stop);
-            terminal::call_at(libc::SIGCONT, told_to_go_on);
+            terminal::call_at(libc::SIGTSTP, on_stop);
+            terminal::call_at(libc::SIGCONT, on_continue);
             Some(keys)
         }
 

@@ -64,7 +64,7 @@ impl Platform for System {
 
     #[inline]
     fn udp_beside(&self, bound: &Udp, path: &Path, settings: &SocketSettings) -> Result<Udp, Fault> {
-        Udp::beside(bound, path, settings)
+        Udp::for_peer(bound, path, settings)
     }
 
     fn pin(&self, core: usize) -> io::Result<()> {

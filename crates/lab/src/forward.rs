@@ -8,8 +8,8 @@
 use crate::impair::{Emission, Impairment, Offer, PacketOutcome, Verdict};
 use crate::packet::{Anatomy, dissect};
 use crate::setup::{Only, Path, Wait};
-use crate::trace::{Class, Row, Tracer, Way};
-use crate::truth::{DirectionStats, Place, Worker};
+use crate::trace::{Class, TraceRow, Tracer, Way};
+use crate::truth::{DirectionStats, PacketPlace, Worker};
 use io::tun::Tun;
 use io::{Clock, Reactor};
 use metrics::{Clamped, Mono};
@@ -33,7 +33,7 @@ const LAST_PACKETS: usize = 100_000;
 
 /// State that the forwarder's thread shares with the lab's owner.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct ForwarderState {
     pub(crate) stop: AtomicBool,
     /// When timetables begin, as `Mono`; 0 while they have not.
     pub(crate) begin: AtomicU64,
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     changed: Condvar,
 }
 
-impl Shared {
+impl ForwarderState {
     /// Waits until no packet is on its way, at most `limit`. False at the limit.
     pub(crate) fn settle(&self, wake: impl FnOnce(), limit: Duration) -> bool {
         let ask = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
@@ -54,19 +54,19 @@ impl Shared {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct PacketSlot {
     bytes: Vec<u8>,
     /// The row of its first emission, but for its end.
-    row: Row,
+    row: TraceRow,
     /// Emissions still due, copies included.
     left: u8,
     passed: bool,
 }
 
-impl Slot {
+impl PacketSlot {
     /// The row of an emission, but for its end.
-    fn row(&self, emission: &Emission) -> Row {
-        Row { due: emission.due, copy: emission.copy, ..self.row }
+    fn row(&self, emission: &Emission) -> TraceRow {
+        TraceRow { due: emission.due, copy: emission.copy, ..self.row }
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Lane {
     wire: bool,
     impairment: Impairment,
     pub(crate) stats: DirectionStats,
-    slots: Vec<Slot>,
+    slots: Vec<PacketSlot>,
     free: Vec<u32>,
     bytes: usize,
     /// When the device was last seen empty.
@@ -114,7 +114,7 @@ impl Lane {
     }
 
     /// Keeps a packet until its last emission, under a token, in the buffer of one that has left.
-    fn keep(&mut self, token: u32, bytes: &[u8], mut slot: Slot) {
+    fn keep(&mut self, token: u32, bytes: &[u8], mut slot: PacketSlot) {
         self.bytes += bytes.len();
         let mut old = self.slots.get_mut(usize::clamped(token));
         if let Some(old) = &mut old {
@@ -143,8 +143,8 @@ impl Lane {
     }
 
     /// Takes an arrived packet and decides its fate. `bytes` are then as they will leave.
-    fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (PacketOutcome, Row) {
-        let Place { index, flow, flow_index } = self.stats.place(anatomy);
+    fn take(&mut self, bytes: &mut [u8], anatomy: &Anatomy, at: Mono) -> (PacketOutcome, TraceRow) {
+        let PacketPlace { index, flow, flow_index } = self.stats.place(anatomy);
         let (token, length) = (self.token(), u32::clamped(bytes.len()));
         let offer = Offer {
             at,
@@ -159,7 +159,7 @@ impl Lane {
         } else {
             self.impairment.offer(&offer)
         };
-        let row = Row {
+        let row = TraceRow {
             way: self.way,
             index,
             flow,
@@ -185,14 +185,14 @@ impl Lane {
         if outcome.verdict.goes_on() {
             self.free.pop();
             let (left, passed) = (1 + outcome.copies, outcome.verdict == Verdict::Passed);
-            let row = Row { class: Class::Unfinished, ..row };
-            self.keep(token, bytes, Slot { bytes: Vec::new(), row, left, passed });
+            let row = TraceRow { class: Class::Unfinished, ..row };
+            self.keep(token, bytes, PacketSlot { bytes: Vec::new(), row, left, passed });
         }
         (outcome, row)
     }
 
     /// A packet is let go at `at`, into `device`.
-    fn let_go(&mut self, emission: &Emission, device: &Tun, at: Mono) -> Option<Row> {
+    fn let_go(&mut self, emission: &Emission, device: &Tun, at: Mono) -> Option<TraceRow> {
         let slot = self.slots.get(usize::clamped(emission.token))?;
         let mut row = slot.row(emission);
         if device.write(&slot.bytes).is_ok() {
@@ -216,7 +216,7 @@ pub(crate) struct Forwarder {
     pub(crate) lanes: [Lane; 2],
     pub(crate) reactor: Reactor,
     pub(crate) clock: Clock,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<ForwarderState>,
     pub(crate) tracer: Tracer,
     pub(crate) worker: Worker,
 }

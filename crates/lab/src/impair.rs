@@ -113,7 +113,7 @@ pub(crate) struct Emission {
 
 /// A packet that waits for others to overtake it.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct WaitingPacket {
     token: u32,
     due: Mono,
     copies: u8,
@@ -137,7 +137,7 @@ pub(crate) struct Impairment {
     mark: Coin,
     queue: Option<Queue>,
     schedule: BinaryHeap<Reverse<Emission>>,
-    held: VecDeque<Held>,
+    held: VecDeque<WaitingPacket>,
     /// The earliest time at which one of them is let go.
     let_go: Option<Mono>,
     /// When the last packet that keeps its place leaves.
@@ -284,7 +284,7 @@ impl Impairment {
         let PacketOutcome { due, copies, reordered, .. } = *outcome;
         if reordered && let Some(Behind::Packets(before)) = self.path.reorder.map(|r| r.behind) {
             let until = due.plus(HOLD_NS);
-            self.held.push_back(Held { token, due, copies, before, until });
+            self.held.push_back(WaitingPacket { token, due, copies, before, until });
             self.let_go = Some(self.let_go.map_or(until, |at| at.min(until)));
             return;
         }
@@ -306,7 +306,7 @@ impl Impairment {
     }
 
     /// Puts those held that are `ready` on the schedule.
-    fn release(&mut self, ready: impl Fn(&Held) -> bool) {
+    fn release(&mut self, ready: impl Fn(&WaitingPacket) -> bool) {
         let mut at = 0;
         while let Some(&held) = self.held.get(at) {
             if ready(&held) {

@@ -58,7 +58,7 @@ pub use setup::{
     Behind, Bottleneck, Bursts, Corrupt, Duplicate, HOLD_NS, Jitter, LONGEST_NS, Limit, MOST_BITS,
     MOST_COPIES, Mtu, Only, Path, PathMtu, Reorder, Setup, Shape, Trace, Wait, Window,
 };
-pub use trace::{Class, Row, Way};
+pub use trace::{Class, TraceRow, Way};
 pub use truth::{Counts, Device, Direction, Flow, SCHEMA, Truth, Worker};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -102,10 +102,10 @@ pub fn seed() -> u64 {
 }
 
 #[derive(Debug)]
-pub struct Ended {
+pub struct LabResult {
     pub truth: Truth,
     /// Single packets, with [`Trace::Keep`].
-    pub rows: Vec<Row>,
+    pub rows: Vec<TraceRow>,
 }
 
 /// Why there is no lab, or no truth.

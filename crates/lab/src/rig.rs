@@ -1,11 +1,11 @@
 //! A lab that stands: two namespaces, a device in each, and the forwarder between them.
 
 use crate::LabError;
-use crate::forward::{Forwarder, Lane, Shared};
+use crate::forward::{Forwarder, ForwarderState, Lane};
 use crate::setup::{Setup, Trace, Wait};
 use crate::trace::{Tracer, Way};
 use crate::truth::{Device, SCHEMA, Truth, Worker};
-use crate::{Ended, Side};
+use crate::{LabResult, Side};
 use io::netns::{Interface, Namespace};
 use io::tun::Tun;
 use io::{Clock, Reactor, Waker};
@@ -32,7 +32,7 @@ const KILLING: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Lab {
     spaces: [Namespace; 2],
-    shared: Arc<Shared>,
+    shared: Arc<ForwarderState>,
     waker: Waker,
     thread: Option<JoinHandle<Forwarder>>,
     clock: Clock,
@@ -67,7 +67,7 @@ impl Lab {
             Lane::new(Way::Up, &setup.up, setup.seed, origin),
             Lane::new(Way::Down, &setup.down, setup.seed, origin),
         ];
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ForwarderState::default());
         let (wait, core, theirs) = (setup.wait, setup.core, Arc::clone(&shared));
         let work = move || {
             let worker = prepare(wait, core);
@@ -144,7 +144,7 @@ impl Lab {
     ///
     /// # Errors
     /// When the trace could not be written, or the kernel's own counts could not be read.
-    pub fn finish(mut self) -> Result<Ended, LabError> {
+    pub fn finish(mut self) -> Result<LabResult, LabError> {
         self.kill();
         let losses = |side| {
             let read = self.within(side, || Interface::new(NAME).losses());
@@ -175,7 +175,7 @@ impl Lab {
             trace_lost,
             caveats: Vec::new(),
         };
-        Ok(Ended { truth: Truth { caveats: truth.caveats(), ..truth }, rows })
+        Ok(LabResult { truth: Truth { caveats: truth.caveats(), ..truth }, rows })
     }
 
     fn space(&self, side: Side) -> &Namespace {

@@ -2,7 +2,7 @@
 
 use crate::rig::Lab;
 use crate::setup::Setup;
-use crate::{Ended, LabError, Side};
+use crate::{LabError, LabResult, Side};
 use io::clock::Clock;
 use io::netns::{self, is_listening};
 use io::process::EndRequests;
@@ -44,7 +44,7 @@ pub struct Job {
 pub struct Finished {
     /// Exit code of the command, as shells state it.
     pub code: u8,
-    pub ended: Ended,
+    pub ended: LabResult,
     pub notices: Vec<String>,
 }
 

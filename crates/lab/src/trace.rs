@@ -56,7 +56,7 @@ impl Class {
 
 /// A packet, or a copy of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct TraceRow {
     pub way: Way,
     /// The how-manieth packet of the direction, from 0.
     pub index: u64,
@@ -82,7 +82,7 @@ pub struct Row {
     pub tos_out: u8,
 }
 
-impl Row {
+impl TraceRow {
     /// The delay that was applied, ns.
     pub fn delay_ns(&self) -> Option<u64> {
         self.left.map(|left| left.since(self.arrived))
@@ -102,7 +102,7 @@ const WAITING: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Tracer {
     sink: Sink,
-    batch: Vec<Row>,
+    batch: Vec<TraceRow>,
     lost: u64,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Tracer {
 enum Sink {
     Off,
     Keep(usize),
-    File(SyncSender<Vec<Row>>, JoinHandle<io::Result<()>>),
+    File(SyncSender<Vec<TraceRow>>, JoinHandle<io::Result<()>>),
 }
 
 impl Tracer {
@@ -128,7 +128,7 @@ impl Tracer {
     }
 
     #[inline]
-    pub(crate) fn row(&mut self, row: Row) {
+    pub(crate) fn row(&mut self, row: TraceRow) {
         match &self.sink {
             Sink::Off => {}
             Sink::Keep(most) if self.batch.len() < *most => self.batch.push(row),
@@ -147,7 +147,7 @@ impl Tracer {
     }
 
     /// The rows kept, those lost, and what went wrong with the file.
-    pub(crate) fn close(mut self) -> (Vec<Row>, u64, io::Result<()>) {
+    pub(crate) fn close(mut self) -> (Vec<TraceRow>, u64, io::Result<()>) {
         let Sink::File(send, thread) = self.sink else { return (self.batch, self.lost, Ok(())) };
         // The forwarder has ended, so writing the last rows may block.
         if let Err(SendError(rows)) = send.send(self.batch) {
@@ -159,7 +159,7 @@ impl Tracer {
     }
 }
 
-fn write(file: File, origin: Mono, batches: &Receiver<Vec<Row>>) -> io::Result<()> {
+fn write(file: File, origin: Mono, batches: &Receiver<Vec<TraceRow>>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 20, file);
     writeln!(out, "{HEADING}")?;
     while let Ok(rows) = batches.recv() {
@@ -168,7 +168,7 @@ fn write(file: File, origin: Mono, batches: &Receiver<Vec<Row>>) -> io::Result<(
     out.flush()
 }
 
-fn write_row(out: &mut impl Write, origin: Mono, row: &Row) -> io::Result<()> {
+fn write_row(out: &mut impl Write, origin: Mono, row: &TraceRow) -> io::Result<()> {
     let since = |at: Mono| at.since(origin);
     write!(out, "{},{},", row.way.name(), row.index)?;
     if let Some(flow) = row.flow {
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn rows_are_as_long_as_their_heading() {
-        let row = Row {
+        let row = TraceRow {
             way: Way::Down,
             index: 3,
             flow: Some(1),
@@ -208,13 +208,13 @@ mod tests {
             tos_in: 2,
             tos_out: 3,
         };
-        let text = |row: &Row| {
+        let text = |row: &TraceRow| {
             let mut out = Vec::new();
             write_row(&mut out, Mono(1_000), row).unwrap();
             String::from_utf8(out).unwrap()
         };
         assert_eq!(text(&row), "down,3,1,2,100,500,1500,1600,1100,left,0,2,1,2,3\n");
-        let lost = Row { left: None, flow: None, class: Class::Not(Verdict::LostBurst), ..row };
+        let lost = TraceRow { left: None, flow: None, class: Class::Not(Verdict::LostBurst), ..row };
         assert_eq!(text(&lost), "down,3,,,100,500,1500,,,lost-burst,0,2,1,2,3\n");
         for row in [row, lost] {
             assert_eq!(text(&row).matches(',').count(), HEADING.matches(',').count());

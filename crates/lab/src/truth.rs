@@ -4,7 +4,7 @@ use crate::impair::{PacketOutcome, Verdict};
 use crate::order::{Order, Reordering};
 use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
 use crate::setup::{Path, Wait};
-use crate::trace::{Class, Row};
+use crate::trace::{Class, TraceRow};
 use metrics::{Clamped, Dist, DistSummary, Mono, real};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -250,7 +250,7 @@ impl FlowStats {
     }
 
     /// Counts an arrived packet by its verdict.
-    fn arrived(&mut self, row: &Row, outcome: &PacketOutcome) {
+    fn arrived(&mut self, row: &TraceRow, outcome: &PacketOutcome) {
         let counts = &mut self.counts;
         counts.arrived += 1;
         counts.arrived_bytes += u64::from(row.length);
@@ -277,7 +277,7 @@ impl FlowStats {
     }
 
     /// A packet left: number `number` of the direction or flow.
-    fn left(&mut self, row: &Row, passed: bool, number: u64) {
+    fn left(&mut self, row: &TraceRow, passed: bool, number: u64) {
         let counts = &mut self.counts;
         counts.left += 1;
         counts.left_bytes += u64::from(row.length);
@@ -312,7 +312,7 @@ struct Key {
 
 /// A packet's place in the statistics: its number in the direction, its flow, and its number there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct PacketPlace {
     pub(crate) index: u64,
     /// `None` for a flow that is not listed.
     pub(crate) flow: Option<u32>,
@@ -339,7 +339,7 @@ impl DirectionStats {
     }
 
     /// The next packet's places in this direction and its flow.
-    pub(crate) fn place(&mut self, anatomy: &Anatomy) -> Place {
+    pub(crate) fn place(&mut self, anatomy: &Anatomy) -> PacketPlace {
         let index = self.all.counts.arrived;
         let key = Key {
             protocol: anatomy.protocol,
@@ -351,7 +351,7 @@ impl DirectionStats {
             Some(flow) => *flow,
             None if self.flows.len() == MOST_FLOWS => {
                 self.unlisted += 1;
-                return Place { index, flow: None, flow_index: 0 };
+                return PacketPlace { index, flow: None, flow_index: 0 };
             }
             None => {
                 let flow = u32::clamped(self.flows.len());
@@ -361,11 +361,11 @@ impl DirectionStats {
             }
         };
         let flow_index = self.flows.get(usize::clamped(flow)).map_or(0, |f| f.1.counts.arrived);
-        Place { index, flow: Some(flow), flow_index }
+        PacketPlace { index, flow: Some(flow), flow_index }
     }
 
     /// Counts a packet in the direction and in its flow, each with its number there.
-    fn count(&mut self, row: &Row, count: impl Fn(&mut FlowStats, u64)) {
+    fn count(&mut self, row: &TraceRow, count: impl Fn(&mut FlowStats, u64)) {
         count(&mut self.all, row.index);
         if let Some((_, flow)) = row.flow.and_then(|flow| self.flows.get_mut(usize::clamped(flow))) {
             count(flow, row.flow_index);
@@ -373,13 +373,13 @@ impl DirectionStats {
     }
 
     /// Counts a packet that arrived `unseen` ns after the device was last seen empty.
-    pub(crate) fn arrived(&mut self, row: &Row, outcome: &PacketOutcome, unseen: u64) {
+    pub(crate) fn arrived(&mut self, row: &TraceRow, outcome: &PacketOutcome, unseen: u64) {
         self.unseen.record(unseen);
         self.count(row, |stats, _| stats.arrived(row, outcome));
     }
 
     /// A packet left at `at`.
-    pub(crate) fn left(&mut self, row: &Row, passed: bool, at: Mono) {
+    pub(crate) fn left(&mut self, row: &TraceRow, passed: bool, at: Mono) {
         self.late.record(at.since(row.due));
         self.first_left.get_or_insert(at);
         self.last_left = Some(at);
@@ -387,7 +387,7 @@ impl DirectionStats {
     }
 
     /// A packet was refused, or will not leave any more.
-    pub(crate) fn stayed(&mut self, row: &Row) {
+    pub(crate) fn stayed(&mut self, row: &TraceRow) {
         self.count(row, |stats, _| {
             let Counts { refused, unfinished, .. } = &mut stats.counts;
             *(if row.class == Class::Refused { refused } else { unfinished }) += u64::from(row.copy == 0);

@@ -13,7 +13,7 @@
 )]
 
 use io::Clock;
-use lab::{Class, Counts, Ended, Lab, LabError, Path, Row, Setup, Side, Trace, Verdict, Way};
+use lab::{Class, Counts, Lab, LabError, LabResult, Path, Setup, Side, Trace, TraceRow, Verdict, Way};
 use metrics::Mono;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -115,7 +115,7 @@ fn adds_up(c: &Counts) {
     assert_eq!(c.left, c.delivered + c.copies, "{c:?}");
 }
 
-fn rows(ended: &Ended, way: Way) -> Vec<&Row> {
+fn rows(ended: &LabResult, way: Way) -> Vec<&TraceRow> {
     ended.rows.iter().filter(|row| row.way == way).collect()
 }
 
@@ -170,7 +170,7 @@ fn every_loss_copy_and_damage_is_in_the_truth() {
         }
         // Packet by packet: what arrived is what left, in that order, with as many bits flipped. Corruption may hit the
         // number itself, so the rows say which packet it was.
-        let mut left: Vec<&Row> = rows(&ended, Way::Up);
+        let mut left: Vec<&TraceRow> = rows(&ended, Way::Up);
         left.retain(|row| row.class == Class::Left);
         assert_eq!(left.len(), got.len());
         for (row, got) in left.iter().zip(&got) {

@@ -48,7 +48,7 @@ pub use packet_outcome::{FlowSums, PacketOutcome, ReceivedPacket, SentPacket, Ve
 pub use packets::{IpFields, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};
 pub use record::{CauseCount, Counts, Ending, Framing, Group, Recorder, Remote, Row, Sample, Tally};
-pub use runs::{Came, Runs};
+pub use runs::{RunArrival, Runs};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
 pub use stats::Spread;

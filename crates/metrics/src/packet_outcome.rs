@@ -168,7 +168,7 @@ impl FlowSums {
 mod tests {
     use super::*;
 
-    fn came(sequence: u64, received_ns: i64) -> ReceivedPacket {
+    fn received(sequence: u64, received_ns: i64) -> ReceivedPacket {
         ReceivedPacket { sequence, received_ns, offset_ns: 1_000, stamp: StampKind::KernelRx, damaged: false }
     }
 
@@ -178,17 +178,17 @@ mod tests {
         let sent: Vec<SentPacket> = (0..6)
             .map(|n| SentPacket { intended_ns: n * 10, sent_ns: n * 10 + 1, stamp: StampKind::User })
             .collect();
-        let mut bad = came(3, 1_200);
+        let mut bad = received(3, 1_200);
         bad.damaged = true;
         // 0, then 2, 1 overtaken, 2 again, 3 damaged, 5 far too late, 99 no number of ours; 4 never.
         let got = [
-            came(0, 1_101),
-            came(2, 1_121),
-            came(1, 1_130),
-            came(2, 1_140),
+            received(0, 1_101),
+            received(2, 1_121),
+            received(1, 1_130),
+            received(2, 1_140),
             bad,
-            came(5, 9_000),
-            came(99, 1),
+            received(5, 9_000),
+            received(99, 1),
         ];
         let all = packet_outcomes(&sent, &got, true, 500);
         let told: Vec<Verdict> = all.iter().map(|outcome| outcome.verdict).collect();
@@ -208,10 +208,10 @@ mod tests {
             match event {
                 Some(number) => {
                     sequence.see(number);
-                    got.push(came(number, 0));
+                    got.push(received(number, 0));
                 }
                 None => {
-                    got.push(came(sequence.next(), 0).nameless());
+                    got.push(received(sequence.next(), 0).nameless());
                     sequence.see_nameless();
                 }
             }

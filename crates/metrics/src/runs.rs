@@ -32,7 +32,7 @@ pub struct Runs {
 
 /// Classification of an arrived packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Came {
+pub struct RunArrival {
     /// The sender has begun again with this one.
     pub anew: bool,
     /// Its place among the packets of its run.
@@ -59,10 +59,10 @@ impl Runs {
 
     /// Packet `number`, stamped `stamp` by its sender's clock (of any unit and origin), was
     /// received.
-    pub fn see(&mut self, number: u64, stamp: u64) -> Came {
+    pub fn see(&mut self, number: u64, stamp: u64) -> RunArrival {
         if number >> 62 != 0 {
             // No sender gets there.
-            return Came { anew: false, seen: Seen::Ancient };
+            return RunArrival { anew: false, seen: Seen::Ancient };
         }
         let next = self.next();
         let leaps = number >= next + LEAP;
@@ -71,7 +71,7 @@ impl Runs {
         if anew {
             self.settle();
         } else if leaps && self.base.is_some() {
-            return Came { anew: false, seen: Seen::Ancient };
+            return RunArrival { anew: false, seen: Seen::Ancient };
         }
         let base = *self.base.get_or_insert(number);
         let seen = match number.checked_sub(base) {
@@ -79,7 +79,7 @@ impl Runs {
             None => Seen::Ancient,
         };
         self.newest = self.newest.max(stamp);
-        Came { anew, seen }
+        RunArrival { anew, seen }
     }
 
     /// True if an implausible number is one of many in a row.
@@ -106,7 +106,7 @@ impl Runs {
 mod tests {
     use super::*;
 
-    fn seen(runs: &mut Runs, number: u64, stamp: u64) -> Seen {
+    fn see(runs: &mut Runs, number: u64, stamp: u64) -> Seen {
         let came = runs.see(number, stamp);
         assert!(!came.anew, "{number} at {stamp}");
         came.seen
@@ -116,13 +116,13 @@ mod tests {
     fn what_was_overtaken_or_repeated_is_no_new_beginning() {
         let mut runs = Runs::new(1 << 10);
         for number in 0..100 {
-            assert_eq!(seen(&mut runs, number, 1_000 + number), Seen::New { gap: 0 });
+            assert_eq!(see(&mut runs, number, 1_000 + number), Seen::New { gap: 0 });
         }
         // The crafted stream that made the original restart: a number below half of what it expected, and number 0.
-        assert_eq!(seen(&mut runs, 3, 1_003), Seen::Duplicate);
-        assert_eq!(seen(&mut runs, 0, 1_000), Seen::Duplicate);
-        assert_eq!(seen(&mut runs, 101, 1_101), Seen::New { gap: 1 });
-        assert_eq!(seen(&mut runs, 100, 1_100), Seen::Reordered { extent: 1 });
+        assert_eq!(see(&mut runs, 3, 1_003), Seen::Duplicate);
+        assert_eq!(see(&mut runs, 0, 1_000), Seen::Duplicate);
+        assert_eq!(see(&mut runs, 101, 1_101), Seen::New { gap: 1 });
+        assert_eq!(see(&mut runs, 100, 1_100), Seen::Reordered { extent: 1 });
         let counts = runs.finish();
         assert_eq!((counts.unique, counts.duplicates, counts.reordered, counts.lost), (102, 2, 1, 0));
     }
@@ -131,11 +131,11 @@ mod tests {
     fn a_low_number_with_a_newer_stamp_is_a_new_beginning() {
         let mut runs = Runs::new(1 << 10);
         for number in [0, 1, 2, 5] {
-            seen(&mut runs, number, 1_000 + number);
+            see(&mut runs, number, 1_000 + number);
         }
         let came = runs.see(0, 5_000);
-        assert_eq!(came, Came { anew: true, seen: Seen::New { gap: 0 } });
-        assert_eq!(seen(&mut runs, 1, 5_001), Seen::New { gap: 0 });
+        assert_eq!(came, RunArrival { anew: true, seen: Seen::New { gap: 0 } });
+        assert_eq!(see(&mut runs, 1, 5_001), Seen::New { gap: 0 });
         assert_eq!(runs.next(), 2);
         let counts = runs.finish();
         assert_eq!((counts.unique, counts.lost, counts.loss_bursts), (6, 2, 1));
@@ -145,7 +145,7 @@ mod tests {
     fn a_host_that_was_started_anew_is_believed_after_a_while() {
         let mut runs = Runs::new(128);
         for number in 0..500 {
-            seen(&mut runs, number, 1_000_000 + number);
+            see(&mut runs, number, 1_000_000 + number);
         }
         let anew: Vec<u64> = (0..40).filter(|&number| runs.see(number, 10 + number).anew).collect();
         // 0 to 15 could be old; 16 is the sixteenth that follows the one before it.
@@ -156,9 +156,9 @@ mod tests {
     #[test]
     fn a_leap_is_not_believed_unless_many_follow() {
         let mut runs = Runs::new(128);
-        seen(&mut runs, 0, 9);
-        assert_eq!(seen(&mut runs, 1 << 61, 10), Seen::Ancient);
-        assert_eq!(seen(&mut runs, 1, 11), Seen::New { gap: 0 });
+        see(&mut runs, 0, 9);
+        assert_eq!(see(&mut runs, 1 << 61, 10), Seen::Ancient);
+        assert_eq!(see(&mut runs, 1, 11), Seen::New { gap: 0 });
         let anew: Vec<u64> = (0..20).filter(|n| runs.see((1 << 40) + n, 12 + n).anew).collect();
         assert_eq!((anew, runs.finish().lost), (vec![16], 0));
     }
@@ -166,12 +166,12 @@ mod tests {
     #[test]
     fn nobody_lost_what_was_sent_before_anybody_listened() {
         let mut runs = Runs::new(128);
-        assert_eq!(seen(&mut runs, 70_000, 9), Seen::New { gap: 0 });
-        assert_eq!(seen(&mut runs, 70_002, 11), Seen::New { gap: 1 });
-        assert_eq!(seen(&mut runs, 69_999, 8), Seen::Ancient);
+        assert_eq!(see(&mut runs, 70_000, 9), Seen::New { gap: 0 });
+        assert_eq!(see(&mut runs, 70_002, 11), Seen::New { gap: 1 });
+        assert_eq!(see(&mut runs, 69_999, 8), Seen::Ancient);
         assert_eq!(runs.finish().lost, 1);
         assert_eq!(runs.see(u64::MAX, 99).seen, Seen::Ancient);
-        assert_eq!(runs.see(1, 100), Came { anew: false, seen: Seen::New { gap: 0 } });
+        assert_eq!(runs.see(1, 100), RunArrival { anew: false, seen: Seen::New { gap: 0 } });
         assert_eq!(runs.see((1 << 61) + 5, 100).seen, Seen::Ancient);
     }
 }

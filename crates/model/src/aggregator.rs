@@ -131,7 +131,7 @@ impl Aggregator {
             tally.scheduled_ns = [Some(busy.within(from, to)); 2];
         }
         if index >= self.omitted {
-            self.traffic.after(&Traffic::of(&tally, from, to));
+            self.traffic.add_later(&Traffic::of(&tally, from, to));
         }
         Complete { index, from, to, tally }
     }

@@ -86,7 +86,7 @@ impl Builder {
     }
 
     /// A builder for a concurrent measurement of the same run: it stays small, too.
-    pub fn beside(&self) -> Builder {
+    pub fn for_concurrent(&self) -> Builder {
         let outcome = Outcome { begin: self.outcome.begin.clone(), ..Outcome::default() };
         Builder { outcome, serving: self.serving, ..Builder::bounded() }
     }
@@ -170,7 +170,7 @@ impl Builder {
         let all = std::iter::once(self).chain(beside);
         let points = all.flat_map(|builder| builder.drafts.iter().map(move |draft| builder.finish(draft)));
         outcome.points = points.collect();
-        outcome.path_mtu = mtu::found(&outcome.points);
+        outcome.path_mtu = mtu::path_mtu(&outcome.points);
         outcome.sweep = if outcome.path_mtu.is_some() { Vec::new() } else { sweep_rows(&outcome.points) };
         let left_out = self.left_out();
         outcome.notices.truncate(MAX_NOTICES.saturating_sub(left_out.len()));

@@ -35,7 +35,7 @@ const LONGEST_PAUSE: u64 = SECOND;
 const CATCH_UP: u64 = SECOND / 10;
 
 #[derive(Debug)]
-struct Slot {
+struct ChurnSlot {
     number: u32,
     /// Lives left; `None` is without end.
     lives: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Broker {
     /// Payload of one connection, bytes.
     transfer: u64,
     /// The slots that live on this worker, rising.
-    slots: Vec<Slot>,
+    slots: Vec<ChurnSlot>,
     ready: VecDeque<usize>,
     paused: BinaryHeap<Reverse<(Mono, usize)>>,
     busy: usize,
@@ -72,13 +72,13 @@ impl Broker {
         let workers = workers.max(1);
         let all = u64::from(phase.connections);
         let share_of = |slot: u32, total: u64| total / all + u64::from(u64::from(slot) < total % all);
-        let slot = |number| Slot {
+        let slot = |number| ChurnSlot {
             number,
             lives: phase.iterations,
             quota: phase.total_bytes.map(|total| share_of(number, total)),
             failures: 0,
         };
-        let slots: Vec<Slot> =
+        let slots: Vec<ChurnSlot> =
             (worker..phase.connections).step_by(usize::clamped(workers)).map(slot).collect();
         let share = real(slots.len()) / f64::from(phase.connections.max(1));
         Broker {

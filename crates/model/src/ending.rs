@@ -42,7 +42,7 @@ pub type Ended = (Status, Option<String>);
 
 /// The judged phase, and the name of its protocol for messages.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct JudgedPhase<'a> {
     /// The settings.
     pub phase: &'a Phase,
     /// As `--protocol` names it; empty where the peer is known to speak it.
@@ -55,8 +55,8 @@ pub struct Asked<'a> {
 /// Both ends' counts of a phase, by which its ending is judged.
 #[derive(Clone, Debug, Default)]
 pub struct Account {
-    local: Side,
-    remote: Side,
+    local: EndTotals,
+    remote: EndTotals,
     /// A server has accepted the phase, so that it speaks the protocol.
     accepted: bool,
 }
@@ -87,7 +87,7 @@ impl Known {
 
 /// Counts of one end, or of all remote ends together.
 #[derive(Clone, Debug, Default)]
-struct Side {
+struct EndTotals {
     /// Payload, in any interval or in the totals.
     sent: Known,
     arrived: Known,
@@ -107,7 +107,7 @@ struct Side {
     cause: Option<String>,
 }
 
-impl Side {
+impl EndTotals {
     fn traffic(&mut self, traffic: &Traffic, unknown: Counts) {
         self.sent.add(!unknown.has(Count::SentBytes), traffic.tx_bytes);
         self.arrived.add(!unknown.has(Count::ReceivedBytes), traffic.rx_bytes);
@@ -173,7 +173,7 @@ fn were(n: u64) -> String {
 
 /// Parts of the request that the counts show.
 #[derive(Debug, PartialEq, Eq)]
-enum Shown {
+enum Evidence {
     All,
     /// One direction got nothing, or a direction all of it too late.
     Half(String),
@@ -218,41 +218,41 @@ impl Account {
 
     /// The ending of the phase for which a session, or a reader of another program's file, proposes
     /// this one.
-    pub fn ending(&self, asked: Asked<'_>, (status, reason): Ended) -> Ended {
+    pub fn ending(&self, asked: JudgedPhase<'_>, (status, reason): Ended) -> Ended {
         match (status, self.shown(asked)) {
-            (Status::Complete, Shown::Nothing(why)) => (Status::Failed, Some(why)),
-            (Status::Complete, Shown::Half(why)) => (Status::Partial, Some(why)),
-            (Status::Partial, Shown::Nothing(why)) => (Status::Failed, reason.or(Some(why))),
+            (Status::Complete, Evidence::Nothing(why)) => (Status::Failed, Some(why)),
+            (Status::Complete, Evidence::Half(why)) => (Status::Partial, Some(why)),
+            (Status::Partial, Evidence::Nothing(why)) => (Status::Failed, reason.or(Some(why))),
             _ => (status, reason),
         }
     }
 
-    fn shown(&self, asked: Asked<'_>) -> Shown {
+    fn shown(&self, asked: JudgedPhase<'_>) -> Evidence {
         let phase = asked.phase;
         let nothing_asked = phase.total_bytes == Some(0)
             || phase.iterations == Some(0)
             || phase.ping.is_some_and(|ping| ping.messages == Some(0));
         let sizes = phase.kind != Kind::Ping && phase.sockets.dont_fragment == Some(true);
         if nothing_asked {
-            return Shown::All;
+            return Evidence::All;
         }
         if let (0, Some(cause)) = (self.local.opened, &self.local.cause)
             && self.local.arrived < Known::Some
         {
-            return Shown::Nothing(cause.clone());
+            return Evidence::Nothing(cause.clone());
         }
         match phase.kind {
-            _ if sizes => Shown::All,
+            _ if sizes => Evidence::All,
             Kind::Connect if self.local.opened == 0 => {
                 let none = "no connection was established".to_owned();
-                Shown::Nothing(self.too_short(phase).unwrap_or(none))
+                Evidence::Nothing(self.too_short(phase).unwrap_or(none))
             }
-            Kind::Connect => Shown::All,
+            Kind::Connect => Evidence::All,
             // An answer that ended its connection is none.
             Kind::Ping if self.local.answered || (self.local.damaged && self.local.cause.is_none()) => {
-                Shown::All
+                Evidence::All
             }
-            Kind::Ping => Shown::Nothing(self.unanswered(asked)),
+            Kind::Ping => Evidence::Nothing(self.unanswered(asked)),
             _ => self.directions(asked),
         }
     }
@@ -266,8 +266,8 @@ impl Account {
     }
 
     /// Why a measurement of round trips has none.
-    fn unanswered(&self, asked: Asked<'_>) -> String {
-        let Side { messages, missed, refused, .. } = self.local;
+    fn unanswered(&self, asked: JudgedPhase<'_>) -> String {
+        let EndTotals { messages, missed, refused, .. } = self.local;
         let over = match asked.phase.ping.map(|ping| ping.transport) {
             Some(Transport::Udp) => "UDP",
             _ => "TCP",
@@ -287,7 +287,7 @@ impl Account {
     }
 
     /// Judges payload, each direction by itself.
-    fn directions(&self, asked: Asked<'_>) -> Shown {
+    fn directions(&self, asked: JudgedPhase<'_>) -> Evidence {
         let Phase { kind, pattern, probe, .. } = *asked.phase;
         // ctsTraffic's streams have one direction, whatever the pattern.
         let streams = kind == Kind::Stream && probe.is_none();
@@ -299,13 +299,13 @@ impl Account {
         let shared = matches!(pattern, Pattern::PushPull { .. }) || asked.phase.total_bytes.is_some();
         let too_late = silent.iter().find_map(|way| self.too_late(*way));
         match (silent.first(), too_late) {
-            (None, _) => Shown::All,
-            (Some(_), Some(why)) => Shown::Half(why),
+            (None, _) => Evidence::All,
+            (Some(_), Some(why)) => Evidence::Half(why),
             (Some(_), None) if silent.len() == ways.count() => {
-                Shown::Nothing(self.nothing_passed(asked, &silent))
+                Evidence::Nothing(self.nothing_passed(asked, &silent))
             }
-            _ if shared => Shown::All,
-            _ => Shown::Half(self.nothing_passed(asked, &silent)),
+            _ if shared => Evidence::All,
+            _ => Evidence::Half(self.nothing_passed(asked, &silent)),
         }
     }
 
@@ -320,7 +320,7 @@ impl Account {
     }
 
     /// Both ends in the order of a direction: the sender, the receiver.
-    fn ends(&self, way: Way) -> (&Side, &Side) {
+    fn ends(&self, way: Way) -> (&EndTotals, &EndTotals) {
         match way {
             Way::Up => (&self.local, &self.remote),
             Way::Down => (&self.remote, &self.local),
@@ -340,10 +340,10 @@ impl Account {
     }
 
     /// Why nothing passed, and what did.
-    fn nothing_passed(&self, asked: Asked<'_>, silent: &[Way]) -> String {
+    fn nothing_passed(&self, asked: JudgedPhase<'_>, silent: &[Way]) -> String {
         let (way, both) = (silent.first().copied().unwrap_or(Way::Up), silent.len() > 1);
         let (sender, receiver) = self.ends(way);
-        let Side { opened, refused, .. } = self.local;
+        let EndTotals { opened, refused, .. } = self.local;
         let datagrams = asked.phase.kind != Kind::Tcp || sender.datagrams > 0;
         let what = if datagrams { "datagram" } else { "payload" };
         let place = match way {
@@ -392,7 +392,7 @@ impl Account {
 
     /// Why the connections failed; where none did, whether the peer speaks another protocol, unless
     /// something shows that it speaks this one.
-    fn explanation(&self, asked: Asked<'_>) -> String {
+    fn explanation(&self, asked: JudgedPhase<'_>) -> String {
         // Bytes that are no answers may be another protocol's.
         let arrived = self.local.arrived == Known::Some && asked.phase.kind != Kind::Ping;
         let heard = self.remote.is_heard() || arrived;

@@ -130,7 +130,7 @@ impl CpuUse {
 }
 
 /// One end and its counts.
-struct Side {
+struct EndFigures {
     /// Its totals; `None` when it never said anything.
     total: Option<Traffic>,
     /// Counts that the end does not have.
@@ -140,9 +140,9 @@ struct Side {
 }
 
 /// An end without counts.
-const SILENT: Side = Side { total: None, unknown: Counts::NONE, of: |_| None };
+const SILENT: EndFigures = EndFigures { total: None, unknown: Counts::NONE, of: |_| None };
 
-impl Side {
+impl EndFigures {
     /// The end's count, unless `count` is unknown to it.
     fn knowing(&self, count: Count) -> Option<Traffic> {
         self.total.filter(|_| !self.unknown.has(count))
@@ -157,13 +157,13 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
         return; // its figures are distributions, which are shown directly
     }
     let local =
-        Side { total: Some(point.local.traffic), unknown: point.local.unknown, of: |i| Some(i.local) };
+        EndFigures { total: Some(point.local.traffic), unknown: point.local.unknown, of: |i| Some(i.local) };
     let unknown = point.remote.iter().fold(Counts::NONE, |all, totals| all.and(totals.unknown));
-    let remote = Side { total: remote_total(point), unknown, of: |i| i.remote };
+    let remote = EndFigures { total: remote_total(point), unknown, of: |i| i.remote };
     let (client, server) = match serving {
         Some(before) => {
             let of = |i: &Interval| Some(i.local).filter(|t| !is_idle(t));
-            (SILENT, Side { total: busy(point, before), of, ..local })
+            (SILENT, EndFigures { total: busy(point, before), of, ..local })
         }
         None => (local, remote),
     };
@@ -193,7 +193,7 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
 /// A server waits most of its life: it counts in the intervals in which something moved.
 fn busy(point: &Point, before: Traffic) -> Option<Traffic> {
     let stretches = std::iter::once(before).chain(point.counted().map(|i| i.local));
-    sum_of(stretches.filter(|t| !is_idle(t)), Traffic::after)
+    sum_of(stretches.filter(|t| !is_idle(t)), Traffic::add_later)
 }
 
 /// True if nothing moved.
@@ -206,15 +206,15 @@ pub(crate) fn is_idle(traffic: &Traffic) -> bool {
 fn remote_total(point: &Point) -> Option<Traffic> {
     if !point.remote.is_empty() && point.remote.len() >= point.sessions.len() {
         let mut all = Traffic::default();
-        point.remote.iter().for_each(|totals| all.beside(&totals.traffic));
+        point.remote.iter().for_each(|totals| all.add_host(&totals.traffic));
         return Some(all);
     }
-    sum_of(point.counted().filter_map(|i| i.remote), Traffic::after)
+    sum_of(point.counted().filter_map(|i| i.remote), Traffic::add_later)
 }
 
 /// The result is the receiver's count. Only when the receiver never said anything, or cannot know,
 /// does the sender's stand in for it. `None` when neither end knows.
-fn direction(point: &Point, sender: &Side, receiver: &Side) -> Option<Direction> {
+fn direction(point: &Point, sender: &EndFigures, receiver: &EndFigures) -> Option<Direction> {
     let sent = sender.knowing(Count::SentBytes);
     let got = receiver.knowing(Count::ReceivedBytes);
     let unknown = sender.unknown.common(Counts::of(&[Count::SentBytes]));
@@ -254,7 +254,7 @@ fn fairness(point: &Point) -> Option<f64> {
 pub(crate) fn totals_of(intervals: &[Interval]) -> Totals {
     let mut totals = Totals::default();
     for interval in intervals.iter().filter(|i| !i.omitted) {
-        totals.traffic.after(&interval.local);
+        totals.traffic.add_later(&interval.local);
         totals.opened += interval.opened;
         totals.peak = totals.peak.max(interval.in_flight);
         totals.tcp.retransmits += interval.retransmits;

@@ -278,13 +278,13 @@ known! {
 
 impl Totals {
     /// True if this end has `count`.
-    pub fn knows(&self, count: Count) -> bool {
+    pub fn has_count(&self, count: Count) -> bool {
         !self.unknown.has(count) && !self.packets.as_ref().is_some_and(|packets| packets.unknown.has(count))
     }
 
     /// Datagrams received, where datagrams are counted.
     pub fn received_datagrams(&self) -> Option<u64> {
-        self.packets.as_ref()?.received().filter(|_| self.knows(Count::ReceivedDatagrams))
+        self.packets.as_ref()?.received().filter(|_| self.has_count(Count::ReceivedDatagrams))
     }
 
     /// Segments sent again, of an end whose connections were asked.

@@ -166,7 +166,7 @@ pub struct OneWay {
 /// Results of a stage, over all its repetitions: percentiles of all their round trips, of one-way
 /// delays the largest percentile of a repetition, the mean of goodput and of buffer delay.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct StageResult {
     /// Its name.
     pub stage: String,
     /// Number of repetitions.
@@ -203,7 +203,7 @@ pub struct Found {
     pub congestion: String,
 }
 
-impl Found {
+impl StageResult {
     /// The growth of round trips that the grade is about, ns: the larger of the median's and the
     /// 90th percentile's, which counts lost messages. `None` when idle.
     pub fn grown_ns(&self) -> Option<i64> {
@@ -229,20 +229,20 @@ pub fn grade(grown_ns: i64) -> &'static str {
 }
 
 /// The stages of a run in order; none when it was none.
-pub fn under_load(outcome: &Outcome) -> Vec<Found> {
+pub fn under_load(outcome: &Outcome) -> Vec<StageResult> {
     let measured = || outcome.points.iter().filter(|point| point.status != Status::Failed);
     let points = |stage: Stage, part: &str| {
         let own = label(stage, part);
         measured().filter(|point| point.label == own).collect::<Vec<&Point>>()
     };
-    let mut all: Vec<Found> = Vec::new();
+    let mut all: Vec<StageResult> = Vec::new();
     for stage in Stage::ALL {
         let (trips, delay, load) = (points(stage, TRIPS), points(stage, "delay"), points(stage, "load"));
         if trips.is_empty() && delay.is_empty() {
             continue;
         }
         let idle = all.first().filter(|first| first.stage == Stage::Idle.name());
-        let found = found(stage, (&trips, &delay, &load), idle);
+        let found = stage_result(stage, (&trips, &delay, &load), idle);
         all.push(found);
     }
     all
@@ -287,11 +287,11 @@ fn buffer_delay(load: &Point) -> Option<f64> {
     buffer_delay_percent(sender.tcp.mean_rtt_us()?, figures::base_rtt_us(load)?)
 }
 
-fn found(
+fn stage_result(
     stage: Stage,
     (trips, delay, load): (Points<'_>, Points<'_>, Points<'_>),
-    idle: Option<&Found>,
-) -> Found {
+    idle: Option<&StageResult>,
+) -> StageResult {
     let pings = trips_of(trips);
     let rtt = pings.as_ref().and_then(of_path);
     let quantile = |q: f64| rtt.as_ref().and_then(|rtt| rtt.quantile(q));
@@ -319,7 +319,7 @@ fn found(
             bound_ns: packets.clock_bound_ns,
         })
     };
-    Found {
+    StageResult {
         stage: stage.name().to_owned(),
         repetitions: u32::clamped(trips.len().max(delay.len())),
         up: one_way(Way::Up, idle.and_then(|idle| idle.up)),

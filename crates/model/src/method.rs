@@ -246,8 +246,8 @@ impl Method {
 
     /// Result of a search, when all is done; `None` for other methods. An inner `None`: more was
     /// lost at each rate.
-    pub fn found(&self, outcome: &Outcome) -> Option<Option<Highest>> {
-        self.search.as_ref().map(|search| search.found(outcome))
+    pub fn highest(&self, outcome: &Outcome) -> Option<Option<Highest>> {
+        self.search.as_ref().map(|search| search.highest(outcome))
     }
 
     /// True if the run goes on after a phase that did not end as planned: a search learns from a

@@ -74,7 +74,7 @@ fn tried(points: &[Point], up: bool) -> Vec<Tried> {
 }
 
 /// The result from the points of a search; `None` for other points.
-pub(crate) fn found(points: &[Point]) -> Option<PathMtu> {
+pub(crate) fn path_mtu(points: &[Point]) -> Option<PathMtu> {
     if !points.iter().any(is_step) {
         return None;
     }
@@ -190,7 +190,7 @@ mod tests {
             let (status, remote) = (Status::Complete, vec![remote]);
             outcome.points.push(Point { label, phase, status, local, remote, ..Point::default() });
         }
-        (found(&outcome.points).unwrap(), outcome.points.len())
+        (path_mtu(&outcome.points).unwrap(), outcome.points.len())
     }
 
     #[test]
@@ -211,6 +211,6 @@ mod tests {
     #[test]
     fn a_path_that_carries_nothing_has_no_mtu() {
         assert_eq!(played(0, 1_500, 9_000).0.up, None);
-        assert_eq!(found(&[Point::default()]), None);
+        assert_eq!(path_mtu(&[Point::default()]), None);
     }
 }

@@ -197,7 +197,7 @@ impl PacketReport {
 
     /// Adds another host's report on the same stretch. Counts add up; summaries of distributions
     /// cannot be added and are left out when both have them.
-    pub fn beside(&mut self, other: &PacketReport) {
+    pub fn add_host(&mut self, other: &PacketReport) {
         self.with(other, |_, _| None);
     }
 

@@ -15,7 +15,7 @@ use crate::{Interval, Kind, Point};
 use metrics::{Clamped, percent_of};
 use std::collections::BTreeMap;
 use std::{fmt, mem};
-use table::{ROW, Row, TABLE};
+use table::{FigureRow, ROW, TABLE};
 
 /// A figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl Figure {
         row.map_or_else(Vec::new, |row| row.figures(&ways, &Vec::from_iter(stat)))
     }
 
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static FigureRow {
         let own = mem::discriminant(&self);
         TABLE.iter().find(|row| mem::discriminant(&row.any()) == own).unwrap_or(&ROW)
     }

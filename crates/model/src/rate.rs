@@ -63,12 +63,12 @@ impl Traffic {
     }
 
     /// Adds another host's traffic in the same stretch: bytes add up, the longer stretch counts.
-    pub fn beside(&mut self, other: &Traffic) {
+    pub fn add_host(&mut self, other: &Traffic) {
         self.with(other, u64::max);
     }
 
     /// Adds a later stretch.
-    pub fn after(&mut self, later: &Traffic) {
+    pub fn add_later(&mut self, later: &Traffic) {
         self.with(later, u64::saturating_add);
     }
 
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn other_payload_is_divided_by_the_whole_stretch() {
         let mut one = Traffic { rx_bytes: 1_000, ns: SECOND, ..Traffic::default() };
-        one.after(&Traffic { ns: SECOND, ..Traffic::default() });
+        one.add_later(&Traffic { ns: SECOND, ..Traffic::default() });
         assert_eq!((one.rx_bps(), one.rx_ns), (4_000.0, None));
     }
 

@@ -214,7 +214,7 @@ impl Search {
 
     /// Its result in the points of `outcome`, over those in which the accepted rate passed; `None`
     /// when none was accepted.
-    pub fn found(&self, outcome: &Outcome) -> Option<Highest> {
+    pub fn highest(&self, outcome: &Outcome) -> Option<Highest> {
         let accepted = self.accepted?;
         let found = outcome.points.iter().filter(|point| point.phase.rate == accepted).map(|point| {
             let size = point.phase.probe.map_or(0, |probe| probe.size).max(1);
@@ -272,7 +272,7 @@ mod tests {
             let up = Some(Direction { sent_bps, goodput_bps, ..Direction::default() });
             outcome.points.push(Point { phase, local, remote, up, ..Point::default() });
         }
-        (search.found(&outcome), outcome.points.len())
+        (search.highest(&outcome), outcome.points.len())
     }
 
     #[test]

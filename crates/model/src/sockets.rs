@@ -103,7 +103,7 @@ impl Default for SocketSettings {
     }
 }
 
-fn told() -> bool {
+fn enabled() -> bool {
     true
 }
 

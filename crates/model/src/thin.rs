@@ -10,8 +10,8 @@ impl Interval {
     pub fn join(&mut self, later: &Interval) {
         self.end_ns = later.end_ns;
         self.omitted &= later.omitted;
-        self.local.after(&later.local);
-        add_known(&mut self.remote, later.remote.as_ref(), Traffic::after);
+        self.local.add_later(&later.local);
+        add_known(&mut self.remote, later.remote.as_ref(), Traffic::add_later);
         self.framing.tx_bytes += later.framing.tx_bytes;
         self.framing.rx_bytes += later.framing.rx_bytes;
         self.in_flight = later.in_flight;
@@ -74,7 +74,7 @@ impl Coarse {
         self.first = old.last().map_or(0, |last| last.index + 1);
         self.came += u64::clamped(old.len());
         let counted = old.iter().filter(|i| !i.omitted && !is_idle(&i.local));
-        counted.for_each(|interval| self.busy.after(&interval.local));
+        counted.for_each(|interval| self.busy.add_later(&interval.local));
         for part in old.chunks(1 << self.level) {
             if let [first, rest @ ..] = part {
                 let mut joined = first.clone();

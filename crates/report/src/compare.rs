@@ -14,7 +14,7 @@ use std::io::{self, Write};
 
 /// Verdict of a comparison on a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Verdict {
+enum FigureVerdict {
     Better,
     Worse,
     Same,
@@ -24,14 +24,14 @@ enum Verdict {
     Untold,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for FigureVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Verdict::Better => f.write_str("better"),
-            Verdict::Worse => f.write_str("worse"),
-            Verdict::Same => f.write_str("no significant difference"),
-            Verdict::TooFew(what) => write!(f, "too few {what}"),
-            Verdict::Untold => f.write_str("not told by intervals"),
+            FigureVerdict::Better => f.write_str("better"),
+            FigureVerdict::Worse => f.write_str("worse"),
+            FigureVerdict::Same => f.write_str("no significant difference"),
+            FigureVerdict::TooFew(what) => write!(f, "too few {what}"),
+            FigureVerdict::Untold => f.write_str("not told by intervals"),
         }
     }
 }
@@ -87,7 +87,7 @@ impl Readings {
     }
 
     /// The row of a comparison of `figures` figures in all.
-    fn compared(self, figures: usize) -> Row {
+    fn compared(self, figures: usize) -> ComparedFigure {
         let level = ALPHA / real(figures.max(1));
         let contrast = match self.runs {
             true => Contrast::of_sets(&self.of[0], &self.of[1], level),
@@ -95,24 +95,24 @@ impl Readings {
         };
         let tested = self.tested();
         let verdict = match contrast {
-            _ if !self.runs && self.is_one_sided() => Verdict::Untold,
-            Some(_) if !tested => Verdict::Same,
-            Some(contrast) if contrast.least_p <= level => Verdict::Same,
-            _ => Verdict::TooFew(format!(
+            _ if !self.runs && self.is_one_sided() => FigureVerdict::Untold,
+            Some(_) if !tested => FigureVerdict::Same,
+            Some(contrast) if contrast.least_p <= level => FigureVerdict::Same,
+            _ => FigureVerdict::TooFew(format!(
                 "{} to tell: {}",
                 self.kind(),
                 self.requirement(least_readings(figures))
             )),
         };
-        let p = contrast.filter(|_| tested && verdict == Verdict::Same).map(|contrast| contrast.p);
-        Row { readings: self, level, contrast, p, verdict }
+        let p = contrast.filter(|_| tested && verdict == FigureVerdict::Same).map(|contrast| contrast.p);
+        ComparedFigure { readings: self, level, contrast, p, verdict }
     }
 }
 
 /// Compares figures, and corrects for their number.
-fn judged(all: Vec<Readings>) -> Vec<Row> {
+fn judged(all: Vec<Readings>) -> Vec<ComparedFigure> {
     let figures = all.iter().filter(|readings| readings.tested()).count();
-    let mut rows: Vec<Row> = all.into_iter().map(|readings| readings.compared(figures)).collect();
+    let mut rows: Vec<ComparedFigure> = all.into_iter().map(|readings| readings.compared(figures)).collect();
     let mut p: Vec<f64> = rows.iter().filter_map(|row| row.p).collect();
     // Figures with too little data count as tests, too.
     p.resize(figures, 1.0);
@@ -122,7 +122,7 @@ fn judged(all: Vec<Readings>) -> Vec<Row> {
 }
 
 /// A figure of both sides, compared.
-struct Row {
+struct ComparedFigure {
     readings: Readings,
     /// Error that is allowed to its interval.
     level: f64,
@@ -130,24 +130,29 @@ struct Row {
     contrast: Option<Contrast>,
     /// Its probability, corrected for the number of figures; `None` where none was tested.
     p: Option<f64>,
-    verdict: Verdict,
+    verdict: FigureVerdict,
 }
 
-impl Row {
+impl ComparedFigure {
     /// Sets the verdict, when the corrected probability `p` is small enough.
     fn judge(&mut self, p: f64) {
         self.p = Some(p);
         let Some(contrast) = self.contrast.filter(|_| p < ALPHA) else { return };
         let more = contrast.is_more();
-        self.verdict =
-            if more == self.readings.figure.more_is_better() { Verdict::Better } else { Verdict::Worse };
+        self.verdict = if more == self.readings.figure.more_is_better() {
+            FigureVerdict::Better
+        } else {
+            FigureVerdict::Worse
+        };
     }
 
     /// True if the figure is worse by more than `share` of its old value, by the whole confidence
     /// interval: of the readings, or of the whole of each side. A value of 0 has no share: any
     /// worse value is worse by more.
     fn worse_by(&self, share: f64) -> bool {
-        let Some(contrast) = self.contrast.filter(|_| self.verdict == Verdict::Worse) else { return false };
+        let Some(contrast) = self.contrast.filter(|_| self.verdict == FigureVerdict::Worse) else {
+            return false;
+        };
         let base = contrast.base.abs();
         let beyond = |of: Contrast, scale: f64| of.local_end().abs() > share * scale;
         base == 0.0
@@ -209,7 +214,7 @@ impl Row {
 
 /// Common and different figures of two sides.
 pub struct Comparison {
-    rows: Vec<Row>,
+    rows: Vec<ComparedFigure>,
     /// Setting, of the first side, of the second.
     changes: Vec<[String; 3]>,
     /// Phases of either side in which nothing was measured.
@@ -255,7 +260,7 @@ impl Comparison {
         if self.rows.iter().any(|row| row.worse_by(share)) {
             return Ok(true);
         }
-        let short = self.rows.iter().find(|row| matches!(row.verdict, Verdict::TooFew(_)));
+        let short = self.rows.iter().find(|row| matches!(row.verdict, FigureVerdict::TooFew(_)));
         match short {
             _ if self.failed[1] > 0 => Err(format!(
                 "the threshold cannot be judged: {} of the runs after failed",
@@ -267,7 +272,7 @@ impl Comparison {
                 row.numbers(),
                 row.verdict
             )),
-            None if self.rows.iter().all(|row| row.verdict == Verdict::Untold) => Err(
+            None if self.rows.iter().all(|row| row.verdict == FigureVerdict::Untold) => Err(
                 "the threshold cannot be judged: intervals have none of these figures, compare several runs"
                     .to_owned(),
             ),
@@ -281,29 +286,29 @@ impl Comparison {
     /// For people, in lines of `columns` columns if their number is known.
     pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
         let page = &mut Page::new(out, color).within(columns);
-        self.tell(page);
+        self.write_tables(page);
         page.end()
     }
 
     /// The same for a page, under a sentence with the verdict and both runs over time.
     pub fn write_html(&self, before: &Outcome, after: &Outcome, out: &mut dyn Write) -> io::Result<()> {
-        let of = |verdict: &Verdict| self.rows.iter().filter(|row| row.verdict == *verdict).count();
-        let (better, worse) = (of(&Verdict::Better), of(&Verdict::Worse));
+        let of = |verdict: &FigureVerdict| self.rows.iter().filter(|row| row.verdict == *verdict).count();
+        let (better, worse) = (of(&FigureVerdict::Better), of(&FigureVerdict::Worse));
         let figures = words::count(u64::clamped(self.rows.len()), "figure");
         let tone = if worse > 0 { "bad" } else { "good" };
         let page = &mut Page::html(out);
         writeln!(page, "<p class=\"verdict {tone}\">{figures} compared: {better} better, {worse} worse.</p>");
         crate::html::overlay(before, after, page);
-        self.tell(page);
+        self.write_tables(page);
         page.end()
     }
 
-    fn tell(&self, page: &mut Page<'_>) {
+    fn write_tables(&self, page: &mut Page<'_>) {
         let mut table = Table::new("Figure|before|after|difference|interval|p|readings|verdict");
         for row in &self.rows {
             let tone = match row.verdict {
-                Verdict::Worse => Tone::Bad,
-                Verdict::Better => Tone::Heading,
+                FigureVerdict::Worse => Tone::Bad,
+                FigureVerdict::Better => Tone::Heading,
                 _ => Tone::Plain,
             };
             table.row(tone, cells(row));
@@ -344,7 +349,7 @@ impl Comparison {
 
     /// For programs: one JSON document.
     pub fn json(&self) -> Value {
-        let row = |row: &Row| {
+        let row = |row: &ComparedFigure| {
             let Readings { setting, figure, value, .. } = &row.readings;
             json!({
                 "setting": setting,
@@ -442,7 +447,7 @@ fn own_readings(setting: &str, sides: [&[Phase<'_>]; 2]) -> Vec<Readings> {
     common.collect()
 }
 
-fn cells(row: &Row) -> Vec<String> {
+fn cells(row: &ComparedFigure) -> Vec<String> {
     let axis = Axis::new("", row.readings.figure.unit());
     let value = |value: f64| show(&axis, value);
     let percent = |share: f64| format!("{:+.1} %", share * 100.0);

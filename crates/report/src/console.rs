@@ -354,7 +354,7 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
 /// The server, its reductions with their reasons, and its other sessions.
 fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) {
     if full {
-        answered(session, page);
+        write_server(session, page);
     }
     for change in &session.accepted.changes {
         let why = if change.why.is_empty() { "no reason given" } else { &change.why };
@@ -368,7 +368,7 @@ fn session_lines(session: &SessionInfo, full: bool, page: &mut Page<'_>) {
 }
 
 /// The server that answered.
-fn answered(session: &SessionInfo, page: &mut Page<'_>) {
+fn write_server(session: &SessionInfo, page: &mut Page<'_>) {
     let host = &session.host;
     // Servers of other programs report little or nothing about themselves.
     let version = (!session.version.is_empty()).then(|| format!("netcaliper {}", session.version));

@@ -22,7 +22,7 @@ use std::io::{self, Write};
 /// Place of a row in the run: the sweep's setting, the repetition, and the wall clock at the
 /// phase's start.
 #[derive(Default)]
-struct Place {
+struct RowContext {
     label: String,
     repeat: u32,
     /// Frames per second of the phase.
@@ -30,7 +30,7 @@ struct Place {
     started: Option<Wall>,
 }
 
-impl Place {
+impl RowContext {
     fn on_event(&mut self, event: &Event) {
         match event {
             Event::Start { at } => self.started = Some(*at),
@@ -113,7 +113,7 @@ fn titles<T>(columns: &[Column<T>]) -> String {
 
 /// Writes a row for each of `rows`, all of one place.
 fn write_rows<T, W: Write>(
-    place: &Place,
+    place: &RowContext,
     columns: &[Column<T>],
     rows: impl IntoIterator<Item = impl Borrow<T>>,
     out: &mut Writer<W>,
@@ -132,7 +132,7 @@ const MAX_MISSING: usize = 1 << 20;
 pub struct EventCsv<W: Write> {
     out: Writer<W>,
     of: Rows,
-    place: Place,
+    place: RowContext,
     missing: BTreeMap<(u32, u64), PingRow>,
 }
 
@@ -140,7 +140,7 @@ impl<W: Write> EventCsv<W> {
     /// Writes the header of a table of these rows to `out`.
     pub fn new(out: W, of: Rows) -> io::Result<Self> {
         let out = begun(out, of.header().split(','))?;
-        Ok(EventCsv { out, of, place: Place::default(), missing: BTreeMap::new() })
+        Ok(EventCsv { out, of, place: RowContext::default(), missing: BTreeMap::new() })
     }
 
     /// Rows of messages that may be repeated.
@@ -192,7 +192,7 @@ impl<W: Write> EventWriter for EventCsv<W> {
     }
 }
 
-fn status_row(i: &Interval, place: &Place) -> Vec<String> {
+fn status_row(i: &Interval, place: &RowContext) -> Vec<String> {
     let mut row = Vec::from(place.cells());
     row.extend([
         i.index.to_string(),
@@ -208,7 +208,7 @@ fn status_row(i: &Interval, place: &Place) -> Vec<String> {
 }
 
 /// The columns of a connection, and of where in the run it ended.
-fn connections<'a>() -> [Column<(&'a Place, &'a ConnectionRecord)>; 30] {
+fn connections<'a>() -> [Column<(&'a RowContext, &'a ConnectionRecord)>; 30] {
     fn tcp<T: Display>(c: &ConnectionRecord, of: fn(&TcpInfo) -> Option<T>) -> String {
         or_empty(c.tcp.as_ref().and_then(of))
     }

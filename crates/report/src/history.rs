@@ -24,11 +24,11 @@ pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut 
     let room = if names.is_empty() { WIDTH.saturating_sub(before) } else { usize::MAX };
     for (run, [id, began, test, target, status, _]) in runs.iter().zip(&rows) {
         let found = match run.status {
-            Status::Complete => found(run, names, room),
+            Status::Complete => figures_text(run, names, room),
             Status::Failed => status.clone(),
             _ => {
                 let left = room.saturating_sub(status.len() + 2);
-                format!("{status}: {}", found(run, names, left))
+                format!("{status}: {}", figures_text(run, names, left))
             }
         };
         let began: String = began.chars().take(MINUTES).collect();
@@ -64,7 +64,7 @@ pub(crate) fn cells(run: &KeptRun, names: &[String]) -> [String; 6] {
     let utc = |at| format!("{at:.0}").replace('T', " ").replace('Z', "");
     let began = began(run).map_or_else(|| "not known".to_owned(), utc);
     let ended = run.status.name().to_owned();
-    [run.id.to_string(), began, question, run.targets.clone(), ended, found(run, names, usize::MAX)]
+    [run.id.to_string(), began, question, run.targets.clone(), ended, figures_text(run, names, usize::MAX)]
 }
 
 /// Its begin; other programs' files do not always have it.
@@ -75,7 +75,7 @@ fn began(run: &KeptRun) -> Option<Timestamp> {
 
 /// `goodput.up 9.4 Gbit/s, goodput.down 9.1 Gbit/s`, as many as have room; of several phases the
 /// range. Nothing of a run that failed.
-fn found(run: &KeptRun, names: &[String], room: usize) -> String {
+fn figures_text(run: &KeptRun, names: &[String], room: usize) -> String {
     if run.status == Status::Failed {
         return "-".to_owned();
     }

@@ -5,7 +5,7 @@ use crate::csv::EventWriter;
 use crate::summary;
 use metrics::real;
 use model::document::{Document, check_syntax, top_field};
-use model::load::{Found, OneWay, under_load};
+use model::load::{OneWay, StageResult, under_load};
 use model::{Builder, Event, Figure, Level, Outcome, Point, SCHEMA, Stat, SweepRow, Way};
 use serde_json::{Map, Value, json};
 use std::io::{self, BufWriter, Write};
@@ -28,7 +28,7 @@ pub fn write_outcome_line(outcome: &Outcome, out: &mut dyn Write) -> io::Result<
 const SHORT: usize = 2_000;
 
 /// Figures of a setting or stage, the most important first.
-struct Row {
+struct SummaryRow {
     setting: Value,
     figures: Vec<(String, Value)>,
 }
@@ -47,7 +47,7 @@ pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The document, with this many figures of every n-th row; a line for each row.
-fn document(outcome: &Outcome, rows: &[Row], figures: usize, every: usize) -> String {
+fn document(outcome: &Outcome, rows: &[SummaryRow], figures: usize, every: usize) -> String {
     let caveats: Vec<&str> =
         summary::kinds(&outcome.points).iter().map(|(caveat, _)| caveat.code.as_str()).collect();
     let told: Vec<String> = rows.iter().step_by(every).map(|row| row.line(figures)).collect();
@@ -67,9 +67,12 @@ fn document(outcome: &Outcome, rows: &[Row], figures: usize, every: usize) -> St
     format!("{{\n{head}  \"results\": [\n    {}\n  ]\n}}", told.join(",\n    "))
 }
 
-impl Row {
+impl SummaryRow {
     fn new(setting: Value, figures: impl IntoIterator<Item = (String, f64)>) -> Self {
-        Row { setting, figures: figures.into_iter().map(|(key, value)| (key, rounded(value))).collect() }
+        SummaryRow {
+            setting,
+            figures: figures.into_iter().map(|(key, value)| (key, rounded(value))).collect(),
+        }
     }
 
     fn line(&self, most: usize) -> String {
@@ -82,7 +85,7 @@ impl Row {
     }
 }
 
-fn rows(outcome: &Outcome) -> Vec<Row> {
+fn rows(outcome: &Outcome) -> Vec<SummaryRow> {
     let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
     let first = Figure::deciding(kind);
     let figures = || first.iter().copied().chain(Figure::kept().filter(|figure| !first.contains(figure)));
@@ -90,18 +93,19 @@ fn rows(outcome: &Outcome) -> Vec<Row> {
         figures().filter_map(|figure| Some((figure.key(), of(figure)?))).collect()
     };
     match outcome.points.as_slice() {
-        [one] => vec![Row::new(Value::Null, known(&|figure| figure.of(one)))],
+        [one] => vec![SummaryRow::new(Value::Null, known(&|figure| figure.of(one)))],
         _ if outcome.begin.verb == "load" => under_load(outcome).iter().map(stage).collect(),
         _ => {
-            let row =
-                |row: &SweepRow| Row::new(json!(row.label), known(&|figure| Some(row.figure(figure)?.mean)));
+            let row = |row: &SweepRow| {
+                SummaryRow::new(json!(row.label), known(&|figure| Some(row.figure(figure)?.mean)))
+            };
             outcome.sweep.iter().map(row).collect()
         }
     }
 }
 
 /// The figures of a stage under load, with the path's figures under the names that all runs have.
-fn stage(found: &Found) -> Row {
+fn stage(found: &StageResult) -> SummaryRow {
     let (median, p99) = (Stat::MEDIAN, Stat::Quantile(0.99));
     let goodput = |way: Option<OneWay>| way.and_then(|way| way.goodput_bps);
     let time = |ns: Option<u64>| ns.map(real);
@@ -120,7 +124,7 @@ fn stage(found: &Found) -> Row {
     if found.repetitions > 1 {
         setting["repetitions"] = json!(found.repetitions);
     }
-    Row::new(setting, known)
+    SummaryRow::new(setting, known)
 }
 
 /// A value with five digits, or with all those before the point.

@@ -36,16 +36,16 @@ const SCHEMA: &str = "
 /// Rows of a group: readers take whole groups into memory.
 const GROUP: usize = 1 << 16;
 
-type Row<'a> = (&'a KeptRun, &'a KeptFigure);
+type RunFigure<'a> = (&'a KeptRun, &'a KeptFigure);
 
 /// Writes a row per figure of each run.
 pub fn write_figures_parquet(runs: &[KeptRun], out: &mut (dyn Write + Send)) -> io::Result<()> {
-    let rows: Vec<Row<'_>> =
+    let rows: Vec<RunFigure<'_>> =
         runs.iter().flat_map(|run| run.figures.iter().map(move |figure| (run, figure))).collect();
     written(&rows, out).map_err(io::Error::other)
 }
 
-fn written(rows: &[Row<'_>], out: &mut (dyn Write + Send)) -> Result<(), ParquetError> {
+fn written(rows: &[RunFigure<'_>], out: &mut (dyn Write + Send)) -> Result<(), ParquetError> {
     let schema = Arc::new(parse_message_type(SCHEMA)?);
     let settings = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut file = SerializedFileWriter::new(out, schema, Arc::new(settings))?;

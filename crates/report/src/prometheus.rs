@@ -265,7 +265,7 @@ pub struct ServerMetrics {
 
 impl ServerMetrics {
     /// Takes in an event of the server.
-    pub fn hear(&mut self, event: &Event) {
+    pub fn absorb(&mut self, event: &Event) {
         match event {
             Event::Begin(begin) => {
                 self.version.clone_from(&begin.version);

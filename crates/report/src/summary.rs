@@ -101,25 +101,25 @@ pub(crate) fn tone(outcome: &Outcome) -> Tone {
 
 /// `Run complete: 9.87 Gbit/s to server`
 pub(crate) fn verdict_line(outcome: &Outcome) -> String {
-    let mut words = found_in_all(outcome);
+    let mut words = result_words_of_all(outcome);
     words.extend(outcome.reason.clone());
-    told(&format!("Run {}", outcome.status.name()), &words)
+    result_line(&format!("Run {}", outcome.status.name()), &words)
 }
 
 /// `Running: 9.87 Gbit/s to server`
-pub(crate) fn told(what: &str, words: &[String]) -> String {
+pub(crate) fn result_line(what: &str, words: &[String]) -> String {
     if words.is_empty() { what.to_owned() } else { format!("{what}: {}", words.join(", ")) }
 }
 
-pub(crate) fn found_in_all(outcome: &Outcome) -> Vec<String> {
+pub(crate) fn result_words_of_all(outcome: &Outcome) -> Vec<String> {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
         _ if outcome.path_mtu.is_some() => mtus(outcome),
-        [only] => found(only),
-        _ if outcome.begin.verb == "load" => load::found(outcome),
+        [only] => result_words(only),
+        _ if outcome.begin.verb == "load" => load::result_words(outcome),
         _ if sweep::is_repeated(outcome) => sweep::over_repetitions(outcome),
         [] => Vec::new(),
-        _ => sweep::found(outcome),
+        _ => sweep::result_words(outcome),
     };
     if errors > 0 {
         words.push(format!("{} FAILED", words::count(errors, "connection")));
@@ -141,7 +141,7 @@ fn mtus(outcome: &Outcome) -> Vec<String> {
 }
 
 /// The result of a phase in a few words; none when there is none.
-fn found(point: &Point) -> Vec<String> {
+fn result_words(point: &Point) -> Vec<String> {
     if point::nothing(point) {
         return Vec::new();
     }
@@ -181,13 +181,13 @@ fn found(point: &Point) -> Vec<String> {
         return vec![format!("{} of {} frames whole and in time", frames.completed, frames.judged())];
     }
     if matches!(point.phase.kind, Kind::Train | Kind::Delay) && extras::any(point) && point.trains.is_none() {
-        return extras::found(point);
+        return extras::result_words(point);
     }
     if point.phase.kind == Kind::Train {
-        return trains::found(point);
+        return trains::result_words(point);
     }
     if point.phase.kind == Kind::Delay {
-        return packets::found(point);
+        return packets::result_words(point);
     }
     let way = |way: Way| {
         let known = confidence(point, Figure::Goodput(way));

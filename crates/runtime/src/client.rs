@@ -49,7 +49,7 @@ fn look_up(
     loop {
         match answered.recv_timeout(LOOK) {
             Ok(found) => return found.map_err(EngineError::Resolve),
-            Err(RecvTimeoutError::Timeout) if !interrupt.asked() => {}
+            Err(RecvTimeoutError::Timeout) if !interrupt.is_requested() => {}
             Err(RecvTimeoutError::Timeout) => {
                 let text = format!("interrupted while the name '{host}' was looked up");
                 return Err(EngineError::Interrupted(text));

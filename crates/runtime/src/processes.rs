@@ -157,7 +157,7 @@ mod linux {
         let starting = settings.iter().map(start).collect::<std::io::Result<Vec<_>>>().map_err(failed)?;
         let (mut streams, started) = (Vec::new(), Started::default());
         for process in starting {
-            let (stream, child) = process.ready(&|| interrupt.asked()).map_err(failed)?;
+            let (stream, child) = process.ready(&|| interrupt.is_requested()).map_err(failed)?;
             streams.push(stream);
             started.children().push(child);
         }

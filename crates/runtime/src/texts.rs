@@ -1,6 +1,6 @@
 //! The kernel's counters as texts, for protocols that send them: read on a thread of their own.
 
-use common::host::{Host, HostCard, HostReader, HostTexts, Reading};
+use common::host::{Host, HostCard, HostReader, HostTexts, PendingTexts};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,11 +12,11 @@ pub(crate) fn host(cards: &[String]) -> Host {
 
 struct Reader {
     cards: Vec<String>,
-    asks: Mutex<Option<Sender<Reading>>>,
+    asks: Mutex<Option<Sender<PendingTexts>>>,
 }
 
-fn start(cards: Vec<String>) -> Option<Sender<Reading>> {
-    let (asks, asked) = channel::<Reading>();
+fn start(cards: Vec<String>) -> Option<Sender<PendingTexts>> {
+    let (asks, asked) = channel::<PendingTexts>();
     let card =
         |name: &String| HostCard { name: name.clone(), counters: io::host::card(name).unwrap_or_default() };
     let answer = move || {
@@ -35,8 +35,8 @@ impl HostReader for Reader {
         Some(host(cards))
     }
 
-    fn ask(&self) -> Reading {
-        let reading: Reading = Arc::new(OnceLock::new());
+    fn ask(&self) -> PendingTexts {
+        let reading: PendingTexts = Arc::new(OnceLock::new());
         let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
         if asks.is_none() {
             *asks = start(self.cards.clone());
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn every_question_is_answered() {
         let host = host(&[]).with_cards(&["lo".to_owned(), "no-such-card".to_owned()]);
-        let readings: Vec<Reading> = (0..3).map(|_| host.ask()).collect();
+        let readings: Vec<PendingTexts> = (0..3).map(|_| host.ask()).collect();
         for reading in readings {
             let text = reading.wait();
             assert_eq!(text.dev.is_empty(), !cfg!(target_os = "linux"));

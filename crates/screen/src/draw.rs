@@ -1,10 +1,10 @@
 //! The screen: a title, the progress of the run, a page, the keys. Parts that do not fit are left
 //! out, the least important first.
 
-use super::figures::Role;
+use super::figures::FigureRole;
 use super::grid::{Area, BRAILLE, CellStyle, Color, Grid, wide};
 use super::pages;
-use super::track::{self, Progress};
+use super::track::{self, PhaseProgress};
 use super::view::{Known, Look, Page, View};
 use metrics::Clamped;
 use model::Level;
@@ -105,12 +105,12 @@ impl Sheet<'_> {
     }
 
     /// Of the line of a figure.
-    pub(super) fn of_role(&self, role: Role) -> CellStyle {
+    pub(super) fn of_role(&self, role: FigureRole) -> CellStyle {
         self.colored(match role {
-            Role::Main => Color::Green,
-            Role::Latency => Color::Cyan,
-            Role::Beside => Color::Blue,
-            Role::Bad => Color::Red,
+            FigureRole::Main => Color::Green,
+            FigureRole::Latency => Color::Cyan,
+            FigureRole::Beside => Color::Blue,
+            FigureRole::Bad => Color::Red,
         })
     }
 }
@@ -121,7 +121,7 @@ pub(super) fn all(view: &View, known: &Known, grid: &mut Grid, now_ns: u64) {
     let mut sheet = Sheet { grid, area, look: view.look };
     // Of those beside each other the longest.
     let longest = known.tracks.values().max_by_key(|track| track.point.phase.ends_after());
-    let progress = longest.map(|track| Progress::of(track, now_ns));
+    let progress = longest.map(|track| PhaseProgress::of(track, now_ns));
     if area.height < LEAST {
         return small(view, known, &mut sheet, progress.as_ref());
     }
@@ -141,7 +141,7 @@ pub(super) fn all(view: &View, known: &Known, grid: &mut Grid, now_ns: u64) {
 }
 
 /// Five lines at most: the figures themselves, and the progress of the run.
-fn small(view: &View, known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>) {
+fn small(view: &View, known: &Known, sheet: &mut Sheet<'_>, progress: Option<&PhaseProgress>) {
     let height = sheet.area.height;
     let shown = pages::figures(known, &mut sheet.below(0, u16::from(height > 1)), 0);
     let text = progress.map_or_else(|| state(view).to_owned(), |progress| progress.text.clone());
@@ -193,7 +193,7 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
 }
 
 /// The progress of the run, as a bar and in words.
-fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_ns: u64) {
+fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&PhaseProgress>, now_ns: u64) {
     let Some(progress) = progress else {
         return sheet.line(1, "waiting for the first server", sheet.quiet());
     };
@@ -214,7 +214,7 @@ fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&Progress>, now_
     };
     let (full, empty) = if sheet.look.blocks { ("█", "░") } else { ("#", ".") };
     let done = u16::clamped((share * f64::from(bar)).round());
-    sheet.text(0, 1, done, &full.repeat(usize::from(done)), sheet.of_role(Role::Main));
+    sheet.text(0, 1, done, &full.repeat(usize::from(done)), sheet.of_role(FigureRole::Main));
     sheet.text(done, 1, bar - done, &empty.repeat(usize::from(bar - done)), sheet.quiet());
     sheet.text(bar + 2, 1, width, &words, CellStyle::default());
 }

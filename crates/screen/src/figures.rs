@@ -1,6 +1,6 @@
 //! Which figures are shown of a measurement, and how each is read from an interval.
 
-use super::track::{Reading, Track};
+use super::track::{IntervalReading, Track};
 use metrics::{format_duration, format_number, per_second, real};
 use model::{End, Kind, Measure, Pattern, Phase, Unit, Way};
 
@@ -26,7 +26,7 @@ fn number(value: f64) -> String {
 
 /// Role of a figure for the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Role {
+pub(super) enum FigureRole {
     /// Main figure of the run.
     Main,
     Latency,
@@ -50,22 +50,27 @@ pub(super) enum Sum {
 pub(super) struct Figure {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
-    pub(super) role: Role,
+    pub(super) role: FigureRole,
     pub(super) sum: Sum,
     read: Read,
 }
 
 impl Figure {
-    fn new(name: &'static str, unit: Unit, role: Role, of: fn(&Reading) -> Option<f64>) -> Self {
-        Figure { name, unit, role, sum: Sum::Mean, read: Read::Reading(of) }
+    fn new(
+        name: &'static str,
+        unit: Unit,
+        role: FigureRole,
+        of: fn(&IntervalReading) -> Option<f64>,
+    ) -> Self {
+        Figure { name, unit, role, sum: Sum::Mean, read: Read::IntervalReading(of) }
     }
 
     /// A count of an end, as a row of the table of intervals reads it.
-    fn of_end(name: &'static str, role: Role, measure: Measure, end: End) -> Self {
+    fn of_end(name: &'static str, role: FigureRole, measure: Measure, end: End) -> Self {
         Figure { name, unit: measure.unit, role, sum: Sum::Mean, read: Read::Interval(measure, end) }
     }
 
-    fn local(name: &'static str, role: Role, measure: Measure) -> Self {
+    fn local(name: &'static str, role: FigureRole, measure: Measure) -> Self {
         Figure::of_end(name, role, measure, End::Local)
     }
 
@@ -75,10 +80,10 @@ impl Figure {
     }
 
     /// Its value in an interval; `None` when the interval has none.
-    pub(super) fn of(&self, reading: &Reading) -> Option<f64> {
+    pub(super) fn of(&self, reading: &IntervalReading) -> Option<f64> {
         match self.read {
             Read::Interval(measure, end) => measure.of(&reading.interval, end),
-            Read::Reading(of) => of(reading),
+            Read::IntervalReading(of) => of(reading),
         }
     }
 }
@@ -87,7 +92,7 @@ impl Figure {
 #[derive(Clone, Copy, Debug)]
 enum Read {
     Interval(Measure, End),
-    Reading(fn(&Reading) -> Option<f64>),
+    IntervalReading(fn(&IntervalReading) -> Option<f64>),
 }
 
 /// The figures of a phase, as many as have something to say, the most important first.
@@ -103,7 +108,7 @@ pub(super) fn of(phase: &Phase, serving: bool) -> Vec<Figure> {
 }
 
 fn served() -> Vec<Figure> {
-    use Role::{Beside, Main};
+    use FigureRole::{Beside, Main};
     vec![
         Figure::local("receiving", Main, Measure::RECEIVED),
         Figure::local("sending", Main, Measure::SENT),
@@ -113,7 +118,7 @@ fn served() -> Vec<Figure> {
 }
 
 fn tcp(pattern: Pattern) -> Vec<Figure> {
-    use Role::{Bad, Latency, Main};
+    use FigureRole::{Bad, Latency, Main};
     // The receiver's count is the result; where it reports none, the sent bytes stand in for it.
     let goodput_up = Figure::new("goodput up", Unit::BitsPerSecond, Main, |r| {
         r.interval.remote.map_or(r.interval.sent_bps(), |remote| Some(remote.rx_bps()))
@@ -132,13 +137,13 @@ fn tcp(pattern: Pattern) -> Vec<Figure> {
 
 fn connects() -> Vec<Figure> {
     vec![
-        Figure::local("connects", Role::Main, Measure::CONNECTS),
-        Figure::local("in flight", Role::Beside, Measure::OPEN),
+        Figure::local("connects", FigureRole::Main, Measure::CONNECTS),
+        Figure::local("in flight", FigureRole::Beside, Measure::OPEN),
     ]
 }
 
 fn pings() -> Vec<Figure> {
-    use Role::{Bad, Beside, Latency};
+    use FigureRole::{Bad, Beside, Latency};
     let trip = |name, measure| Figure::local(name, Latency, measure).each();
     vec![
         trip("RTT p50", Measure::RTT_P50),
@@ -154,7 +159,7 @@ fn pings() -> Vec<Figure> {
 }
 
 fn frames(native: bool, pattern: Pattern) -> Vec<Figure> {
-    use Role::{Bad, Main};
+    use FigureRole::{Bad, Main};
     let mut all = match native {
         true => datagrams(pattern),
         false => vec![Figure::local("received", Main, Measure::RECEIVED)],
@@ -178,7 +183,7 @@ const DATAGRAMS: [(Way, [&str; 4]); 2] = [
 
 /// Datagrams as their receivers counted them.
 fn datagrams(pattern: Pattern) -> Vec<Figure> {
-    use Role::{Bad, Latency, Main};
+    use FigureRole::{Bad, Latency, Main};
     let asked = DATAGRAMS.into_iter().filter(|(way, _)| pattern.sends(*way));
     let figures = asked.flat_map(|(way, [received, lost, p50, p99])| {
         let end = way.receiver();

@@ -1,10 +1,10 @@
 //! The pages: what stands between the title and the keys.
 
 use super::draw::Sheet;
-use super::figures::{self, Figure, Role, Sum, show};
+use super::figures::{self, Figure, FigureRole, Sum, show};
 use super::grid::{CellStyle, wide};
 use super::plot::{self, Plot};
-use super::track::{Row, SortBy, Track, clock};
+use super::track::{ConnectionRow, SortBy, Track, clock};
 use super::view::{Known, View};
 use metrics::{Clamped, Packets, SECOND, format_bits_per_second, format_bytes, format_duration};
 use model::{Caveat, CaveatLevel, Interval, Kind, Level, PingCounts, Unit, Way};
@@ -25,7 +25,7 @@ fn listed(known: &Known, track: &Track, height: u16) -> Vec<Figure> {
     if known.tracks.len() > 1 {
         // At which rate the datagrams beside a load are sent is known; how many of them are lost is
         // not.
-        all.sort_by_key(|figure| track.point.phase.kind == Kind::Delay && figure.role != Role::Bad);
+        all.sort_by_key(|figure| track.point.phase.kind == Kind::Delay && figure.role != FigureRole::Bad);
         all.truncate(FEW[usize::from(height >= HIGH)]);
     }
     all
@@ -100,13 +100,13 @@ fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
         Sum::Nothing => [now, None, None],
     };
     let empty = |n: usize| matches!((n, figure.sum), (1, Sum::Largest) | (1 | 2, Sum::Nothing));
-    let alarm = figure.role == Role::Bad && most.is_some_and(|most| most > 0.0);
+    let alarm = figure.role == FigureRole::Bad && most.is_some_and(|most| most > 0.0);
     sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { CellStyle::default() });
     for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
         let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| show(figure.unit, value));
         let style = match (n, figure.role) {
-            (_, Role::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
-            (0, Role::Main | Role::Latency) => sheet.heading(),
+            (_, FigureRole::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
+            (0, FigureRole::Main | FigureRole::Latency) => sheet.heading(),
             _ => CellStyle::default(),
         };
         sheet.right(name + u16::clamped(n) * VALUE, y, VALUE, &text, style);
@@ -164,7 +164,7 @@ fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<
     let told = |track: &Track| known.tracks.len() == 1 || track.point.phase.kind != Kind::Delay;
     let all = known.tracks.values().map(|track| {
         let plots = plot::of(track, known.serving()).into_iter();
-        plots.filter(|plot| wanted(plot) && (told(track) || plot.role() != Role::Main))
+        plots.filter(|plot| wanted(plot) && (told(track) || plot.role() != FigureRole::Main))
     });
     let mut ranked: Vec<(usize, Plot<'a>)> = all.flat_map(Iterator::enumerate).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
@@ -271,14 +271,14 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
 
 /// A table of connections from its row `scroll` on.
 fn table_of(
-    rows: &[&Row],
+    rows: &[&ConnectionRow],
     (up, down): (bool, bool),
     by: SortBy,
     turned: bool,
     sheet: &mut Sheet<'_>,
     scroll: u16,
 ) {
-    type Cell = fn(&Row) -> String;
+    type Cell = fn(&ConnectionRow) -> String;
     // The rate by which rows are sorted is that of both directions.
     let received = (!up).then_some(SortBy::Rate);
     let shown: [(&str, u16, Option<SortBy>, Cell); 8] = [
@@ -336,7 +336,7 @@ fn scrolled(view: &View, all: usize, room: u16) -> u16 {
 }
 
 pub(super) fn connections(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
-    let rows: Vec<&Row> =
+    let rows: Vec<&ConnectionRow> =
         known.tracks.values().flat_map(|track| track.connections.sorted(view.sort, view.turned)).collect();
     if rows.is_empty() {
         let why = "No connection is sampled: none is open, or they are no TCP connections.";

@@ -2,7 +2,7 @@
 //! below.
 
 use super::draw::Sheet;
-use super::figures::{self, Figure, Role, show};
+use super::figures::{self, Figure, FigureRole, show};
 use super::grid::{CellStyle, Color, wide};
 use super::pages;
 use super::track::Track;
@@ -53,15 +53,15 @@ impl Plot<'_> {
         self.lines.first().map_or(Unit::Count, |line| line.unit)
     }
 
-    pub(super) fn role(&self) -> Role {
-        self.lines.first().map_or(Role::Beside, |line| line.role)
+    pub(super) fn role(&self) -> FigureRole {
+        self.lines.first().map_or(FigureRole::Beside, |line| line.role)
     }
 
     /// True if the plot shows more than its figures' names: errors and losses that never occurred
     /// are left out.
     pub(super) fn has_news(&self) -> bool {
         let values = || self.lines.iter().flat_map(|line| self.track.values(*line));
-        let is_bad = self.lines.iter().all(|line| line.role == Role::Bad);
+        let is_bad = self.lines.iter().all(|line| line.role == FigureRole::Bad);
         if is_bad { values().any(|value| value > 0.0) } else { values().next().is_some() }
     }
 

@@ -10,7 +10,7 @@ pub(super) const KEPT: usize = 600;
 
 /// An interval and the figures of its samples, without the samples.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct IntervalReading {
     pub(super) interval: Interval,
     /// Mean smoothed round-trip time of the sampled connections, ns.
     pub(super) rtt_ns: Option<f64>,
@@ -22,7 +22,7 @@ pub(super) struct Reading {
 pub(super) struct Track {
     /// Its phase, and both ends' totals once they are known; its intervals are the readings.
     pub(super) point: Point,
-    pub(super) readings: VecDeque<Reading>,
+    pub(super) readings: VecDeque<IntervalReading>,
     /// All intervals as one, the omitted ones included.
     pub(super) sums: Interval,
     pub(super) connections: Connections,
@@ -66,7 +66,7 @@ impl Track {
         }
         let trips = model::sampled_rtt_ns(&samples);
         let (rtt_ns, worst_rtt_ns) = (trips.map(|all| all.mean), trips.map(|all| all.max));
-        self.readings.push_back(Reading { interval, rtt_ns, worst_rtt_ns });
+        self.readings.push_back(IntervalReading { interval, rtt_ns, worst_rtt_ns });
     }
 
     /// The last interval.
@@ -119,7 +119,7 @@ impl SortBy {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct ConnectionRow {
     pub(super) now: Sample,
     /// Rates of sending and receiving in the last interval, bits/s.
     pub(super) tx_bps: f64,
@@ -131,7 +131,7 @@ pub(super) struct Row {
 /// Connections that were sampled in the last interval, at most 64.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Connections {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ConnectionRow>,
 }
 
 impl Connections {
@@ -145,7 +145,7 @@ impl Connections {
                 // One that is new has moved all it has in this interval.
                 let was =
                     before.iter().find(|row| row.now.id == now.id).map(|row| row.now).unwrap_or_default();
-                Row {
+                ConnectionRow {
                     now: *now,
                     tx_bps: rate(now.tx_bytes, was.tx_bytes),
                     rx_bps: rate(now.rx_bytes, was.rx_bytes),
@@ -164,16 +164,16 @@ impl Connections {
 
     /// The rows in an order: slots from the first, all else from the largest; the other way round
     /// if `turned`.
-    pub(super) fn sorted(&self, by: SortBy, turned: bool) -> Vec<&Row> {
-        let of = |row: &Row| match by {
+    pub(super) fn sorted(&self, by: SortBy, turned: bool) -> Vec<&ConnectionRow> {
+        let of = |row: &ConnectionRow| match by {
             SortBy::Slot => 0.0,
             SortBy::Rate => row.tx_bps + row.rx_bps,
             SortBy::Rtt => f64::from(row.now.info.rtt_us),
             SortBy::Retransmits => f64::from(row.now.info.retransmits),
             SortBy::Bytes => real(row.now.tx_bytes) + real(row.now.rx_bytes),
         };
-        let mut rows: Vec<&Row> = self.rows.iter().collect();
-        let place = |row: &Row| (row.now.slot, row.now.id);
+        let mut rows: Vec<&ConnectionRow> = self.rows.iter().collect();
+        let place = |row: &ConnectionRow| (row.now.slot, row.now.id);
         rows.sort_by(|a, b| of(b).total_cmp(&of(a)).then(place(a).cmp(&place(b))));
         if turned {
             rows.reverse();
@@ -214,23 +214,23 @@ fn length(phase: &Phase) -> Option<u64> {
 
 /// Progress of a phase.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Progress {
+pub(super) struct PhaseProgress {
     /// Which part of it is done, 0..=1; `None` when it has no end of its own.
     pub(super) share: Option<f64>,
     /// In words: `00:12 of 00:30`.
     pub(super) text: String,
 }
 
-impl Progress {
+impl PhaseProgress {
     /// Progress of `track` at `now_ns`.
-    pub(super) fn of(track: &Track, now_ns: u64) -> Progress {
+    pub(super) fn of(track: &Track, now_ns: u64) -> PhaseProgress {
         let elapsed = track.elapsed_ns(now_ns);
         let phase = &track.point.phase;
         let share = |done: u64, all: u64| (real(done) / real(all.max(1))).clamp(0.0, 1.0);
         let clock = clock(elapsed);
         if let Some(all) = length(phase) {
             let text = format!("{} of {}", self::clock(elapsed.min(all)), self::clock(all));
-            return Progress { share: Some(share(elapsed, all)), text };
+            return PhaseProgress { share: Some(share(elapsed, all)), text };
         }
         let moved = track.sums.local.tx_bytes + track.sums.local.rx_bytes;
         let connections = u64::from(phase.connections);
@@ -245,9 +245,9 @@ impl Progress {
         } else if let Some(all) = lives.filter(|_| phase.kind != Kind::Ping) {
             (track.completed(), all, format!("{} of {all} connections, {clock}", track.completed()))
         } else {
-            return Progress { share: None, text: clock };
+            return PhaseProgress { share: None, text: clock };
         };
-        Progress { share: Some(share(done, all)), text }
+        PhaseProgress { share: Some(share(done, all)), text }
     }
 }
 

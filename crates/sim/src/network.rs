@@ -238,7 +238,7 @@ impl Network {
     }
 
     /// What such a peer has received and whether it was hung up on.
-    pub fn heard(&self, raw: usize) -> &Raw {
+    pub fn raw_state(&self, raw: usize) -> &Raw {
         &self.raws[raw].1
     }
 

@@ -77,7 +77,7 @@ impl End {
         }
     }
 
-    fn over(&self) -> bool {
+    fn is_over(&self) -> bool {
         let state = lock(&self.observed.0);
         state.ended.is_some() || state.detached
     }
@@ -201,7 +201,7 @@ impl Pair {
         let mut network = self.network.take().unwrap_or_else(|| self.begin());
         self.ends.iter_mut().for_each(End::swap);
         let mut goes_on = true;
-        while goes_on && !self.ends.iter().all(End::over) {
+        while goes_on && !self.ends.iter().all(End::is_over) {
             goes_on = network.step(limit);
         }
         self.ends.iter_mut().for_each(End::show);

@@ -74,7 +74,7 @@ impl RawTask {
     }
 
     /// Receives what there is; false when that is the end.
-    fn hear(&self, socket: &Socket) -> bool {
+    fn receive(&self, socket: &Socket) -> bool {
         let (mut buffer, clock) = (vec![0; 1 << 16], self.sim.clock());
         while lock(&self.raw).ended.is_none() {
             match StreamSocket::net(socket, &mut buffer, &clock, false).recv(Read::look(1 << 16)) {
@@ -114,7 +114,7 @@ impl RawTask {
                 }
             }
         }
-        if !self.hear(&socket) {
+        if !self.receive(&socket) {
             return None;
         }
         let now = self.sim.clock().now();

@@ -16,7 +16,7 @@ impl Sim {
     }
 
     /// Another process in the same world.
-    pub fn beside(&self, ip: IpAddr) -> Sim {
+    pub fn process_at(&self, ip: IpAddr) -> Sim {
         Sim::on(&self.world, ip)
     }
 

@@ -337,7 +337,7 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
         });
         whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
     });
-    let grown = model::load::under_load(outcome).iter().filter_map(model::load::Found::grown_ns).max();
+    let grown = model::load::under_load(outcome).iter().filter_map(model::load::StageResult::grown_ns).max();
     let grown = grown.filter(|_| outcome.status == Status::Complete).map(|ns| KeptFigure {
         setting: String::new(),
         repeat: 1,

@@ -8,21 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Asks runs to end in good order. Cloned into signal handlers and tests.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
-    state: Arc<State>,
+    state: Arc<InterruptState>,
     finishing: Arc<AtomicBool>,
 }
 
 type WakeRun = Box<dyn Fn() + Send>;
 
 #[derive(Default)]
-struct State {
+struct InterruptState {
     asked: AtomicBool,
     /// Runs that go on beside each other, each with a number of its own.
     wakers: Mutex<Vec<(u64, WakeRun)>>,
     attached: AtomicU64,
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for InterruptState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Interrupt").field("asked", &self.asked).finish_non_exhaustive()
     }
@@ -30,7 +30,7 @@ impl fmt::Debug for State {
 
 /// A run that asking wakes, as long as this lives.
 #[derive(Debug)]
-pub struct Attached(Arc<State>, u64);
+pub struct Attached(Arc<InterruptState>, u64);
 
 impl Drop for Attached {
     fn drop(&mut self) {
@@ -75,7 +75,7 @@ impl Interrupt {
     }
 
     /// True once the end was requested.
-    pub fn asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.state.asked.load(Ordering::Acquire)
     }
 

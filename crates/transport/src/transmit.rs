@@ -213,7 +213,7 @@ impl<'a> Received<'a> {
 
     /// The best arrival stamp there is, of the card, the kernel or the reading thread, and its
     /// error from converting between clocks, ns.
-    pub fn came(&self) -> (Stamp, u64) {
+    pub fn arrival(&self) -> (Stamp, u64) {
         match (self.card.and_then(|card| card.placed.ok()), self.stamp) {
             (Some((at, bound)), _) => (Stamp { at, kind: StampKind::Hardware }, bound),
             (None, Some(stamp)) => (stamp, 0),
@@ -283,14 +283,14 @@ mod tests {
     #[test]
     fn a_card_is_believed_before_the_kernel_and_the_kernel_before_the_reader() {
         let read = Received::stream(b"a", Mono(30));
-        assert_eq!(read.came(), (Stamp { at: Mono(30), kind: StampKind::User }, 0));
+        assert_eq!(read.arrival(), (Stamp { at: Mono(30), kind: StampKind::User }, 0));
         let kernel = Stamp { at: Mono(20), kind: StampKind::KernelRx };
         let refused = CardStamp { raw_ns: 7, placed: Err(Unplaced::Untrue) };
         let stamped = Received { stamp: Some(kernel), card: Some(refused), ..read };
-        assert_eq!(stamped.came(), (kernel, 0));
+        assert_eq!(stamped.arrival(), (kernel, 0));
         let card = Some(CardStamp { placed: Ok((Mono(10), 3)), ..refused });
         assert_eq!(
-            Received { card, ..stamped }.came(),
+            Received { card, ..stamped }.arrival(),
             (Stamp { at: Mono(10), kind: StampKind::Hardware }, 3)
         );
     }

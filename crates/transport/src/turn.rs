@@ -467,7 +467,7 @@ mod tests {
 
     type Told = (Vec<(u64, &'static str)>, Vec<Mono>, Result<Turn, Cause>);
 
-    fn told(come: &'static [u8], mut talker: Talker, can_send: bool, refuses: bool) -> Told {
+    fn one_turn(come: &'static [u8], mut talker: Talker, can_send: bool, refuses: bool) -> Told {
         let (clock, mut rng, mut rec) = (Clock::default(), Rng::new(1), Recorder::default());
         let mut outbox: Vec<Message> = Vec::new();
         let mut cx = Context::new(Mono(0), &clock, &mut rng, &mut rec, &mut outbox);
@@ -480,30 +480,30 @@ mod tests {
 
     #[test]
     fn what_a_receive_makes_due_is_sent_in_the_same_turn_and_nothing_twice() {
-        let (said, at, done) = told(b"question", ANSWERS, true, false);
+        let (said, at, done) = one_turn(b"question", ANSWERS, true, false);
         assert_eq!(said, [(0, "recv"), (2, "send")]);
         assert_eq!(at, [Mono(2), Mono(2)], "the clock is read between the two");
         let done = done.unwrap();
         assert_eq!((done.got, done.sent), (8, 4));
-        let (said, ..) = told(b"", ANSWERS, true, false);
+        let (said, ..) = one_turn(b"", ANSWERS, true, false);
         assert_eq!(said, [(0, "recv")], "nothing came, nothing is due");
-        let (said, ..) = told(b"question", ANSWERS, false, false);
+        let (said, ..) = one_turn(b"question", ANSWERS, false, false);
         assert_eq!(said, [(0, "recv")], "the socket was full");
         // Who had its send before may have more to say: next time.
-        let (said, ..) = told(b"question", Talker { says: true, ..ANSWERS }, true, false);
+        let (said, ..) = one_turn(b"question", Talker { says: true, ..ANSWERS }, true, false);
         assert_eq!(said, [(1, "send"), (1, "recv")]);
     }
 
     #[test]
     fn who_wants_to_know_is_told_the_time_just_before_the_send() {
-        let (said, at, _) = told(b"", Talker { says: true, timed: true, ..ANSWERS }, true, false);
+        let (said, at, _) = one_turn(b"", Talker { says: true, timed: true, ..ANSWERS }, true, false);
         assert_eq!(said, [(2, "send"), (2, "recv")]);
         assert_eq!(at, [Mono(1), Mono(2)]);
     }
 
     #[test]
     fn an_answer_that_is_refused_is_the_end_once_everything_is_read() {
-        let (said, _, done) = told(b"question", ANSWERS, true, true);
+        let (said, _, done) = one_turn(b"question", ANSWERS, true, true);
         assert_eq!(said, [(0, "recv"), (2, "send"), (2, "recv")]);
         assert_eq!(done, Err(Cause::Fault(Fault { deed: Deed::Send, errno: 104 })));
     }

@@ -131,7 +131,7 @@ mod tests {
             .collect()
     }
 
-    fn asked(guard: &Guard, pairs: &[(&'static str, &str)], query: &str) -> Result<Pass, u16> {
+    fn admit(guard: &Guard, pairs: &[(&'static str, &str)], query: &str) -> Result<Pass, u16> {
         guard.admit(&Method::GET, &headers(pairs), query).map_err(|(status, _)| status.as_u16())
     }
 
@@ -156,7 +156,7 @@ mod tests {
             "[::1]:9000",
             "[::ffff:127.0.0.1]:1",
         ] {
-            assert_eq!(asked(&Guard::Here, &[("host", host)], ""), Ok(Pass::In), "{host}");
+            assert_eq!(admit(&Guard::Here, &[("host", host)], ""), Ok(Pass::In), "{host}");
         }
         for host in [
             "evil.example",
@@ -166,18 +166,18 @@ mod tests {
             "192.0.2.1:7480",
             "[fe80::1]",
         ] {
-            assert_eq!(asked(&Guard::Here, &[("host", host)], ""), Err(403), "{host}");
+            assert_eq!(admit(&Guard::Here, &[("host", host)], ""), Err(403), "{host}");
         }
-        assert_eq!(asked(&Guard::Here, &[], ""), Err(403), "no name at all");
+        assert_eq!(admit(&Guard::Here, &[], ""), Err(403), "no name at all");
     }
 
     #[test]
     fn other_sites_read_nothing() {
         let here = ("host", "localhost");
         let cross = ("sec-fetch-site", "cross-site");
-        assert_eq!(asked(&Guard::Here, &[here, cross, ("sec-fetch-mode", "no-cors")], ""), Err(403));
-        assert_eq!(asked(&Guard::Here, &[here, cross, ("sec-fetch-mode", "navigate")], ""), Ok(Pass::In));
-        assert_eq!(asked(&Guard::Here, &[here, ("sec-fetch-site", "same-origin")], ""), Ok(Pass::In));
+        assert_eq!(admit(&Guard::Here, &[here, cross, ("sec-fetch-mode", "no-cors")], ""), Err(403));
+        assert_eq!(admit(&Guard::Here, &[here, cross, ("sec-fetch-mode", "navigate")], ""), Ok(Pass::In));
+        assert_eq!(admit(&Guard::Here, &[here, ("sec-fetch-site", "same-origin")], ""), Ok(Pass::In));
     }
 
     #[test]
@@ -188,15 +188,15 @@ mod tests {
         assert_ne!(Some(token.as_str()), Guard::of("192.0.2.1:80".parse().unwrap()).unwrap().token());
         let right = format!("token={token}");
         assert!(
-            matches!(asked(&guard, &[], &right), Ok(Pass::Welcome(cookie)) if cookie.contains("SameSite=Lax"))
+            matches!(admit(&guard, &[], &right), Ok(Pass::Welcome(cookie)) if cookie.contains("SameSite=Lax"))
         );
         let cookie = format!("a=b; netcaliper-80={token}");
-        assert_eq!(asked(&guard, &[("cookie", &cookie)], ""), Ok(Pass::In));
-        assert_eq!(asked(&guard, &[("authorization", &format!("Bearer {token}"))], ""), Ok(Pass::In));
+        assert_eq!(admit(&guard, &[("cookie", &cookie)], ""), Ok(Pass::In));
+        assert_eq!(admit(&guard, &[("authorization", &format!("Bearer {token}"))], ""), Ok(Pass::In));
         let wrong = [&right[..right.len() - 1], "token=", "", &format!("{right}0")];
         for query in wrong {
             assert_eq!(
-                asked(&guard, &[("host", "localhost"), ("cookie", "netcaliper-80=")], query),
+                admit(&guard, &[("host", "localhost"), ("cookie", "netcaliper-80=")], query),
                 Err(403),
                 "{query}"
             );

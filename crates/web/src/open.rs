@@ -3,7 +3,7 @@
 use crate::guard::Guard;
 use crate::routes::Site;
 use crate::server::Server;
-use crate::shown::{Shown, View};
+use crate::shown::{SharedPage, View};
 use crate::{Metrics, Setup, Source, address};
 use model::{Event, Outcome};
 use std::io;
@@ -24,7 +24,7 @@ pub struct Web {
 impl Web {
     /// Opens a page at `address`; port 0 is any that is free.
     pub fn open(address: SocketAddr, setup: Setup) -> io::Result<Web> {
-        let shown = Arc::new(Shown::new(setup.store));
+        let shown = Arc::new(SharedPage::new(setup.store));
         let site = |bound: SocketAddr| {
             let guard = Guard::of(bound).map_err(io::Error::other)?;
             Ok(Site { guard, shown: Some(Arc::clone(&shown)), metrics: setup.metrics })

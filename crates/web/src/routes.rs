@@ -3,7 +3,7 @@
 use crate::answer::{Answer, feed, text, whole};
 use crate::guard::{Guard, Pass};
 use crate::history::{Refusal, failed, written};
-use crate::shown::Shown;
+use crate::shown::SharedPage;
 use crate::update::Update;
 use crate::{Metrics, history};
 use hyper::body::Bytes;
@@ -37,7 +37,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) guard: Guard,
-    pub(crate) shown: Option<Arc<Shown>>,
+    pub(crate) shown: Option<Arc<SharedPage>>,
     pub(crate) metrics: Option<Metrics>,
 }
 
@@ -128,7 +128,7 @@ async fn page(site: &Site, path: &str, query: &str) -> Answer {
 
 /// The page's feed, as server-sent events: all parts at first, then the changed ones, at most once
 /// a second.
-fn events(shown: Arc<Shown>) -> Answer {
+fn events(shown: Arc<SharedPage>) -> Answer {
     if shown.followers() >= MOST_FOLLOWERS {
         let sentence = format!("{MOST_FOLLOWERS} pages are open already: close one");
         return refused((StatusCode::SERVICE_UNAVAILABLE, sentence));

@@ -2,7 +2,7 @@
 
 use crate::guard::Guard;
 use crate::routes::{Site, respond};
-use crate::shown::Shown;
+use crate::shown::SharedPage;
 use crate::write_timeout::WriteTimeout;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -89,7 +89,7 @@ async fn answer(listener: std::net::TcpListener, site: Site, over: oneshot::Rece
 }
 
 /// Refreshes the update while pages follow.
-async fn refresh_followers(shown: Arc<Shown>) {
+async fn refresh_followers(shown: Arc<SharedPage>) {
     let mut ticks = interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {

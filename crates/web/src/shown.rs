@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use tokio::sync::{Mutex as Turn, watch};
 
 #[derive(Default)]
-pub(crate) struct Shown {
+pub(crate) struct SharedPage {
     page: Mutex<LivePage>,
     /// The run's own result, once it is over.
     result: Mutex<Option<Arc<Outcome>>>,
@@ -19,9 +19,9 @@ pub(crate) struct Shown {
     pub(crate) store: Option<PathBuf>,
 }
 
-impl Shown {
+impl SharedPage {
     pub(crate) fn new(store: Option<PathBuf>) -> Self {
-        Shown { store, ..Shown::default() }
+        SharedPage { store, ..SharedPage::default() }
     }
 
     /// Makes the latest update, unless nothing has changed. The update is made from a copy: the run
@@ -68,9 +68,9 @@ impl Shown {
 /// Takes what waits, and then `latest`, to the page.
 fn apply(page: &mut LivePage, waiting: &mut Vec<(Source, Event)>, latest: Option<(Source, &Event)>) {
     let mut enter = |of, event: &Event| match of {
-        Source::Run => page.hear(event),
-        Source::Beside(protocol) => page.hear_beside(protocol, event),
-        Source::Part(place) => page.hear_part(place, event),
+        Source::Run => page.absorb(event),
+        Source::Beside(protocol) => page.absorb_side(protocol, event),
+        Source::Part(place) => page.absorb_part(place, event),
     };
     waiting.drain(..).for_each(|(of, event)| enter(of, &event));
     latest.into_iter().for_each(|(of, event)| enter(of, event));
@@ -78,13 +78,13 @@ fn apply(page: &mut LivePage, waiting: &mut Vec<(Source, Event)>, latest: Option
 
 /// The run's side.
 pub(crate) struct View {
-    shown: Arc<Shown>,
+    shown: Arc<SharedPage>,
     /// Events that arrived while the page was being copied.
     pending: Vec<(Source, Event)>,
 }
 
 impl View {
-    pub(crate) fn new(shown: Arc<Shown>) -> Self {
+    pub(crate) fn new(shown: Arc<SharedPage>) -> Self {
         View { shown, pending: Vec::new() }
     }
 

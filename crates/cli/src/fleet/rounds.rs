@@ -143,7 +143,7 @@ pub(super) fn lead(
         let (plan, reach) = (journal.record().plan().clone(), journal.reach().clone());
         let folder = journal.folder().to_owned();
         so_far.missed += plan.round.map_or(0, |round| round.missed);
-        let wish = || match (lead.is_held(), interrupt.asked()) {
+        let wish = || match (lead.is_held(), interrupt.is_requested()) {
             (false, _) => Wish::Leave,
             (true, true) => Wish::Stop,
             (true, false) => Wish::GoOn,
@@ -176,7 +176,7 @@ pub(super) fn lead(
                 }
                 worked?;
                 let before = plan.round.and_then(|round| earlier(&round, &folder));
-                let exit = shown(&folder, show, before.as_deref(), interrupt.asked())?;
+                let exit = shown(&folder, show, before.as_deref(), interrupt.is_requested())?;
                 match plan.round {
                     _ if matches!(exit, Exit::Interrupted) => return Ok(Some(exit)),
                     None => {

@@ -11,7 +11,7 @@ use crate::fleet::agent::state_folder;
 use crate::stderr;
 use crate::stdout::{is_stdout, print};
 use common::auth::{DRAWN, hex};
-use fleet::controller::{self, Controller, Journal, Progress, Wish};
+use fleet::controller::{self, Controller, Journal, RunProgress, Wish};
 use fleet::inventory::{Host, HostId};
 use fleet::plan::Plan;
 use fleet::record::Record;
@@ -172,15 +172,15 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
     let key = Some(format!("{DRAWN}{}", hex(&key::drawn()?)));
     let mut told = Instant::now();
     let mut tell = |progress| match progress {
-        Progress::Lost(host, reason, why) => {
+        RunProgress::Lost(host, reason, why) => {
             let name = plan.inventory.host(host).map_or("", |host| &host.name);
             stderr::say(format_args!("netcaliper: {name}: {reason}: {why}"));
         }
-        Progress::Ended(done, all) if done == all || told.elapsed() >= TOLD => {
+        RunProgress::Ended(done, all) if done == all || told.elapsed() >= TOLD => {
             told = Instant::now();
             stderr::say(format_args!("netcaliper: {done} of {all} tests are over"));
         }
-        Progress::Ended(..) => {}
+        RunProgress::Ended(..) => {}
     };
     let controller = Controller::new(journal, key, &mut *transport);
     controller.context(folder.display())?.run(wish, &mut tell).map_err(CliError::failed)

@@ -46,7 +46,7 @@ impl Secure for Keyed {
         let before = if own.name.is_empty() { String::new() } else { format!("{} ", own.name) };
         say(stream, &before, &mut shake)?;
         let line = hear(stream).map_err(|_| unproved())?;
-        shake.hear(&line).ok_or_else(unproved)?;
+        shake.read_message(&line).ok_or_else(unproved)?;
         records(shake)
     }
 
@@ -58,7 +58,7 @@ impl Secure for Keyed {
         let known = self.0.named(name).filter(|key| key.rights.permits(ORDERS));
         let mut shake =
             shake(Shake::server, known.map_or(&unknown, |known| known.key.handshake_key()), name)?;
-        shake.hear(message).ok_or("that is no handshake")?;
+        shake.read_message(message).ok_or("that is no handshake")?;
         say(stream, "", &mut shake)?;
         Ok((records(shake)?, known.map(holder).unwrap_or_default()))
     }

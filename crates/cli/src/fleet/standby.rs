@@ -10,7 +10,7 @@ use crate::{signals, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
-use fleet::standby::{KEPT, Keeper, Lease, Log, Shared};
+use fleet::standby::{KEPT, Keeper, Lease, Log, SharedRuns};
 use fleet::transport::nats::Server;
 use runtime::Interrupt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// A controller that leads a run or stands by for one.
 struct Standing<'a> {
-    shared: Shared,
+    shared: SharedRuns,
     server: &'a Server,
     /// Folder of the runs' folders.
     runs: &'a Path,
@@ -80,7 +80,7 @@ impl<'a> Standing<'a> {
     fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
         let host = crate::fleet::agent::host_name();
         Ok(Standing {
-            shared: Shared::connect(server, stderr::tell).map_err(CliError::failed)?,
+            shared: SharedRuns::connect(server, stderr::tell).map_err(CliError::failed)?,
             server,
             runs,
             own: None,
@@ -122,7 +122,7 @@ impl<'a> Standing<'a> {
                     if let Some(exit) = self.lead(lease)? {
                         (told, last) = (None, Some((run, exit)));
                     }
-                    if self.interrupt.asked() {
+                    if self.interrupt.is_requested() {
                         return Ok(last.map_or(Exit::Interrupted, |(_, exit)| exit));
                     }
                     continue;
@@ -137,7 +137,7 @@ impl<'a> Standing<'a> {
                 // The server may return.
                 Err(why) => self.tell(&mut told, &why),
             }
-            if self.interrupt.asked() {
+            if self.interrupt.is_requested() {
                 return Ok(Exit::Interrupted);
             }
             std::thread::sleep(LOOK);

@@ -270,7 +270,7 @@ impl Show {
                 None => {}
             }
             changed |= !self.entered;
-            if self.interrupt.asked() && !std::mem::replace(&mut ending, true) {
+            if self.interrupt.is_requested() && !std::mem::replace(&mut ending, true) {
                 self.view.ending();
                 // At Ctrl-C the kernel throws away the pending output of the terminal.
                 self.canvas.forget();

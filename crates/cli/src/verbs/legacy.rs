@@ -258,7 +258,7 @@ pub(crate) fn answer(
             fail(protocol.name(), 1);
             say(Level::Error, &error.to_string());
         }
-        let Some(config) = again.filter(|_| !stop.asked()) else { return };
+        let Some(config) = again.filter(|_| !stop.is_requested()) else { return };
         bound = match Bound::new(config) {
             Ok(bound) => bound,
             Err(error) => {

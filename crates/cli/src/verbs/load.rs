@@ -271,7 +271,7 @@ fn is_filled(starts: &mpsc::Receiver<()>, ramp_ns: u64, interrupt: &Interrupt) -
         let left = filled.saturating_duration_since(Instant::now());
         match starts.recv_timeout(left.min(LOOK)) {
             Err(mpsc::RecvTimeoutError::Disconnected) => return false,
-            _ if interrupt.asked() => return false,
+            _ if interrupt.is_requested() => return false,
             _ if left.is_zero() => return true,
             _ => {}
         }

@@ -73,7 +73,7 @@ pub(crate) fn measure(
             break;
         }
     }
-    if let Some(found) = method.found(&outputs.outcome()) {
+    if let Some(found) = method.highest(&outputs.outcome()) {
         let none = match status {
             Status::Complete => "the search found no rate that gets through: more was lost at each",
             _ => "the search was cut short before a rate got through often enough",

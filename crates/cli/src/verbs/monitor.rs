@@ -165,7 +165,7 @@ fn planned(question: &Question) -> Option<Duration> {
 /// Waits for that instant; false when the user wants to end before.
 fn wait(until: Instant, interrupt: &Interrupt) -> bool {
     loop {
-        if interrupt.asked() {
+        if interrupt.is_requested() {
             return false;
         }
         let left = until.saturating_duration_since(Instant::now());
@@ -198,7 +198,7 @@ fn measure_once(
         if let Some(status) = child.try_wait().context(cannot)? {
             break status;
         }
-        if interrupt.asked() && !std::mem::replace(&mut asked, true) {
+        if interrupt.is_requested() && !std::mem::replace(&mut asked, true) {
             // It may have ended already.
             let _ = runtime::ask_to_end(&mut child);
         }
@@ -211,7 +211,7 @@ fn measure_once(
     let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
     let outcome = report::read_run(&text).ok();
     // Ctrl-C goes to both, and the measurement may have ended by itself.
-    if asked || interrupt.asked() {
+    if asked || interrupt.is_requested() {
         let interrupted = outcome.as_ref().is_none_or(|outcome| outcome.status != Status::Complete);
         if interrupted {
             return Ok(Measured { outcome, broken: Vec::new(), interrupted });

@@ -188,7 +188,7 @@ pub(crate) fn serve(
     let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
-    lock(&metrics).hear(&Event::Begin(Box::new(begin.clone())));
+    lock(&metrics).absorb(&Event::Begin(Box::new(begin.clone())));
     let mut file = MetricsFile::begin(args.output.metrics_file.as_ref(), &page)?;
     outputs.begin(begin);
     let phase = Box::new(Phase { duration_ns: None, interval_ns, ..Phase::default() });
@@ -237,14 +237,14 @@ pub(crate) fn serve(
         }
         // Ctrl-C is for all of them at once.
         scope.spawn(|| {
-            while !over.load(Ordering::Relaxed) && !interrupt.asked() {
+            while !over.load(Ordering::Relaxed) && !interrupt.is_requested() {
                 std::thread::sleep(LOOK);
             }
             stop.ask();
         });
         let mut quiet = false;
         let ran = bound.run(&interrupt, &mut |event| {
-            lock(&metrics).hear(&event);
+            lock(&metrics).absorb(&event);
             if matches!(event, Event::Interval(_)) {
                 file.write(&page);
                 let sum = lock(&budget).sum();

@@ -110,20 +110,20 @@ impl Session for Clockwatcher {
 }
 
 /// What a worker process tells of a connection that has ended.
-fn told() -> Vec<u8> {
+fn ended_report() -> Vec<u8> {
     let record = serde_json::json!({
         "id": "00000000-0000-0000-0000-000000000000", "local": null, "remote": "127.0.0.1:7", "ended_ns": 0,
         "tx_bytes": 0, "rx_bytes": 0, "connect_ns": null, "duration_ns": 0, "result": "completed", "error": null,
         "tcp": null
     });
-    process::told(0, &Finding::Ended(vec![serde_json::from_value(record).unwrap()]))
+    process::encode_finding(0, &Finding::Ended(vec![serde_json::from_value(record).unwrap()]))
 }
 
 #[test]
 fn worker_processes_that_tell_much_do_not_keep_the_session_waiting() {
     const PROCESSES: usize = 40;
     const EACH: usize = 100;
-    let body = told();
+    let body = ended_report();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target { to: listener.local_addr().unwrap(), from: None };
     let (mut processes, mut theirs) = (Vec::new(), Vec::new());
@@ -188,7 +188,7 @@ fn a_peer_that_speaks_while_output_is_held_up_is_heard_before_the_deadline() {
         [&peer, &process].map(|listener| Target { to: listener.local_addr().unwrap(), from: None });
     let processes = vec![System.connect(&to_process, &SocketSettings::default()).unwrap().0];
     let mut worker = process.accept().unwrap().0;
-    worker.write_all(&told()).unwrap();
+    worker.write_all(&ended_report()).unwrap();
     let (deadline, heard) = (Arc::default(), Arc::default());
     let session = Listens {
         action: Some(Action::Connect(0, to_peer)),

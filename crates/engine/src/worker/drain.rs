@@ -184,7 +184,7 @@ mod tests {
         thread.group(GROUP, None, Wait::Block, false);
         let (local, udp) = pair();
         fill(&local);
-        thread.tell_all([adopt(udp, Reader::default()), Command::Order(GROUP, Order::Stop)]);
+        thread.send_all([adopt(udp, Reader::default()), Command::Order(GROUP, Order::Stop)]);
         had(&thread)
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let first = Reader { wake: Some(Mono(0)), closes: closes.clone(), ..Reader::default() };
         let ((held, is_held), (let_go, go_on)) = (channel(), channel());
         let holder = Reader { holds: Some((held, go_on)), ..Reader::default() };
-        thread.tell_all([adopt(udp, first), adopt(second, holder)]);
+        thread.send_all([adopt(udp, first), adopt(second, holder)]);
         other.send(b"stay").unwrap();
         is_held.recv().unwrap();
         fill(&local);

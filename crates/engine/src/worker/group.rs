@@ -60,7 +60,7 @@ impl GroupState {
 
     /// End of a group whose last interval has a tail, planned or by an earlier stop, and the time
     /// up to which its schedules count: in full after the planned end.
-    pub(super) fn over(&self, now: Mono) -> Option<(Mono, Mono)> {
+    pub(super) fn tail_end(&self, now: Mono) -> Option<(Mono, Mono)> {
         let ends = self.plan.end.filter(|_| self.plan.tail)?;
         let stopped = self.state.stopped.unwrap_or(now).min(now);
         Some(if stopped < ends { (stopped, stopped) } else { (ends, Mono(u64::MAX)) })

@@ -10,7 +10,7 @@
 //! | 100 µs | 29, 66 µs | 0.14, 0.25 µs | 0.15, 0.24 µs |
 //! | 1 ms | 31, 42 µs | 0.21, 0.50 µs | 0.17, 0.36 µs |
 
-use super::turns::Took;
+use super::turns::TurnResult;
 use super::{LOOK_AFTER, Worker, YIELD_AFTER};
 use crate::link::{Key, Phase};
 use metrics::Mono;
@@ -103,7 +103,7 @@ impl Offers {
     }
 
     /// The core was offered at `from` and given back at `to`.
-    fn took(&mut self, from: Mono, to: Mono) {
+    fn record_offer(&mut self, from: Mono, to: Mono) {
         let kept = to.since(from);
         self.mean = self.mean - self.mean / OFFERS + kept / OFFERS;
         if self.mean > KEPT_LONG {
@@ -237,7 +237,7 @@ impl<P: Platform> Worker<P> {
         }
         self.platform.yield_core();
         let to = self.clock.now();
-        self.idle.offers.took(from, to);
+        self.idle.offers.record_offer(from, to);
         // The turns of others are no time without messages.
         self.idle.waited = to;
         true
@@ -319,12 +319,12 @@ impl<P: Platform> Worker<P> {
     fn turns(&mut self, key: Key, until: Mono, sleeps: bool) -> bool {
         loop {
             match self.try_turn(key, sleeps) {
-                Took::Gone => return true,
-                Took::Enough(now) => {
+                TurnResult::Gone => return true,
+                TurnResult::Enough(now) => {
                     self.settle(key, now);
                     return true;
                 }
-                Took::Turn(now)
+                TurnResult::Turn(now)
                     if now >= until
                         || self.idle.sent_since_yield >= YIELD_AFTER
                         || !self.own.outbox.is_empty()
@@ -333,7 +333,7 @@ impl<P: Platform> Worker<P> {
                     self.settle(key, now);
                     return true;
                 }
-                Took::Turn(_) => {}
+                TurnResult::Turn(_) => {}
             }
         }
     }
@@ -365,20 +365,20 @@ mod tests {
         assert!(offers.is_due(Mono(0)));
         // The other end's turns, one of them long.
         for _ in 0..100 {
-            offers.took(Mono(0), Mono(300_000));
+            offers.record_offer(Mono(0), Mono(300_000));
         }
-        offers.took(Mono(0), Mono(4_000_000));
+        offers.record_offer(Mono(0), Mono(4_000_000));
         assert!(offers.is_due(Mono(4_000_000)));
         // A turn of 4 ms each time: not for 200 ms.
         let mut longs = 1;
         while offers.is_due(Mono(4_000_000)) {
-            offers.took(Mono(0), Mono(4_000_000));
+            offers.record_offer(Mono(0), Mono(4_000_000));
             longs += 1;
         }
         assert_eq!(longs, 2);
         assert!(!offers.is_due(Mono(203_999_999)) && offers.is_due(Mono(204_000_000)));
         // However long it was.
-        offers.took(Mono(0), Mono(20 * NOT_OFFERED));
+        offers.record_offer(Mono(0), Mono(20 * NOT_OFFERED));
         assert!(offers.is_due(Mono(21 * NOT_OFFERED)));
     }
 

@@ -47,7 +47,7 @@ impl<P: Platform> Worker<P> {
         let from = watch.state.from;
         let tally = self.own.rec.tally(group);
         let last = tally.last.max(tally.turned);
-        let to = match watch.over(now) {
+        let to = match watch.tail_end(now) {
             Some((over, schedules)) => {
                 tally.over = Some(schedules);
                 last.max(over)
@@ -72,7 +72,7 @@ impl<P: Platform> Worker<P> {
         let mut tally = Box::new(self.own.rec.take_tally(group));
         (tally.open, tally.peak) = (open, peak);
         if group == Group::ALL {
-            self.tell_busy(&mut tally, from, to);
+            self.record_busy(&mut tally, from, to);
         }
         if self.platform.has(Defect::LostTally) && index % 5 == 1 {
             return;
@@ -82,7 +82,7 @@ impl<P: Platform> Worker<P> {
 
     /// Reports the busy part of an interval of all groups. Links that wait for the start of their
     /// group, or after its end for late datagrams, are not counted as open.
-    fn tell_busy(&mut self, tally: &mut Tally, from: Mono, to: Mono) {
+    fn record_busy(&mut self, tally: &mut Tally, from: Mono, to: Mono) {
         let waits = |watch: &GroupState| {
             let GroupPlan { group, tail, start, end, .. } = &watch.plan;
             *group != Group::ALL && *tail && (*start >= to || end.is_some_and(|end| end <= from))

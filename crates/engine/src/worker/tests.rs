@@ -68,12 +68,12 @@ impl Thread {
         server
     }
 
-    fn tell(&self, command: Command<System>) {
-        self.tell_all([command]);
+    fn send(&self, command: Command<System>) {
+        self.send_all([command]);
     }
 
     /// Commands that are all there when the worker looks.
-    pub(super) fn tell_all(&self, commands: impl IntoIterator<Item = Command<System>>) {
+    pub(super) fn send_all(&self, commands: impl IntoIterator<Item = Command<System>>) {
         for command in commands {
             self.mailbox.send(command).unwrap();
         }
@@ -91,7 +91,7 @@ impl Thread {
         };
         let state = GroupProgress::default();
         let group = GroupState { plan, source, as_listeners: true, core: None, state };
-        self.tell(Command::Group(Box::new(group)));
+        self.send(Command::Group(Box::new(group)));
     }
 
     /// Opens a UDP socket for each flow; what could not be opened is told.
@@ -126,7 +126,7 @@ impl Thread {
     }
 
     /// Until so many guests have left. With `strict` a message of another type is a failure.
-    fn seen(&self, guests: usize, strict: bool) -> Vec<Seen> {
+    fn wait_for_seen(&self, guests: usize, strict: bool) -> Vec<Seen> {
         let mut all = Vec::new();
         self.until(|report| match report {
             Report::Message(message) => {
@@ -142,8 +142,8 @@ impl Thread {
     /// Ends a group; what it counted, and the notes that came meanwhile.
     fn end(&self, group: Group) -> (Box<Tally>, Vec<ConnectionRecord>) {
         let (mut sum, mut records) = (Box::<Tally>::default(), Vec::new());
-        self.tell(Command::Order(group, Order::Stop));
-        self.tell(Command::Order(group, Order::Drop));
+        self.send(Command::Order(group, Order::Stop));
+        self.send(Command::Order(group, Order::Drop));
         self.until(|report| match report {
             Report::Found(Finding::Tally { group: g, tally, .. }) if g == group => {
                 sum.merge(&tally);
@@ -387,7 +387,7 @@ fn party(wait: Wait, guests: u32) {
     let server = Thread::serve(sockets, wait);
     let client = Thread::start(Vec::new());
     client.open((0..guests).map(|_| to(Guest::new(TALK), at)).collect(), wait, false);
-    let seen = client.seen(guests as usize, true);
+    let seen = client.wait_for_seen(guests as usize, true);
     client.until_idle();
     for one in &seen {
         assert_eq!((one.talked, one.refused), (TALK, 0), "{case}");
@@ -492,7 +492,7 @@ fn a_link_that_waits_is_served_beside_one_that_never_pauses() {
         let mut flows = vec![to(Endless::default(), sink.local().unwrap())];
         flows.extend((0..GUESTS).map(|_| to(Guest::new(3), at)));
         client.open(flows, wait, false);
-        client.seen(GUESTS, false);
+        client.wait_for_seen(GUESTS, false);
     }
 }
 
@@ -510,7 +510,7 @@ fn a_refusal_is_heard_and_the_link_goes_on() {
     // Now a server is bound there.
     let socket = Udp::bind(closed, true, &SocketSettings::default()).unwrap();
     let _server = Thread::serve(vec![socket], Wait::Block);
-    let seen = client.seen(1, false).remove(0);
+    let seen = client.wait_for_seen(1, false).remove(0);
     assert!(seen.refused > 0 && seen.talked == 1, "{seen:?}");
 }
 

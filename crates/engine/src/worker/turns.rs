@@ -15,7 +15,7 @@ use transport::{
 const LONGEST_WHOLE: usize = 256 << 10;
 
 /// Result of a link's turn.
-pub(super) enum Took {
+pub(super) enum TurnResult {
     /// The link may have another turn at once; the time.
     Turn(Mono),
     /// Something is to be done about it first; the time.
@@ -106,24 +106,24 @@ impl<P: Platform> Worker<P> {
 
     /// A turn of a link that reads whether it is known to be ready or not, unless it does not want
     /// to.
-    pub(super) fn try_turn(&mut self, key: Key, sleeps: bool) -> Took {
-        let Some(link) = self.links.get(key) else { return Took::Gone };
+    pub(super) fn try_turn(&mut self, key: Key, sleeps: bool) -> TurnResult {
+        let Some(link) = self.links.get(key) else { return TurnResult::Gone };
         if link.phase == Phase::Connecting || link.counted.is_none() {
             // Not up yet, or not known to count: the usual way.
             link.can.read |= link.phase == Phase::Open;
             self.turn(key);
-            return Took::Gone;
+            return TurnResult::Gone;
         }
         link.can.read = true;
-        let Some(now) = self.take_turn(key, sleeps) else { return Took::Gone };
-        let Some(link) = self.links.get(key) else { return Took::Gone };
+        let Some(now) = self.take_turn(key, sleeps) else { return TurnResult::Gone };
+        let Some(link) = self.links.get(key) else { return TurnResult::Gone };
         let want = link.flow.interest();
         // The clock handles later due times, not the next of two calls.
         let later = matches!(want.send, When::At(at) if at > now)
             || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
         let moves = want.send.is_due(now) || want.read != Read::Pause;
         let goes_on = want.end.is_none() && moves && link.can.send && !later && link.purse.is_none();
-        if goes_on { Took::Turn(now) } else { Took::Enough(now) }
+        if goes_on { TurnResult::Turn(now) } else { TurnResult::Enough(now) }
     }
 
     /// A turn; `None` when it was the last.

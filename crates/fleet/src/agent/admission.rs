@@ -20,7 +20,7 @@ const ELSEWHERE: u64 = 200 * MILLISECOND;
 
 /// A test that has been admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct AdmittedTest {
     pub(super) run: Uuid,
     pub(super) attempt: Attempt,
     pub(super) class: CostClass,
@@ -34,7 +34,7 @@ pub(super) struct Held {
 
 /// The tests that have been admitted, and how much of the time they take.
 pub(super) struct Admission {
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<AdmittedTest>,
     /// Largest share of the time for tests, 0 to 1.
     share: f64,
     /// Most bits/s and direction of all tests together.
@@ -64,7 +64,7 @@ impl Admission {
     }
 
     /// Admits a test, or says for how long none is admitted, ns.
-    pub(super) fn admit(&mut self, now: Mono, wanted: Held) -> Result<(), u64> {
+    pub(super) fn admit(&mut self, now: Mono, wanted: AdmittedTest) -> Result<(), u64> {
         self.expire(now);
         let ends = |class: CostClass| self.held.iter().filter(move |of| of.class == class).map(|of| of.until);
         let is_full = |most: u32| ends(wanted.class).count() >= most as usize;
@@ -87,13 +87,13 @@ impl Admission {
     }
 
     /// When the host may have bits to spare for a test again; `None` where it has them now.
-    fn without_rate(&self, wanted: &Held) -> Option<Mono> {
+    fn without_rate(&self, wanted: &AdmittedTest) -> Option<Mono> {
         let most = self.rate?;
         // The server of a run may send as much as the host, whatever was said of the test that is
         // reserved there.
-        let is_other = |held: &&Held| !held.is_client && !wanted.is_client && held.run != wanted.run;
+        let is_other = |held: &&AdmittedTest| !held.is_client && !wanted.is_client && held.run != wanted.run;
         let others = self.held.iter().filter(is_other).map(|held| held.until).min();
-        let rate = |held: &Held| held.rate.unwrap_or(most);
+        let rate = |held: &AdmittedTest| held.rate.unwrap_or(most);
         let used = self.held.iter().map(rate).fold(rate(wanted), u64::saturating_add);
         let full = self.held.iter().map(|held| held.until).min().filter(|_| used > most);
         others.into_iter().chain(full).max()
@@ -193,9 +193,9 @@ mod tests {
         }
     }
 
-    fn held(task: u32, class: CostClass, from: u64, until: u64) -> Held {
+    fn held(task: u32, class: CostClass, from: u64, until: u64) -> AdmittedTest {
         let attempt = Attempt { task: TaskId(task), number: 1 };
-        Held {
+        AdmittedTest {
             run: Uuid::nil(),
             attempt,
             class,
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_bits_of_all_tests_together_are_bounded() {
         let mut all = Admission::new(1.0, Some(8_000_000), Box::new(Other::default()));
-        let on = |task, rate, until| Held { rate, ..held(task, CostClass::Background, 0, until) };
+        let on = |task, rate, until| AdmittedTest { rate, ..held(task, CostClass::Background, 0, until) };
         assert_eq!(all.admit(Mono(0), on(2, Some(5_000_000), SECOND)), Ok(()));
         assert_eq!(all.admit(Mono(0), on(4, Some(3_000_000), 2 * SECOND)), Ok(()));
         assert_eq!(all.admit(Mono(0), on(6, Some(1), SECOND)), Err(SECOND));
@@ -270,7 +270,7 @@ mod tests {
             "one without a bound is the whole"
         );
         assert_eq!(all.admit(Mono(0), on(1, Some(5_000_000), SECOND)), Ok(()));
-        let other = Held { run: Uuid::from_u128(1), ..on(3, Some(0), SECOND) };
+        let other = AdmittedTest { run: Uuid::from_u128(1), ..on(3, Some(0), SECOND) };
         assert_eq!(all.admit(Mono(0), other), Err(SECOND), "the server of another run");
     }
 

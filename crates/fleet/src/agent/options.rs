@@ -79,7 +79,7 @@ pub struct Demand {
 }
 
 /// Reads the words of a test; the error is one sentence.
-pub type Reading = fn(Verb, &[String]) -> Result<Demand, String>;
+pub type WordReader = fn(Verb, &[String]) -> Result<Demand, String>;
 
 /// Options that agents take: whether they have a value, the questions that have them, and their names.
 const OPTIONS: &[(bool, &[Verb], &[&str])] = {
@@ -166,7 +166,7 @@ pub fn limited(
     verb: Verb,
     words: &[String],
     ceilings: &Ceilings,
-    read: Reading,
+    read: WordReader,
 ) -> Result<(Vec<String>, Demand), String> {
     parse(verb, words)?;
     let parts: &[&str] = if verb == Verb::Load { &["tcp", "ping", "delay"] } else { &[verb.name()] };

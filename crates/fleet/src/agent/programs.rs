@@ -8,7 +8,7 @@
 use super::options::Ceilings;
 use crate::message::MAX_OUTCOME;
 use crate::plan::Attempt;
-use crate::threads::{lock, said, spawn, wait};
+use crate::threads::{lock, read_stderr, spawn, wait};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -198,7 +198,7 @@ fn watch(
     read: impl FnOnce(ChildStdout) -> Vec<u8> + Send + 'static,
     over: impl FnOnce(Left) + Send + 'static,
 ) -> io::Result<Arc<Mutex<Process>>> {
-    let (out, err) = (process.stdout.take(), said(process.stderr.take())?);
+    let (out, err) = (process.stdout.take(), read_stderr(process.stderr.take())?);
     let process = Arc::new(Mutex::new(process));
     let watched = Arc::clone(&process);
     spawn("reading", move || {

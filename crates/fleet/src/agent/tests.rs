@@ -130,10 +130,10 @@ impl Rig {
     /// The order of a key, and the reports that follow, each with the name of the key that hears it.
     fn by(&mut self, holder: &Arc<Holder>, now: Mono, message: Order) -> Vec<(String, Report)> {
         self.agent.on_order(now, holder, Of::new(RUN, message));
-        self.heard()
+        self.take_reports()
     }
 
-    fn heard(&mut self) -> Vec<(String, Report)> {
+    fn take_reports(&mut self) -> Vec<(String, Report)> {
         self.agent.take_reports().into_iter().map(|(to, of)| (to.name.clone(), of.message)).collect()
     }
 
@@ -145,7 +145,7 @@ impl Rig {
         std::mem::take(&mut *self.did.0.borrow_mut())
     }
 
-    fn over(&mut self, now: Mono, task: u32, left: Left) -> Vec<Report> {
+    fn end_task(&mut self, now: Mono, task: u32, left: Left) -> Vec<Report> {
         self.agent.on_happened(now, Happened::Over { run: RUN, attempt: attempt(task), left });
         self.reports()
     }
@@ -192,7 +192,8 @@ fn a_test_runs_and_its_result_is_kept_until_the_controller_has_it() {
         rig.order(s(1), run(1, 5)).is_empty() && rig.did().is_empty(),
         "an order that comes twice runs once"
     );
-    let [Report::Ended(Kept { ending: Ending::Measured(document), .. })] = &rig.over(s(2), 1, measured())[..]
+    let [Report::Ended(Kept { ending: Ending::Measured(document), .. })] =
+        &rig.end_task(s(2), 1, measured())[..]
     else {
         panic!()
     };
@@ -219,7 +220,7 @@ fn a_second_attempt_is_not_answered_with_the_reason_of_the_first() {
     };
     rig.hello(0, 1);
     rig.order(s(1), run(1, 5));
-    rig.over(s(2), 1, Left::default());
+    rig.end_task(s(2), 1, Left::default());
     rig.did();
     assert!(rig.order(s(3), again(9)).is_empty());
     assert!(matches!(&rig.did()[..], [Did::Start(started, ..)] if *started == second));
@@ -262,7 +263,7 @@ fn what_a_process_leaves_is_a_result_or_a_reason() {
     for (task, (left, expected)) in (1..).zip(cases) {
         rig.order(s(1), run(task, 5));
         let printed = !left.out.is_empty();
-        let reports = rig.over(s(2), task, left);
+        let reports = rig.end_task(s(2), task, left);
         let [Report::Ended(Kept { ending, .. })] = &reports[..] else { panic!("{reports:?}") };
         let found = match ending {
             Ending::Measured(_) => None,
@@ -289,7 +290,7 @@ fn a_test_ends_in_its_time_come_what_may() {
     rig.agent.tick(s(5));
     rig.agent.tick(s(6));
     assert_eq!(rig.did(), [Did::Kill(attempt(1))]);
-    let reports = rig.over(s(6), 1, measured());
+    let reports = rig.end_task(s(6), 1, measured());
     assert!(matches!(
         &reports[..],
         [Report::Ended(Kept { ending: Ending::Missing { reason: Reason::TimedOut, .. }, .. })]
@@ -312,7 +313,7 @@ fn one_test_at_a_time_whoever_asks() {
     assert_eq!(busy(rig.order(s(2), reserve(2, 9))), 3 * SECOND);
     // Past its end the process is still there: it counts.
     assert_eq!(busy(rig.of(other, s(5), run(1, 9))), SECOND / 1000);
-    rig.over(s(6), 1, measured());
+    rig.end_task(s(6), 1, measured());
     rig.did();
     assert!(rig.of(other, s(6), reserve(2, 9)).is_empty());
     assert_eq!(rig.did(), [Did::Serve(OTHER.to_owned(), None)], "each run has its own key");
@@ -447,7 +448,7 @@ fn controllers_of_another_version_or_epoch_are_turned_away() {
     rig.order(s(1), run(1, 9));
     rig.did();
     assert!(matches!(rig.hello(2, 3)[..], [Report::Ready { .. }]), "a later one takes the run over");
-    rig.over(s(3), 1, measured());
+    rig.end_task(s(3), 1, measured());
     assert!(rig.agent.spool.get(RUN, TaskId(1)).is_some());
     for run in 100..120 {
         rig.of(Uuid::from_u128(run), s(3), hello(3, 1, KEY));
@@ -465,7 +466,7 @@ fn an_agent_whose_controller_is_gone_ends_what_runs_and_begins_nothing() {
     rig.did();
     rig.agent.tick(s(20));
     assert!(!rig.agent.sessions.is_empty() && rig.did().is_empty(), "its test goes on");
-    rig.over(s(21), 1, measured());
+    rig.end_task(s(21), 1, measured());
     rig.agent.tick(s(21));
     assert!(rig.agent.sessions.is_empty());
     assert_eq!(rig.did(), [Did::EndServer]);
@@ -481,7 +482,7 @@ fn a_farewell_ends_all_of_the_run_and_keeps_nothing_of_it() {
     rig.did();
     rig.order(s(2), Order::Bye);
     assert_eq!(rig.did(), [Did::Ask(attempt(1))]);
-    assert!(rig.over(s(3), 1, measured()).is_empty());
+    assert!(rig.end_task(s(3), 1, measured()).is_empty());
     assert!(rig.agent.is_idle() && !rig.folder.exists());
 }
 
@@ -633,7 +634,7 @@ fn a_run_belongs_to_the_key_that_began_it() {
     };
     cross(&mut rig, s(2));
     rig.agent.on_happened(s(3), Happened::Over { run: RUN, attempt: attempt(1), left: measured() });
-    let heard = rig.heard();
+    let heard = rig.take_reports();
     assert!(matches!(&heard[..], [(to, Report::Ended(_))] if to == "alice"), "{heard:?}");
     cross(&mut rig, s(4));
     assert_eq!(rig.agent.spool.of(RUN).count(), 1, "the result is there");

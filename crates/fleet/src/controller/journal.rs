@@ -20,15 +20,15 @@ use std::path::{Path, PathBuf};
 
 /// Continuation of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Held {
+struct Continuation {
     /// Number of controllers that the run has had.
     epoch: u64,
     /// Way to the hosts; written and read by the command line.
     reach: serde_json::Value,
 }
 
-impl Held {
-    fn read(folder: &Path) -> io::Result<Held> {
+impl Continuation {
+    fn read(folder: &Path) -> io::Result<Continuation> {
         Ok(serde_json::from_slice(&fs::read(folder.join("reach.json"))?)?)
     }
 
@@ -46,7 +46,7 @@ pub struct Journal {
     folder: PathBuf,
     record: Record,
     appender: Appender,
-    held: Held,
+    held: Continuation,
     /// True if another controller has worked on the run before.
     takes_over: bool,
     mirror: Option<Mirror>,
@@ -72,7 +72,7 @@ impl Journal {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
         // The plan is written last: a folder with one is a run, which can be resumed.
-        let held = Held { epoch: 1, reach };
+        let held = Continuation { epoch: 1, reach };
         held.write(folder).map_err(failed)?;
         let record = Record::create(folder, plan).map_err(failed)?;
         Journal::of(folder, record, held, lock, false).map_err(failed)
@@ -88,14 +88,20 @@ impl Journal {
         let lock = hold(folder)?;
         // The state that another controller wrote before it ended.
         let record = Record::open(folder).map_err(failed)?;
-        let mut held = Held::read(folder).map_err(failed)?;
+        let mut held = Continuation::read(folder).map_err(failed)?;
         held.epoch += 1;
         held.write(folder).map_err(failed)?;
         let _ = fs::remove_file(folder.join("cancel"));
         Journal::of(folder, record, held, lock, true).map_err(failed)
     }
 
-    fn of(folder: &Path, record: Record, held: Held, lock: File, takes_over: bool) -> io::Result<Journal> {
+    fn of(
+        folder: &Path,
+        record: Record,
+        held: Continuation,
+        lock: File,
+        takes_over: bool,
+    ) -> io::Result<Journal> {
         let appender = record.append()?;
         let folder = folder.to_owned();
         Ok(Journal { folder, record, appender, held, takes_over, mirror: None, _lock: lock })
@@ -124,7 +130,7 @@ impl Journal {
     /// # Errors
     /// When the folder does not have it.
     pub fn reach_in(folder: &Path) -> io::Result<serde_json::Value> {
-        Held::read(folder).map(|held| held.reach)
+        Continuation::read(folder).map(|held| held.reach)
     }
 
     /// Number of this controller among all of the run, from 1.

@@ -311,7 +311,7 @@ impl World {
                 for at in 0..self.machines.len() {
                     let order = Of::new(self.plan.run, Order::Alive { now: Mono(0) });
                     if let Some(delay) =
-                        self.passes(at, false).filter(|_| controller.members[at].stage == Stage::Away)
+                        self.passes(at, false).filter(|_| controller.members[at].stage == HostStage::Away)
                     {
                         self.push(delay, What::ToAgent(at, order));
                     }

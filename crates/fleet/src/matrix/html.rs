@@ -1,7 +1,7 @@
 //! The matrix as one page: everything in one file, no script, nothing loaded from elsewhere.
 
 use super::text::summary;
-use super::view::{Line, Picture, Shown, Spot, TOO_MANY, View};
+use super::view::{CellContent, Line, Picture, Spot, TOO_MANY, View};
 use super::{Cell, CellCaveat, Matrix};
 use crate::result::Reason;
 use crate::verdict::{Verdict, figure};
@@ -164,12 +164,12 @@ impl Page<'_> {
         let is_told = self.view.lines.len() <= MOST_FIGURES;
         let text = spot.text(|value| if is_told { show(value) } else { String::new() });
         let (class, style, meaning) = match spot.shown {
-            Shown::Value(value) => {
+            CellContent::Value(value) => {
                 let style = format!(" style=\"--v:{:.0}%\"", picture.place(value) * 100.0);
                 (Some("value"), style, show(value))
             }
-            Shown::Reason(reason) => (Some(reason.class()), String::new(), reason.to_string()),
-            Shown::Nothing => (None, String::new(), "no such figure".to_owned()),
+            CellContent::Reason(reason) => (Some(reason.class()), String::new(), reason.to_string()),
+            CellContent::Nothing => (None, String::new(), "no such figure".to_owned()),
         };
         classes.extend(class);
         classes.extend(spot.is_named.then_some("named"));

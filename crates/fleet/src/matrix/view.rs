@@ -26,7 +26,7 @@ pub(super) struct Line {
 
 /// Content of a picture's cell.
 #[derive(Clone, Copy)]
-pub(super) enum Shown {
+pub(super) enum CellContent {
     Value(f64),
     Reason(Reason),
     Nothing,
@@ -35,7 +35,7 @@ pub(super) enum Shown {
 /// One cell of a picture.
 #[derive(Clone)]
 pub(super) struct Spot {
-    pub(super) shown: Shown,
+    pub(super) shown: CellContent,
     /// Index of the cell that it shows, where it is one.
     pub(super) cell: Option<usize>,
     pub(super) has_caveats: bool,
@@ -46,9 +46,9 @@ impl Spot {
     /// Its text; a value as `of_value` has it.
     pub(super) fn text(&self, of_value: impl Fn(f64) -> String) -> String {
         match self.shown {
-            Shown::Value(value) => of_value(value),
-            Shown::Reason(reason) => reason.letter().to_string(),
-            Shown::Nothing => "-".to_owned(),
+            CellContent::Value(value) => of_value(value),
+            CellContent::Reason(reason) => reason.letter().to_string(),
+            CellContent::Nothing => "-".to_owned(),
         }
     }
 }
@@ -148,7 +148,10 @@ fn picture(
         let reason = || cells.iter().find_map(|at| of(at).reason());
         let is_named = |cell: &Cell| named.contains(&(key, cell.from.as_str(), cell.to.as_str()));
         spots[row][column] = Some(Spot {
-            shown: value.map(Shown::Value).or_else(|| reason().map(Shown::Reason)).unwrap_or(Shown::Nothing),
+            shown: value
+                .map(CellContent::Value)
+                .or_else(|| reason().map(CellContent::Reason))
+                .unwrap_or(CellContent::Nothing),
             cell: if let [only] = cells[..] { Some(only) } else { None },
             has_caveats: cells.iter().any(|at| !of(at).caveats.is_empty()),
             is_named: cells.iter().any(|at| is_named(of(at))),

@@ -3,7 +3,7 @@
 use super::{CostClass, Plan, Rounds};
 use crate::inventory::HostId;
 use crate::result::Ending;
-use crate::schedule::{Event, GroupLimit, MAX_LIMITED, Policy, Resources, State, next};
+use crate::schedule::{Event, GroupLimit, MAX_LIMITED, Policy, Resources, ScheduleState, next};
 use metrics::{Mono, format_bytes, format_duration, real};
 use report::{Page, Table, Tone};
 use serde::Serialize;
@@ -161,7 +161,7 @@ impl Plan {
     /// Plays the plan through with the scheduler itself: its duration, and the most tests at a
     /// time.
     fn play(&self) -> (u64, usize) {
-        let (mut state, _) = State::new(self.clone(), Policy::default(), &[], Mono(0));
+        let (mut state, _) = ScheduleState::new(self.clone(), Policy::default(), &[], Mono(0));
         for (host, of) in self.inventory.numbered() {
             state.apply(Event::Joined { host, resource: of.name.clone() }, Mono(0));
         }

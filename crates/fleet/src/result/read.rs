@@ -5,7 +5,7 @@ use super::{Ending, PairResult, Reason};
 use crate::message::bounded;
 use crate::plan::{Plan, TaskId, Verb};
 use model::document::Document as _;
-use model::ending::{Account, Asked};
+use model::ending::{Account, JudgedPhase};
 use model::{Kind, Outcome, SCHEMA, Status, clean_json};
 use serde_json::value::RawValue;
 use std::collections::HashMap;
@@ -83,7 +83,7 @@ fn ending(outcome: &Outcome) -> (Status, Option<String>) {
     // A step of a search has failed where its rate is above the capacity, and the search has not.
     let complete = outcome.points.iter().filter(|point| point.status == Status::Complete);
     let judged = complete.map(|point| {
-        let asked = Asked { phase: &point.phase, protocol: "", needs_report: false };
+        let asked = JudgedPhase { phase: &point.phase, protocol: "", needs_report: false };
         Account::of(point).ending(asked, (point.status, point.reason.clone()))
     });
     judged.into_iter().find(|(status, _)| *status != Status::Complete).unwrap_or(own)

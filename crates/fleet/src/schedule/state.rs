@@ -1,7 +1,7 @@
 //! The state of a run: present hosts, running tests, remaining tasks.
 
 use super::{
-    Assignment, Ended, Event, MAX_ATTEMPTS, MAX_BACKGROUND, MAX_LIMITED, MAX_REFUSALS, Policy, Resources,
+    Assignment, EndedTask, Event, MAX_ATTEMPTS, MAX_BACKGROUND, MAX_LIMITED, MAX_REFUSALS, Policy, Resources,
 };
 use crate::inventory::HostId;
 use crate::plan::{Attempt, CostClass, Plan, Task, TaskId};
@@ -59,7 +59,7 @@ pub(super) struct Running {
 
 /// All that the choice of the next tests depends on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct State {
+pub(crate) struct ScheduleState {
     pub(crate) plan: Plan,
     pub(super) policy: Policy,
     pub(super) resources: Resources,
@@ -80,11 +80,16 @@ pub(crate) struct State {
     pub(super) cancelled: bool,
 }
 
-impl State {
+impl ScheduleState {
     /// The state at the start of a run, or of its resumption: the tasks `over` have ended before.
     /// Also returns the tasks that end at once, since no connection is possible between their
     /// hosts.
-    pub(crate) fn new(plan: Plan, policy: Policy, over: &[TaskId], now: Mono) -> (State, Vec<Ended>) {
+    pub(crate) fn new(
+        plan: Plan,
+        policy: Policy,
+        over: &[TaskId],
+        now: Mono,
+    ) -> (ScheduleState, Vec<EndedTask>) {
         let resources = Resources::of(&plan.inventory);
         let begun = now.plus(policy.absent_ns).plus(policy.dialling_ns);
         let inherited = if policy.takes_over {
@@ -92,13 +97,13 @@ impl State {
         } else {
             Mono(0)
         };
-        let mut state = State {
+        let mut state = ScheduleState {
             load: Load { groups: vec![0; resources.groups.len()], ..Load::default() },
             open: vec![0; resources.groups.len()],
             tasks: vec![TaskState::default(); plan.tasks.len()],
             resources,
             policy,
-            ..State::default()
+            ..ScheduleState::default()
         };
         for (id, host) in plan.inventory.numbered() {
             let label = host.label("resource").map(|label| format!("label {label}"));
@@ -158,7 +163,7 @@ impl State {
 
     /// Takes note of an event at `now`. Returns the tasks that ended by it, each with its one
     /// ending: no task is returned twice.
-    pub(crate) fn apply(&mut self, event: Event, now: Mono) -> Vec<Ended> {
+    pub(crate) fn apply(&mut self, event: Event, now: Mono) -> Vec<EndedTask> {
         let mut endings = Vec::new();
         match event {
             Event::Joined { host, resource } => self.joined(host, resource),
@@ -229,7 +234,7 @@ impl State {
         Some(())
     }
 
-    fn reported(&mut self, attempt: Attempt, ending: Ending, now: Mono) -> Option<Ended> {
+    fn reported(&mut self, attempt: Attempt, ending: Ending, now: Mono) -> Option<EndedTask> {
         let id = attempt.task;
         // An outcome may be that of an attempt which a controller before this one started.
         let is_known = (1..=self.attempts(id)).contains(&attempt.number);
@@ -247,7 +252,7 @@ impl State {
         self.finish(id, ending)
     }
 
-    fn refused(&mut self, attempt: Attempt, host: HostId, until: Mono, now: Mono) -> Option<Ended> {
+    fn refused(&mut self, attempt: Attempt, host: HostId, until: Mono, now: Mono) -> Option<EndedTask> {
         let id = attempt.task;
         self.release(attempt)?;
         // No test of the plan keeps a host for longer, and refusals are counted.
@@ -269,7 +274,7 @@ impl State {
         None
     }
 
-    fn cancel(&mut self, endings: &mut Vec<Ended>) {
+    fn cancel(&mut self, endings: &mut Vec<EndedTask>) {
         self.cancelled = true;
         for id in (0..).map(TaskId).take(self.plan.tasks.len()) {
             if !self.running.contains_key(&id) {
@@ -280,7 +285,7 @@ impl State {
 
     /// Handles work due by `now`: attempts whose time is up, repeatable ones, hosts that stayed
     /// away too long.
-    fn pass(&mut self, now: Mono, endings: &mut Vec<Ended>) {
+    fn pass(&mut self, now: Mono, endings: &mut Vec<EndedTask>) {
         while let Some((_, id)) = self.deadlines.first().copied().filter(|(until, _)| *until <= now) {
             let Some(running) = self.running.get(&id) else { break };
             let reason = if running.lost { Reason::AgentLost } else { Reason::TimedOut };
@@ -329,7 +334,7 @@ impl State {
     }
 
     /// Ends a task, unless it has ended before.
-    fn finish(&mut self, id: TaskId, ending: Ending) -> Option<Ended> {
+    fn finish(&mut self, id: TaskId, ending: Ending) -> Option<EndedTask> {
         let state = self.tasks.get_mut(id.index()).filter(|task| !task.over)?;
         state.over = true;
         self.ended += 1;

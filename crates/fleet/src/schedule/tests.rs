@@ -22,8 +22,12 @@ fn plan(hosts: &str, limits: &[&str], tests: &[CostClass], repeats: u16) -> Plan
 }
 
 /// A run of which these hosts have joined, with endings that are known before.
-fn joined_by(hosts: impl IntoIterator<Item = u32>, plan: Plan, policy: Policy) -> (State, Vec<Ended>) {
-    let (mut state, endings) = State::new(plan, policy, &[], Mono(0));
+fn joined_by(
+    hosts: impl IntoIterator<Item = u32>,
+    plan: Plan,
+    policy: Policy,
+) -> (ScheduleState, Vec<EndedTask>) {
+    let (mut state, endings) = ScheduleState::new(plan, policy, &[], Mono(0));
     for host in hosts {
         let event = Event::Joined { host: HostId(host), resource: format!("r{host}") };
         assert!(state.apply(event, Mono(0)).is_empty());
@@ -32,7 +36,7 @@ fn joined_by(hosts: impl IntoIterator<Item = u32>, plan: Plan, policy: Policy) -
 }
 
 /// A run of which all hosts have joined.
-fn joined(plan: Plan, policy: Policy) -> State {
+fn joined(plan: Plan, policy: Policy) -> ScheduleState {
     let hosts = 0..u32::try_from(plan.inventory.hosts.len()).unwrap();
     joined_by(hosts, plan, policy).0
 }
@@ -85,7 +89,7 @@ enum Link {
 
 /// Hosts and messages in virtual time. What overlaps is judged by when tests run at the hosts, not by what the state believes.
 struct World {
-    state: State,
+    state: ScheduleState,
     random: Random,
     faults: Faults,
     now: Mono,
@@ -103,7 +107,7 @@ struct World {
 impl World {
     fn new(plan: Plan, policy: Policy, faults: Faults, seed: u64) -> World {
         let hosts = plan.inventory.hosts.len();
-        let (state, endings) = State::new(plan, policy, &[], Mono(0));
+        let (state, endings) = ScheduleState::new(plan, policy, &[], Mono(0));
         let mut world = World {
             state,
             random: Random(seed),
@@ -119,7 +123,7 @@ impl World {
         };
         world.note(endings);
         for host in (0..).map(HostId).take(hosts) {
-            world.tell(Event::Joined { host, resource: format!("boot {}", host.0) });
+            world.apply(Event::Joined { host, resource: format!("boot {}", host.0) });
         }
         if faults.until > 0 {
             world.push(0, Happens::Misfortune);
@@ -139,7 +143,7 @@ impl World {
         }
     }
 
-    fn tell(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         let endings = self.state.apply(event, self.now);
         self.note(endings);
     }
@@ -152,7 +156,7 @@ impl World {
     fn run(&mut self, most: u64) -> Mono {
         loop {
             for assignment in next(&self.state, self.now) {
-                self.tell(Event::Started(assignment));
+                self.apply(Event::Started(assignment));
                 let Assignment { attempt, until, client, .. } = assignment;
                 // A message takes 1 to 8 ms.
                 let latency = MS + self.random.next() % (7 * MS);
@@ -173,7 +177,7 @@ impl World {
                 let Some(Reverse((_, _, happens))) = self.queue.pop() else { unreachable!() };
                 self.happen(happens);
             } else {
-                self.tell(Event::Tick);
+                self.apply(Event::Tick);
             }
         }
     }
@@ -195,11 +199,11 @@ impl World {
         }
         if self.chance(self.faults.busy) {
             let until = self.now.plus(200 * MS);
-            return self.tell(Event::Busy { attempt, host: of.to, until });
+            return self.apply(Event::Busy { attempt, host: of.to, until });
         }
         if [of.from, of.to].iter().any(|host| self.links[host.index()] == Link::Dead) {
             let ending = Ending::missing(Reason::Failed, "the server does not answer");
-            return self.tell(Event::Ended { attempt, ending });
+            return self.apply(Event::Ended { attempt, ending });
         }
         let test = self.state.plan.test(&of).unwrap().clone();
         self.check_beside(attempt.task, test.class);
@@ -276,7 +280,7 @@ impl World {
         let ending = if good { measured() } else { Ending::missing(Reason::Failed, "") };
         // Reports come twice, too.
         for _ in 0..1 + u32::from(self.random.next().is_multiple_of(8)) {
-            self.tell(Event::Ended { attempt, ending: ending.clone() });
+            self.apply(Event::Ended { attempt, ending: ending.clone() });
         }
         // What an agent has measured is not lost, whichever attempt it is of.
         assert!(!(good && was_open) || self.endings[&task].reason().is_none(), "{task:?} was measured");
@@ -284,7 +288,7 @@ impl World {
 
     fn back(&mut self, host: HostId) {
         self.links[host.index()] = Link::Up;
-        self.tell(Event::Joined { host, resource: format!("boot {}", host.0) });
+        self.apply(Event::Joined { host, resource: format!("boot {}", host.0) });
         for (attempt, good) in self.spooled.remove(&host).unwrap_or_default() {
             self.report(attempt, good);
         }
@@ -306,7 +310,7 @@ impl World {
                 let at = |id: TaskId| plan.task(id).is_some_and(|task| [task.from, task.to].contains(&host));
                 self.running.retain(|attempt, _| !at(attempt.task));
             }
-            self.tell(Event::Lost { host });
+            self.apply(Event::Lost { host });
             let away = self.random.next() % (3_000 * MS);
             self.push(away, Happens::Back { host });
         }
@@ -362,7 +366,7 @@ fn hosts_of_one_resource_count_as_one() {
     let took = world.run(1_000_000 * MS);
     // All but the pairs of c and d occupy m: 10 of 12, twice.
     assert!(took.0 >= 20 * 500 * MS, "{} ms", took.0 / MS);
-    let (mut state, _) = State::new(exclusive("a\nb\nc\n", &[]), Policy::default(), &[], Mono(0));
+    let (mut state, _) = ScheduleState::new(exclusive("a\nb\nc\n", &[]), Policy::default(), &[], Mono(0));
     for (host, resource) in [(0, "boot 1"), (1, "boot 1"), (2, "boot 2")] {
         state.apply(Event::Joined { host: HostId(host), resource: resource.to_owned() }, Mono(0));
     }
@@ -415,7 +419,7 @@ fn what_hosts_share_is_free_once_no_test_of_a_controller_before_can_run() {
     let policy = Policy { takes_over: true, ..Policy::default() };
     let longest = Mono(500 * MS + 4 * policy.grace_ns);
     let mut state = joined(plan, policy);
-    let through_wan = |state: &State, now: Mono| {
+    let through_wan = |state: &ScheduleState, now: Mono| {
         let chosen = next(state, now);
         chosen.iter().filter(|chosen| chosen.client.0 < 2 || chosen.server.0 < 2).count()
     };
@@ -470,12 +474,12 @@ fn a_cancelled_run_ends_and_what_runs_still_counts() {
 fn a_resumed_run_does_only_what_is_missing() {
     let whole = exclusive(&names(6), &[]);
     let over: Vec<TaskId> = (0..30).step_by(2).map(TaskId).collect();
-    let (state, _) = State::new(whole, Policy::default(), &over, Mono(0));
+    let (state, _) = ScheduleState::new(whole, Policy::default(), &over, Mono(0));
     assert_eq!((state.ended, state.running.len()), (15, 0));
     let mut world = World::new(state.plan.clone(), Policy::default(), Faults::default(), 1);
     world.state = state;
     for host in 0..6 {
-        world.tell(Event::Joined { host: HostId(host), resource: format!("r{host}") });
+        world.apply(Event::Joined { host: HostId(host), resource: format!("r{host}") });
     }
     world.run(60_000 * MS);
     assert_eq!(

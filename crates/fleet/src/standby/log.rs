@@ -1,6 +1,6 @@
 //! The log of a run: its plan, its results, its end.
 
-use super::{Lease, Place, Shared, failed};
+use super::{Lease, LogStore, SharedRuns, failed};
 use crate::message::MAX_REPORT;
 use crate::plan::Plan;
 use crate::result::{Ending, PairResult};
@@ -51,12 +51,12 @@ pub struct Log {
 
 /// Writes a log, as long as no other controller does.
 pub struct Keeper {
-    place: Arc<Place>,
+    place: Arc<LogStore>,
     subject: String,
     last: u64,
 }
 
-impl Shared {
+impl SharedRuns {
     /// Reads the log of a run; `None` where it has no plan, or not all of it.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl Keeper {
 }
 
 /// Publishes behind message `last` of a subject; returns the number of the new one.
-async fn publish(place: &Place, subject: &str, payload: &[u8], last: u64) -> Result<u64, String> {
+async fn publish(place: &LogStore, subject: &str, payload: &[u8], last: u64) -> Result<u64, String> {
     // As often as a lease may last: where another controller has written meanwhile, the next try
     // finds out.
     let mut tries = super::LEASE.as_millis() / PAUSE.as_millis();
@@ -210,7 +210,7 @@ async fn publish(place: &Place, subject: &str, payload: &[u8], last: u64) -> Res
     }
 }
 
-async fn read(place: &Place, run: Uuid) -> Result<Option<Log>, String> {
+async fn read(place: &LogStore, run: Uuid) -> Result<Option<Log>, String> {
     let subject = place.subject(run);
     let (mut text, mut parts, mut whole) = (String::new(), 0, None);
     let mut log = Log { plan: Plan::default(), results: Vec::new(), was_led: false, is_over: false, last: 0 };

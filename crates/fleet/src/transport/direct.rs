@@ -63,12 +63,12 @@ pub trait Secure: Send + Sync + 'static {
     fn server(&self, stream: &mut TcpStream) -> Result<(Box<dyn Sealed>, Holder), String>;
 }
 
-type Shared = Arc<Mutex<Box<dyn Sealed>>>;
+type SharedSeal = Arc<Mutex<Box<dyn Sealed>>>;
 
 /// Reads what the other end says.
 struct Reader {
     stream: Arc<TcpStream>,
-    sealed: Shared,
+    sealed: SharedSeal,
     plain: VecDeque<u8>,
     /// Until when something has to be said.
     until: Option<Arc<Mutex<Mono>>>,
@@ -105,7 +105,7 @@ impl Read for Reader {
 /// Encrypts and sends; the other end sees the end when this is dropped.
 struct Writer {
     stream: Arc<TcpStream>,
-    sealed: Shared,
+    sealed: SharedSeal,
 }
 
 impl Write for Writer {

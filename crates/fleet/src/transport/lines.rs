@@ -65,8 +65,8 @@ pub trait Dial: Send + Sync + 'static {
     fn dial(&self, host: &Named) -> Result<Connection, Undialled>;
 }
 
-/// What the threads of all hosts share.
-struct Shared {
+/// State that the threads of all hosts share.
+struct DialState {
     dial: Box<dyn Dial>,
     is_over: AtomicBool,
     /// Hosts that are being dialled.
@@ -74,7 +74,7 @@ struct Shared {
     dialled: Condvar,
 }
 
-impl Shared {
+impl DialState {
     /// Waits until few hosts are being dialled, and counts one more until the turn is dropped.
     fn turn(&self) -> Turn<'_> {
         let mut dialling = lock(&self.dialling);
@@ -90,7 +90,7 @@ impl Shared {
     }
 }
 
-struct Turn<'a>(&'a Shared);
+struct Turn<'a>(&'a DialState);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
@@ -119,7 +119,7 @@ pub struct Lines {
     links: BTreeMap<HostId, Arc<Mutex<Link>>>,
     threads: Vec<JoinHandle<()>>,
     arrivals: Receiver<(HostId, Arrival)>,
-    shared: Arc<Shared>,
+    shared: Arc<DialState>,
 }
 
 impl Lines {
@@ -130,7 +130,7 @@ impl Lines {
     pub fn start(dial: impl Dial, hosts: Vec<(HostId, Named)>) -> Result<Lines, String> {
         let (arrived, arrivals) = sync_channel(MAX_UNREAD);
         let (is_over, dialling, dialled) = (AtomicBool::new(false), Mutex::new(0), Condvar::new());
-        let shared = Arc::new(Shared { dial: Box::new(dial), is_over, dialling, dialled });
+        let shared = Arc::new(DialState { dial: Box::new(dial), is_over, dialling, dialled });
         let mut lines = Lines { links: BTreeMap::new(), threads: Vec::new(), arrivals, shared };
         for (id, named) in hosts {
             let link = Arc::clone(lines.links.entry(id).or_default());
@@ -186,7 +186,7 @@ struct Host {
     named: Named,
     link: Arc<Mutex<Link>>,
     arrived: SyncSender<(HostId, Arrival)>,
-    shared: Arc<Shared>,
+    shared: Arc<DialState>,
 }
 
 impl Host {

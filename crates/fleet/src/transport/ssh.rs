@@ -8,7 +8,7 @@
 
 use super::lines::{Connection, Dial, Named, Undialled};
 use crate::message::bounded;
-use crate::threads::{lock, said, wait};
+use crate::threads::{lock, read_stderr, wait};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::PathBuf;
@@ -133,7 +133,7 @@ impl Dial for RemoteShell {
         let mut process = command.spawn().map_err(cannot).map_err(absent(false))?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (stdin, stdout) = pipes.ok_or_else(|| absent(false)("a process has no pipes".to_owned()))?;
-        let said = said(process.stderr.take());
+        let said = read_stderr(process.stderr.take());
         let process = Arc::new(Mutex::new(process));
         let ended = Arc::clone(&process);
         Ok(Connection {

@@ -22,7 +22,7 @@ const READINGS: u32 = 10;
 
 /// Methods of reading a card's clock beside the host's wall clock, the best one first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum ReadMethod {
     /// Both at once, by the card.
     Precise,
     /// The driver reads the wall clock directly before and after the card's.
@@ -31,43 +31,43 @@ pub(super) enum Way {
     Plain,
 }
 
-pub(super) const WAYS: [Way; 3] = [Way::Precise, Way::Extended, Way::Plain];
+pub(super) const WAYS: [ReadMethod; 3] = [ReadMethod::Precise, ReadMethod::Extended, ReadMethod::Plain];
 
 /// A card's clock between two readings of the wall clock, ns since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct CardReading {
     pub(super) before: i64,
     pub(super) card: i64,
     pub(super) after: i64,
 }
 
-impl Way {
+impl ReadMethod {
     /// The request, and the block that asks.
     pub(super) fn question(self) -> (u32, Vec<u8>) {
         let (number, n) = match self {
-            Way::Precise => (request(3, 8, 4 * TIME), 4 * TIME),
-            Way::Extended => (request(3, 9, TIME + 3 * MOST * TIME), TIME + 3 * MOST * TIME),
-            Way::Plain => (request(1, 5, TIME + (2 * MOST + 1) * TIME), TIME + (2 * MOST + 1) * TIME),
+            ReadMethod::Precise => (request(3, 8, 4 * TIME), 4 * TIME),
+            ReadMethod::Extended => (request(3, 9, TIME + 3 * MOST * TIME), TIME + 3 * MOST * TIME),
+            ReadMethod::Plain => (request(1, 5, TIME + (2 * MOST + 1) * TIME), TIME + (2 * MOST + 1) * TIME),
         };
         let mut block = vec![0; n];
-        if self != Way::Precise {
+        if self != ReadMethod::Precise {
             block[..4].copy_from_slice(&READINGS.to_ne_bytes());
         }
         (number, block)
     }
 
     /// Parses the kernel's answer and returns the narrowest of its readings.
-    pub(super) fn answer(self, block: &[u8]) -> Option<Reading> {
+    pub(super) fn answer(self, block: &[u8]) -> Option<CardReading> {
         let time = |place: usize| time(block.get(place * TIME..)?);
-        if self == Way::Precise {
+        if self == ReadMethod::Precise {
             let (card, wall) = (time(0)?, time(1)?);
-            return Some(Reading { before: wall, card, after: wall });
+            return Some(CardReading { before: wall, card, after: wall });
         }
         let n = usize::clamped(u32::from_ne_bytes(*block.first_chunk()?));
-        let apart = if self == Way::Extended { 3 } else { 2 };
+        let apart = if self == ReadMethod::Extended { 3 } else { 2 };
         let reading = |i: usize| {
             let first = 1 + apart * i;
-            Some(Reading { before: time(first)?, card: time(first + 1)?, after: time(first + 2)? })
+            Some(CardReading { before: time(first)?, card: time(first + 1)?, after: time(first + 2)? })
         };
         let all = (0..n.min(MOST)).filter_map(reading).filter(|r| r.before <= r.after);
         all.min_by_key(|r| r.after.saturating_sub(r.before))
@@ -87,7 +87,7 @@ const SET: u64 = 20_000;
 
 /// A reading by our clock: how far the wall clock was ahead of it, and how sure that is, was looked
 /// at before and after.
-pub(super) fn crossing(reading: Reading, before: (i64, u64), after: (i64, u64)) -> Option<Crossing> {
+pub(super) fn crossing(reading: CardReading, before: (i64, u64), after: (i64, u64)) -> Option<Crossing> {
     if before.0.abs_diff(after.0) > SET {
         return None;
     }
@@ -202,10 +202,10 @@ mod tests {
     /// The numbers that linux/ptp_clock.h makes of its structs, as a C compiler prints them on x86-64 and arm64.
     #[test]
     fn requests_have_the_kernels_numbers() {
-        let number = |way: Way| way.question().0;
-        assert_eq!(number(Way::Plain), 0x4340_3d05);
-        assert_eq!(number(Way::Precise), 0xc040_3d08);
-        assert_eq!(number(Way::Extended), 0xc4c0_3d09);
+        let number = |way: ReadMethod| way.question().0;
+        assert_eq!(number(ReadMethod::Plain), 0x4340_3d05);
+        assert_eq!(number(ReadMethod::Precise), 0xc040_3d08);
+        assert_eq!(number(ReadMethod::Extended), 0xc4c0_3d09);
         for way in WAYS {
             let (number, block) = way.question();
             assert_eq!((number >> 16 & 0x3fff) as usize, block.len());
@@ -215,14 +215,14 @@ mod tests {
 
     #[test]
     fn readings_are_found_where_the_kernel_writes_them() {
-        let (_, mut block) = Way::Precise.question();
+        let (_, mut block) = ReadMethod::Precise.question();
         put(&mut block, 0, 1_700_000_037, 5);
         put(&mut block, 1, 1_700_000_000, 9);
         let wall = 1_700_000_000_000_000_009;
         let card = 1_700_000_037_000_000_005;
-        assert_eq!(Way::Precise.answer(&block), Some(Reading { before: wall, card, after: wall }));
+        assert_eq!(ReadMethod::Precise.answer(&block), Some(CardReading { before: wall, card, after: wall }));
 
-        for (way, apart) in [(Way::Extended, 3), (Way::Plain, 2)] {
+        for (way, apart) in [(ReadMethod::Extended, 3), (ReadMethod::Plain, 2)] {
             let (_, mut block) = way.question();
             assert_eq!(u32::from_ne_bytes(*block.first_chunk().unwrap()), READINGS);
             // The third of ten is the narrowest. In the plain layout a wall time is the end of one and the beginning of the next.
@@ -233,7 +233,7 @@ mod tests {
                 put(&mut block, 2 + apart * i, 99, start + 20);
                 put(&mut block, 3 + apart * i, 7, start + width);
             }
-            if way == Way::Plain {
+            if way == ReadMethod::Plain {
                 (0..10).for_each(|i| put(&mut block, 1 + 2 * i, 7, 1_000 * i as u32));
                 put(&mut block, 1 + 2 * 3, 7, 2_040);
                 put(&mut block, 21, 7, 9_900);
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_as_unsure_by_our_clock_as_the_relation_is() {
-        let reading = Reading { before: 10_000_000, card: 77, after: 10_004_000 };
+        let reading = CardReading { before: 10_000_000, card: 77, after: 10_004_000 };
         let found = crossing(reading, (9_000_000, 30), (9_000_100, 50)).unwrap();
         assert_eq!(found, Crossing { before: Mono(999_850), card: 77, after: Mono(1_004_050) });
         assert_eq!(crossing(reading, (9_000_000, 30), (9_900_000, 30)), None, "the wall clock was set");

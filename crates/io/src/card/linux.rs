@@ -1,7 +1,7 @@
 //! Cards of Linux: finds them, switches their stamps on, reads their clocks, and restores their
 //! settings.
 
-use super::layout::{How, Reading, WAYS, Way, choose, crossing};
+use super::layout::{CardReading, How, ReadMethod, WAYS, choose, crossing};
 use super::may_change;
 use crate::sys::{card as sys, lock, terminal};
 use crate::{Clock, host};
@@ -26,13 +26,13 @@ pub(crate) struct Card {
     /// No other has had it in this process, also none of the same interface.
     serial: u64,
     sends: bool,
-    shared: Arc<Shared>,
+    shared: Arc<PlacementState>,
     reader: Option<JoinHandle<()>>,
     changed: bool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct PlacementState {
     placement: Mutex<Option<Placement>>,
     over: Mutex<bool>,
     ends: Condvar,
@@ -87,7 +87,7 @@ impl Card {
                 (told.sends_any(), true)
             }
         };
-        let shared = Arc::new(Shared { placement: Mutex::new(first), ..Shared::default() });
+        let shared = Arc::new(PlacementState { placement: Mutex::new(first), ..PlacementState::default() });
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("card-clock".to_owned());
         let handle = thread.spawn(move || reader.run(&theirs));
@@ -229,14 +229,14 @@ impl Reader {
         }
     }
 
-    fn ask(&self, way: Way) -> io::Result<Option<Reading>> {
+    fn ask(&self, way: ReadMethod) -> io::Result<Option<CardReading>> {
         let (request, mut block) = way.question();
         sys::ask_clock(self.file.as_fd(), request, &mut block)?;
         Ok(way.answer(&block))
     }
 
     /// Reads the clock until `over`. A failure is reported, and the next reading tried.
-    fn run(mut self, shared: &Shared) {
+    fn run(mut self, shared: &PlacementState) {
         let mut over = lock(&shared.over);
         while !*over {
             (over, _) = shared.ends.wait_timeout(over, PAUSE).unwrap_or_else(PoisonError::into_inner);

@@ -2,9 +2,9 @@
 //! live, local address, overflow counter and kernel stamps, where the system really delivers them.
 
 mod ability;
-#[cfg(target_os = "linux")]
-mod asked;
 mod net;
+#[cfg(target_os = "linux")]
+mod pending_stamps;
 mod settings;
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
 mod shared;

@@ -246,7 +246,7 @@ mod linux {
             describe(burst, self.udp.v6, segmented, card, control);
             let n = uninterrupted(|| message::send(self.udp.socket.as_fd(), pieces, to.as_ref(), control))?;
             if let Some(tag) = burst.tag.filter(|_| self.udp.state.numbers) {
-                self.udp.state.asked.sent(tag);
+                self.udp.state.pending_stamps.sent(tag);
             }
             Ok(n)
         }

@@ -27,16 +27,16 @@ const OVERHEAD: usize = 128;
 
 /// A part in a socket.
 #[derive(Debug)]
-pub(super) enum Shared {
+pub(super) enum SocketPart {
     /// The bound socket: it receives the datagrams of peers without a part.
     Bound(Arc<Dealer>),
     /// A peer's part in it.
     Peer(Arc<Dealer>, Arc<Mailbox>, SocketAddr),
 }
 
-impl Drop for Shared {
+impl Drop for SocketPart {
     fn drop(&mut self) {
-        if let Shared::Peer(dealer, mailbox, peer) = self {
+        if let SocketPart::Peer(dealer, mailbox, peer) = self {
             let mut dealt = lock(&dealer.dealt);
             let own = |of: &Weak<Mailbox>| of.ptr_eq(&Arc::downgrade(mailbox));
             if dealt.peers.get(peer).is_some_and(own) {
@@ -221,8 +221,8 @@ impl Udp {
     /// True if its datagrams are dealt to it.
     pub(super) fn is_dealt(&self) -> bool {
         match &self.shared {
-            Some(Shared::Bound(dealer)) => dealer.deals.load(Ordering::Acquire),
-            Some(Shared::Peer(..)) => true,
+            Some(SocketPart::Bound(dealer)) => dealer.deals.load(Ordering::Acquire),
+            Some(SocketPart::Peer(..)) => true,
             None => false,
         }
     }
@@ -236,8 +236,8 @@ impl Udp {
         skip: bool,
     ) -> Got<'m> {
         let (dealer, mailbox) = match &self.shared {
-            Some(Shared::Bound(dealer)) => (dealer, &dealer.others),
-            Some(Shared::Peer(dealer, mailbox, _)) => (dealer, &**mailbox),
+            Some(SocketPart::Bound(dealer)) => (dealer, &dealer.others),
+            Some(SocketPart::Peer(dealer, mailbox, _)) => (dealer, &**mailbox),
             None => return Got::Nothing,
         };
         let came = match dealer.next(mailbox, clock) {
@@ -254,15 +254,15 @@ impl Udp {
     /// Destination of datagrams, when the socket itself is not connected.
     pub(super) fn shared_peer(&self) -> Option<SocketAddr> {
         match &self.shared {
-            Some(Shared::Peer(.., peer)) => Some(*peer),
+            Some(SocketPart::Peer(.., peer)) => Some(*peer),
             _ => None,
         }
     }
 
     fn mailbox(&self) -> Option<&Mailbox> {
         match self.shared.as_ref()? {
-            Shared::Bound(dealer) => Some(&dealer.others),
-            Shared::Peer(_, mailbox, _) => Some(mailbox),
+            SocketPart::Bound(dealer) => Some(&dealer.others),
+            SocketPart::Peer(_, mailbox, _) => Some(mailbox),
         }
     }
 
@@ -328,13 +328,13 @@ mod tests {
     fn a_part_that_is_given_back_leaves_nothing_behind() {
         let clock = Clock::new();
         let bound = Udp::bind(crate::testing::here(), false, &transport::SocketSettings::default()).unwrap();
-        let Some(Shared::Bound(dealer)) = &bound.shared else { panic!("the bound socket deals") };
+        let Some(SocketPart::Bound(dealer)) = &bound.shared else { panic!("the bound socket deals") };
         let path = Path { peer: "127.0.0.1:9".parse().unwrap(), local: bound.local().unwrap() };
-        let first = Udp::beside(&bound, &path, &transport::SocketSettings::default()).unwrap();
+        let first = Udp::for_peer(&bound, &path, &transport::SocketSettings::default()).unwrap();
         let second = dealer.admit(path.peer, &clock);
         drop(first);
         assert_eq!(lock(&dealer.dealt).peers.len(), 1, "the later part is another's");
-        drop(Shared::Peer(Arc::clone(dealer), second, path.peer));
+        drop(SocketPart::Peer(Arc::clone(dealer), second, path.peer));
         assert!(lock(&dealer.dealt).peers.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use super::ability::ability;
 use super::net::{UdpMemory, UdpNet};
 use super::settings::{apply, mtu};
 #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-use super::shared::{Dealer, Shared};
+use super::shared::{Dealer, SocketPart};
 use crate::sys::{self, fault, open_for, plain, share_port};
 use crate::tcp::effective_options;
 use crate::{Clock, System};
@@ -24,15 +24,15 @@ pub struct Udp {
     pub(super) port: u16,
     /// Both ends, when it is connected.
     pub(super) path: Option<Path>,
-    pub(super) state: State,
+    pub(super) state: UdpState,
     /// Its part in a socket of several peers.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-    pub(super) shared: Option<Shared>,
+    pub(super) shared: Option<SocketPart>,
 }
 
 /// Use of the socket, and its abilities.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct UdpState {
     /// Most datagrams in one send.
     pub(super) segments: usize,
     pub(super) gro: bool,
@@ -47,7 +47,7 @@ pub(super) struct State {
     #[cfg(target_os = "linux")]
     pub(super) other_peers: bool,
     #[cfg(target_os = "linux")]
-    pub(super) asked: super::asked::Asked,
+    pub(super) pending_stamps: super::pending_stamps::PendingStamps,
     /// The card that stamps besides, or why none does.
     #[cfg(target_os = "linux")]
     pub(super) card: Option<Arc<crate::card::Card>>,
@@ -58,7 +58,7 @@ pub(super) struct State {
 }
 
 #[cfg(target_os = "linux")]
-impl State {
+impl UdpState {
     /// Switches stamps on by `set`, whose argument asks for the card's as well; true on success. An
     /// old kernel that accepts either, but not both, gives its own, and the card's are not waited
     /// for.
@@ -94,7 +94,7 @@ impl Udp {
             Ok(None)
         })?;
         #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-        let udp = Udp { shared: Some(Shared::Bound(Arc::new(Dealer::new(udp.socket.clone())))), ..udp };
+        let udp = Udp { shared: Some(SocketPart::Bound(Arc::new(Dealer::new(udp.socket.clone())))), ..udp };
         Ok(udp)
     }
 
@@ -132,7 +132,7 @@ impl Udp {
     /// # Errors
     /// When the system refuses.
     #[cfg(all(target_os = "linux", not(feature = "portable")))]
-    pub fn beside(_: &Udp, path: &Path, settings: &SocketSettings) -> Result<Self, Fault> {
+    pub fn for_peer(_: &Udp, path: &Path, settings: &SocketSettings) -> Result<Self, Fault> {
         let Path { peer, local } = *path;
         let socket =
             sys::open(Domain::for_address(peer), Type::DGRAM, Protocol::UDP).map_err(fault(Deed::Open))?;
@@ -152,8 +152,8 @@ impl Udp {
     /// # Errors
     /// When `bound` is not a bound socket.
     #[cfg(any(not(target_os = "linux"), feature = "portable"))]
-    pub fn beside(bound: &Udp, path: &Path, _: &SocketSettings) -> Result<Self, Fault> {
-        let Some(Shared::Bound(dealer)) = &bound.shared else {
+    pub fn for_peer(bound: &Udp, path: &Path, _: &SocketSettings) -> Result<Self, Fault> {
+        let Some(SocketPart::Bound(dealer)) = &bound.shared else {
             return Err(Fault { deed: Deed::Bind, errno: sys::UNSUPPORTED });
         };
         let mailbox = dealer.admit(path.peer, &Clock::new());
@@ -163,8 +163,8 @@ impl Udp {
             #[cfg(target_os = "linux")]
             port: bound.port,
             path: Some(*path),
-            state: State { segments: 1, ..State::default() },
-            shared: Some(Shared::Peer(Arc::clone(dealer), mailbox, path.peer)),
+            state: UdpState { segments: 1, ..UdpState::default() },
+            shared: Some(SocketPart::Peer(Arc::clone(dealer), mailbox, path.peer)),
         })
     }
 
@@ -182,7 +182,7 @@ impl Udp {
             socket: Arc::new(socket),
             v6,
             path,
-            state: State::default(),
+            state: UdpState::default(),
             #[cfg(any(not(target_os = "linux"), feature = "portable"))]
             shared: None,
         };
@@ -200,7 +200,7 @@ impl Udp {
         {
             self.state.gro = super::wire::set_gro(&self.socket, settings.gro && able.gro);
             let stamps = settings.stamps && able.receive_stamps;
-            super::wire::tell_marks(&self.socket, self.v6, settings.marks);
+            super::wire::set_marks(&self.socket, self.v6, settings.marks);
             self.state.plain = !settings.marks && !stamps && !self.state.gro && self.path.is_some();
             self.find_card(settings, stamps);
             let Udp { socket, state, .. } = self;
@@ -248,7 +248,7 @@ impl DatagramSocket<System> for Udp {
     }
 
     fn effective(&self) -> UdpEffective {
-        let State { segments, gro, stamps, .. } = self.state;
+        let UdpState { segments, gro, stamps, .. } = self.state;
         // Only a user who permitted changes to network cards expects more than kernel stamps.
         let no_card = self.state.no_card.clone().filter(|_| crate::card::may_change());
         let options = effective_options(&self.socket, self.v6);
@@ -282,7 +282,7 @@ impl DatagramSocket<System> for Udp {
     #[inline]
     fn awaits_stamps(&self) -> bool {
         #[cfg(target_os = "linux")]
-        return !self.state.asked.is_empty();
+        return !self.state.pending_stamps.is_empty();
         #[cfg(not(target_os = "linux"))]
         false
     }
@@ -298,18 +298,18 @@ impl DatagramSocket<System> for Udp {
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
         while self.awaits_stamps() {
             if sys::message::recv(self.socket.as_fd(), &mut [], control, false, flags).is_err() {
-                return self.state.asked.overdue(clock.now());
+                return self.state.pending_stamps.overdue(clock.now());
             }
-            let State { asked, card, .. } = &mut self.state;
+            let UdpState { pending_stamps, card, .. } = &mut self.state;
             let card = card.as_ref().filter(|card| card.sends());
             let told = match super::wire::transmit_stamp(control) {
                 None => None,
                 Some((number, Taken::Kernel(wall))) => {
-                    asked.by_kernel(number, clock.from_wall(wall).0, card.is_some())
+                    pending_stamps.by_kernel(number, clock.from_wall(wall).0, card.is_some())
                 }
                 Some((number, Taken::Card(raw))) => {
                     let placement = card.and_then(|card| card.placement());
-                    asked.by_card(number, |kernel| {
+                    pending_stamps.by_card(number, |kernel| {
                         placement?.departure(raw, kernel.unwrap_or(Mono(0)), clock.now())
                     })
                 }
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_card_whose_stamps_are_refused_is_not_waited_for() {
-        let with_card = || State { card: Some(Card::idle(false).into()), ..State::default() };
+        let with_card = || UdpState { card: Some(Card::idle(false).into()), ..UdpState::default() };
         let mut both = with_card();
         assert!(both.switch_stamps(|_| true));
         assert!(both.card.is_some() && both.no_card.is_none());
@@ -366,7 +366,10 @@ mod tests {
         assert!(one.card.is_none() && one.no_card.is_some_and(|why| why.contains("beside its own")));
         let mut none = with_card();
         assert!(!none.switch_stamps(|_| false) && none.card.is_none());
-        assert!(State::default().switch_stamps(|card| !card), "nothing is asked of a card that is not there");
+        assert!(
+            UdpState::default().switch_stamps(|card| !card),
+            "nothing is asked of a card that is not there"
+        );
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn stamps_that_never_come_do_not_pile_up() {
     for tag in 0..1_000 {
         send_burst(&mut local, b"x", |burst| burst.tag = Some(tag));
     }
-    assert!(local.state.asked.len() <= 64);
+    assert!(local.state.pending_stamps.len() <= 64);
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(super) fn report(socket: &Socket, v6: bool, unconnected: bool) {
 
 /// Asks for the overflow counter, TTL and TOS, or no longer: each costs some ten nanoseconds a
 /// datagram.
-pub(super) fn tell_marks(socket: &Socket, v6: bool, on: bool) {
+pub(super) fn set_marks(socket: &Socket, v6: bool, on: bool) {
     set(socket, libc::SOL_SOCKET, libc::SO_RXQ_OVFL, on);
     set(socket, libc::SOL_IP, libc::IP_RECVTTL, on);
     set(socket, libc::SOL_IP, libc::IP_RECVTOS, on);

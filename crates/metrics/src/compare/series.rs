@@ -33,7 +33,7 @@ pub struct Series<'a> {
 }
 
 /// One side of a comparison.
-struct Side {
+struct SideStats {
     /// Readings, smallest first.
     sorted: Vec<f64>,
     /// Trimmed mean; of counts the percentage of all events.
@@ -52,9 +52,9 @@ struct Side {
     steps: f64,
 }
 
-impl Side {
+impl SideStats {
     /// `None` with fewer than two readings.
-    fn of(series: Series<'_>, trim: bool) -> Option<Side> {
+    fn of(series: Series<'_>, trim: bool) -> Option<SideStats> {
         let weight = |at: usize| series.events.get(at).map_or(1.0, |events| real(*events));
         let numbered = series.values.iter().enumerate().map(|(at, value)| (*value, weight(at)));
         let (mut values, weights): (Vec<f64>, Vec<f64>) =
@@ -84,7 +84,7 @@ impl Side {
         let steps = values.windows(2).map(|two| (two[1] - two[0]).powi(2)).sum::<f64>() / 2.0;
         let scatter = scatter.unwrap_or(squares / (n * (n - 1.0)));
         let [scatter, squares, steps] = [scatter, squares, steps].map(|of| if varies { of } else { 0.0 });
-        Some(Side {
+        Some(SideStats {
             mean,
             kept: n,
             events: if counted { events } else { 0.0 },
@@ -104,7 +104,7 @@ impl Side {
 /// variance of a mean of readings that are alike, over that of independent ones (of an
 /// autoregressive series; Bartlett, 1935). `r` is 1 less the ratio of von Neumann (1941), drawn
 /// towards [`PRIOR`].
-fn inflation(sides: [&Side; 2]) -> f64 {
+fn inflation(sides: [&SideStats; 2]) -> f64 {
     let varying = || sides.iter().filter(|side| side.squares > 0.0);
     let squares: f64 = varying().map(|side| side.squares).sum();
     if squares <= 0.0 {
@@ -124,7 +124,7 @@ fn inflation(sides: [&Side; 2]) -> f64 {
 /// `k` counts with a dispersion of `d` are worth `k / d` events, and half an event is the
 /// correction for continuity.
 pub(super) fn contrast(a: Series<'_>, b: Series<'_>, trim: bool, level: f64) -> Option<Contrast> {
-    let (a, b) = (Side::of(a, trim)?, Side::of(b, trim)?);
+    let (a, b) = (SideStats::of(a, trim)?, SideStats::of(b, trim)?);
     let (n, m) = (a.n(), b.n());
     let counted = a.events > 0.0 && b.events > 0.0;
     let per_event = if counted { 1.0 / a.events + 1.0 / b.events } else { 0.0 };

@@ -21,7 +21,7 @@ fn departures(places: impl Iterator<Item = Place>) -> Vec<Departure> {
     places.enumerate().map(|(i, p)| Departure { place: i as u32, sent_ns: p.intended_ns as i64 }).collect()
 }
 
-fn came(sequence: u64, received_ns: i64, stamp: StampKind) -> ReceivedPacket {
+fn received(sequence: u64, received_ns: i64, stamp: StampKind) -> ReceivedPacket {
     ReceivedPacket { sequence, received_ns, offset_ns: 0, stamp, damaged: false }
 }
 
@@ -32,7 +32,7 @@ fn a_train_by_hand() {
     // The card stamped one of the received packets, and the kernel the others.
     let at = |sequence: u64, us: i64| {
         let stamp = if us == 1_200 { StampKind::Hardware } else { StampKind::KernelRx };
-        came(sequence, us * 1_000, stamp)
+        received(sequence, us * 1_000, stamp)
     };
     // 1 is lost, 3 and 2 change places, 4 comes twice; a stray is no packet of ours.
     let got = [at(0, 1_000), at(3, 1_200), at(2, 1_300), at(4, 1_400), at(4, 1_401), at(9, 1_402)];
@@ -92,7 +92,7 @@ fn with_slow(settings: u32, rounds: u32, slow: &[(u32, u32)]) -> TrainReport {
             let gap =
                 if slow.contains(&(p.setting, p.round)) { 300_000 } else { 100_000 + u64::from(p.round % 3) };
             let at = p.intended_ns + u64::from(p.number) * gap;
-            came(i as u64, at as i64, StampKind::KernelRx)
+            received(i as u64, at as i64, StampKind::KernelRx)
         })
         .collect();
     let (packets, _) = join(packets(), 0, &sent, &got);
@@ -135,8 +135,10 @@ fn any_order_is_judged_as_by_counting_one_by_one() {
                 order.insert(random.below(order.len() as u64 + 1) as usize, sequence);
             }
         }
-        let got: Vec<ReceivedPacket> =
-            (5_000..).zip(&order).map(|(at, &sequence)| came(sequence, at * 100, StampKind::User)).collect();
+        let got: Vec<ReceivedPacket> = (5_000..)
+            .zip(&order)
+            .map(|(at, &sequence)| received(sequence, at * 100, StampKind::User))
+            .collect();
         let (packets, strays) = join(all.iter().copied(), 0, &sent, &got);
         assert_eq!(strays, 0);
         let report = TrainReport::of(&packets, &[1_000, 1_000], SIZE, HEADERS, false);
@@ -170,7 +172,7 @@ fn what_becomes_known_of_the_clocks_does_not_change_a_train() {
     // The receiver's clock is 5 s ahead; in the midst of the first train that is corrected by 7 µs.
     let at = |sequence, at: i64, offset: i64| ReceivedPacket {
         offset_ns: 5_000_000_000 + offset,
-        ..came(sequence, 5_000_000_000 + at, StampKind::KernelRx)
+        ..received(sequence, 5_000_000_000 + at, StampKind::KernelRx)
     };
     let got =
         [at(0, 1_000, 0), at(1, 3_000, 7_000), at(2, 1_000_001_000, 7_000), at(3, 1_000_003_000, 7_000)];
@@ -187,7 +189,7 @@ fn what_is_returned_is_counted_both_ways() {
     // Four packets of 1000 bytes every 10 µs. The first two are back 500 µs after they left; the remote end had them for 20 and
     // 30 µs. The third got there only, the fourth not even that.
     let sent = departures(places(1, 1, 4, 10_000));
-    let arrival = |sequence, us: i64| came(sequence, us * 1_000, StampKind::KernelRx);
+    let arrival = |sequence, us: i64| received(sequence, us * 1_000, StampKind::KernelRx);
     let (mut packets, _) =
         join(places(1, 1, 4, 10_000), 0, &sent, &[arrival(0, 250), arrival(1, 260), arrival(2, 270)]);
     let at = sent[0].sent_ns;

@@ -56,7 +56,7 @@ pub fn caveats_so_far(mut point: Point, begin: &Begin, known: &Meanwhile) -> Vec
 
 /// Reports of the remote ends together; `None` without any.
 fn remote(point: &Point) -> Option<Totals> {
-    let traffic = sum_of(point.counted().filter_map(|interval| interval.remote), Traffic::after)?;
+    let traffic = sum_of(point.counted().filter_map(|interval| interval.remote), Traffic::add_later)?;
     let who = match point.sessions.as_slice() {
         [one] => one.address.to_string(),
         several => format!("{} together", several.len()),

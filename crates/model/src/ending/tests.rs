@@ -49,7 +49,7 @@ fn of(phase: &Phase, proposed: Ended, accepted: bool, local: Totals, remote: Opt
     let mut account = Account { accepted, ..Account::default() };
     account.absorb(&Event::Local(Box::new(local)));
     remote.into_iter().for_each(|remote| account.absorb(&Event::Remote(Box::new(remote))));
-    account.ending(Asked { phase, protocol: "ctstraffic", needs_report: false }, proposed)
+    account.ending(JudgedPhase { phase, protocol: "ctstraffic", needs_report: false }, proposed)
 }
 
 #[track_caller]
@@ -111,7 +111,7 @@ fn a_time_that_was_over_before_a_connection_was_established_is_named() {
 #[test]
 fn a_document_is_judged_as_its_run_was() {
     let asked = |point: &Point| {
-        let asked = Asked { phase: &point.phase, protocol: "", needs_report: false };
+        let asked = JudgedPhase { phase: &point.phase, protocol: "", needs_report: false };
         Account::of(point).ending(asked, (Status::Complete, None)).0
     };
     let of = |rx_bytes| Point {
@@ -233,7 +233,7 @@ fn a_peer_that_reports_nothing_leaves_the_senders_count() {
     // A protocol whose servers report what they received is not spoken there.
     let (phase, mut account) = (tcp(Pattern::Push), Account::default());
     account.absorb(&Event::Local(Box::new(bytes(1, 9, 0))));
-    let asked = Asked { phase: &phase, protocol: "tcpmon", needs_report: true };
+    let asked = JudgedPhase { phase: &phase, protocol: "tcpmon", needs_report: true };
     let why =
         "1 connection was established, but the server reported nothing: is the server's protocol tcpmon?";
     check(account.ending(asked, (Status::Complete, None)), Status::Failed, why);
@@ -264,7 +264,7 @@ fn intervals_stand_in_for_totals() {
         account.absorb(&Event::Interval(Box::new(interval)));
         account
             .ending(
-                Asked { phase: &tcp(Pattern::Push), protocol: "", needs_report: false },
+                JudgedPhase { phase: &tcp(Pattern::Push), protocol: "", needs_report: false },
                 (Status::Complete, None),
             )
             .0

@@ -6,7 +6,7 @@ use crate::{Interval, Kind, Point, Status, Totals};
 use metrics::real;
 
 /// Row of the table: properties of a figure.
-pub(super) struct Row {
+pub(super) struct FigureRow {
     /// The figure of a direction and a statistic, where it has them.
     pub(super) figure: fn(Way, Stat) -> Figure,
     /// As files and assertions name it; direction and statistic follow.
@@ -27,7 +27,7 @@ pub(super) struct Row {
     pub(super) of_interval: fn(&Interval, Way, Stat) -> Option<f64>,
 }
 
-impl Row {
+impl FigureRow {
     /// As people read it; direction and statistic follow.
     pub(super) fn label(&self) -> &'static str {
         if self.label.is_empty() { self.key } else { self.label }
@@ -51,7 +51,7 @@ const P99: Stat = Stat::Quantile(0.99);
 const P999: Stat = Stat::Quantile(0.999);
 
 /// Less is better, and no interval has it.
-pub(super) const ROW: Row = Row {
+pub(super) const ROW: FigureRow = FigureRow {
     figure: |_, _| Figure::Caveats,
     key: "",
     label: "",
@@ -65,8 +65,8 @@ pub(super) const ROW: Row = Row {
 };
 
 /// All figures, the most important first.
-pub(super) static TABLE: [Row; 17] = [
-    Row {
+pub(super) static TABLE: [FigureRow; 17] = [
+    FigureRow {
         figure: |way, _| Figure::Goodput(way),
         key: "goodput",
         unit: Unit::BitsPerSecond,
@@ -80,7 +80,7 @@ pub(super) static TABLE: [Row; 17] = [
         of_interval: |interval, way, _| Measure::RECEIVED.of(interval, way.receiver()),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Connects,
         key: "connects",
         label: "connections per second",
@@ -92,7 +92,7 @@ pub(super) static TABLE: [Row; 17] = [
         of_interval: |interval, _, _| Measure::CONNECTS.of(interval, End::Local),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, stat| Figure::RoundTrip(stat),
         key: "rtt",
         label: "round trip",
@@ -107,7 +107,7 @@ pub(super) static TABLE: [Row; 17] = [
         of_interval: |interval, _, stat| interval::trips(interval, stat),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::MessagesLost,
         key: "messages-lost",
         label: "messages lost",
@@ -117,7 +117,7 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, _, _| point.local.pings.as_ref()?.counts.lost_percent(),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: Figure::Delay,
         key: "delay",
         unit: Unit::Ns,
@@ -137,7 +137,7 @@ pub(super) static TABLE: [Row; 17] = [
         },
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |way, _| Figure::Loss(way),
         key: "loss",
         unit: Unit::Percent,
@@ -146,7 +146,7 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, way, _| Some(way.packets(point)?.loss()? * 100.0),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Dispersion,
         key: "dispersion",
         label: "dispersion rate",
@@ -161,7 +161,7 @@ pub(super) static TABLE: [Row; 17] = [
         },
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Frames,
         key: "frames",
         label: "frames not whole in time",
@@ -172,7 +172,7 @@ pub(super) static TABLE: [Row; 17] = [
         of_interval: |interval, _, _| interval::unwell(interval.frames),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |way, _| Figure::Sent(way),
         key: "sent",
         unit: Unit::BitsPerSecond,
@@ -181,7 +181,7 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, way, _| way.direction(point)?.sent_bps().filter(|bps| *bps > 0.0),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Cpu,
         key: "cpu",
         label: "CPU time",
@@ -192,7 +192,7 @@ pub(super) static TABLE: [Row; 17] = [
         },
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |way, _| Figure::Jitter(way),
         key: "jitter",
         unit: Unit::Ns,
@@ -201,7 +201,7 @@ pub(super) static TABLE: [Row; 17] = [
         of_interval: |interval, way, _| way.receiver().packets(interval)?.jitter_ns(),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |way, _| Figure::JitterMax(way),
         key: "jitter-max",
         label: "largest jitter",
@@ -210,7 +210,7 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, way, _| way.packets(point)?.jitter_max_ns,
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, stat| Figure::ConnectTime(stat),
         key: "connect",
         label: "time to connect",
@@ -220,14 +220,14 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, _, stat| stat.of_summary(point.local.connect_ns.as_ref()?),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Retransmits,
         key: "retransmits",
         gauge: ("retransmits", "Segments sent again by either end."),
         of: |point, _, _| point.ends().filter_map(Totals::retransmits).map(real).reduce(|sum, one| sum + one),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Fairness,
         key: "fairness",
         unit: Unit::Share,
@@ -236,7 +236,7 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, _, _| point.fairness,
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Errors,
         key: "errors",
         label: "connections in error",
@@ -245,7 +245,7 @@ pub(super) static TABLE: [Row; 17] = [
         of: |point, _, _| Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed),
         ..ROW
     },
-    Row {
+    FigureRow {
         figure: |_, _| Figure::Caveats,
         key: "caveats",
         gauge: ("caveats", "Reasons not to take the figures at face value."),

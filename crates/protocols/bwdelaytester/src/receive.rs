@@ -7,7 +7,7 @@ use super::codec::{Header, is_wall};
 use crate::NAME;
 use crate::one_sided::{Answers, GROUP};
 use common::kernel::Unconnected;
-use common::message::{tell_result, warn};
+use common::message::{post_result, warn};
 use metrics::{Jitter, Mono, PacketTally, Packets, Runs, SECOND, StampKind, Variation, Wall};
 use model::Event;
 use serde::{Deserialize, Serialize};
@@ -131,7 +131,7 @@ impl Receiver {
         self.report_at = None;
         if !self.rows.is_empty() {
             let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(ROWS));
-            tell_result(cx, move || Event::extra(NAME, &rows));
+            post_result(cx, move || Event::extra(NAME, &rows));
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::codec::{HEADER, Header, LARGEST};
 use super::schedule::Schedule;
 use crate::Settings;
-use common::kernel::{Core, Template, gone};
+use common::kernel::{Core, Template, sent_packets};
 use metrics::{Clamped, Ending, Group, Mono, Packets, SECOND};
 use model::Phase;
 use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Sent, Transmit, When};
@@ -101,7 +101,7 @@ impl Flow for Sender {
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        let mut counts = gone(n, self.size(), self.offered);
+        let mut counts = sent_packets(n, self.size(), self.offered);
         let gone = counts.sent;
         (0..gone).for_each(|_| self.schedule.advance());
         self.number += gone;

@@ -1,6 +1,6 @@
 //! Which addresses may connect, and how many connections a server takes.
 
-use crate::message::Told;
+use crate::message::SharedMessage;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use transport::Context;
@@ -47,7 +47,7 @@ impl Limit {
     /// A connection has ended; the session is notified of the last.
     pub fn leave(&self, cx: &mut Context<'_>) {
         if self.ended.fetch_add(1, Ordering::Relaxed) + 1 == self.most {
-            cx.post(Told::LimitReached);
+            cx.post(SharedMessage::LimitReached);
         }
     }
 }

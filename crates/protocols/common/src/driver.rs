@@ -3,7 +3,7 @@
 use crate::counted::Intervals;
 use crate::quota::Lines;
 use metrics::{Group, Mono, Tally};
-use model::ending::{Account, Asked};
+use model::ending::{Account, JudgedPhase};
 use model::{Event, Level, Phase, Status, Totals};
 use std::collections::{HashSet, VecDeque};
 use transport::{Action, Context, End, GroupPlan, Link, LinkSource, Order};
@@ -108,7 +108,7 @@ impl Driver {
     }
 
     /// Passes on events of flows: the same notice once, and a limited number of them.
-    pub fn told(&mut self, event: Event) {
+    pub fn forward(&mut self, event: Event) {
         let passes = match &event {
             Event::Notice { text, .. } => self.notices.len() < NOTICES && self.notices.insert(text.clone()),
             _ => true,
@@ -147,7 +147,7 @@ impl Driver {
 
     /// The run is over; with the totals of this end, where there are any. The counts decide the
     /// ending of the request; a server, which has none, ends as its session says.
-    pub fn finish(&mut self, asked: Option<Asked<'_>>, local: Option<Box<Totals>>) {
+    pub fn finish(&mut self, asked: Option<JudgedPhase<'_>>, local: Option<Box<Totals>>) {
         if let Some(totals) = local {
             self.ask(Event::Local(totals));
         }

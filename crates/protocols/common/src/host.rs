@@ -88,12 +88,12 @@ pub struct HostCard {
 }
 
 /// Pending read of the texts.
-pub type Reading = Arc<OnceLock<HostTexts>>;
+pub type PendingTexts = Arc<OnceLock<HostTexts>>;
 
 /// Reads the texts, on a thread of its own.
 pub trait HostReader: Send + Sync {
     /// Begins a reading, and returns at once.
-    fn ask(&self) -> Reading;
+    fn ask(&self) -> PendingTexts;
 
     /// One that reads the counters of the interfaces `cards`, too; `None` when there are none.
     fn with_cards(&self, cards: &[String]) -> Option<Host> {
@@ -118,7 +118,7 @@ impl Host {
     }
 
     /// Begins a reading.
-    pub fn ask(&self) -> Reading {
+    pub fn ask(&self) -> PendingTexts {
         match &self.0 {
             Some(reader) => reader.ask(),
             None => Arc::new(OnceLock::from(HostTexts::default())),

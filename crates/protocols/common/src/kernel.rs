@@ -3,7 +3,7 @@
 //!
 //! Nothing here is generic: protocols call it, and their own code is all that is compiled for each.
 
-use crate::message::tell;
+use crate::message::post_event;
 use crate::payload;
 use crate::pending::PendingPeers;
 use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Recorder, Row, SECOND, Window};
@@ -99,7 +99,7 @@ impl Core {
         self.leave = None;
         if self.arrivals {
             let Path { local, peer: remote } = path;
-            tell(cx, Event::Established { local, remote, at_ns: cx.now.0 });
+            post_event(cx, Event::Established { local, remote, at_ns: cx.now.0 });
         }
         (self.path, self.moved) = (Some(path), cx.now);
         self.row.get_or_insert_with(|| cx.rec.open(self.group, cx.now));
@@ -311,7 +311,7 @@ impl Template {
 
 /// Result of a send call with `offered` datagrams of `size` bytes: sent datagrams, and the refusal.
 #[inline]
-pub fn gone(n: Sent, size: usize, offered: u64) -> Packets {
+pub fn sent_packets(n: Sent, size: usize, offered: u64) -> Packets {
     let sent = u64::clamped(n.bytes.div_ceil(size.max(1))).min(offered);
     Packets { sent, refused: u64::from(n.fault.is_some()), ..Packets::default() }
 }
@@ -356,7 +356,7 @@ impl Unconnected {
     }
 
     /// A datagram of `bytes` bytes was answered with `n` bytes.
-    pub fn answered(&mut self, cx: &mut Context<'_>, bytes: usize, n: usize) {
+    pub fn record_answer(&mut self, cx: &mut Context<'_>, bytes: usize, n: usize) {
         self.received(cx, bytes, &Packets { sent: 1, received: 1, ..Packets::default() });
         let row = self.row(cx);
         cx.rec.sent(row, u64::clamped(n));

@@ -7,7 +7,7 @@ use std::any::Any;
 use transport::{Context, Message, Path};
 
 /// A message that several protocols share.
-pub enum Told {
+pub enum SharedMessage {
     /// An event for the reporters. Its times are the process's, ns.
     Event(Event),
     /// The remote end's counts of a test that is over.
@@ -34,18 +34,18 @@ pub struct Counted {
 }
 
 /// Passes an event to the reporters.
-pub fn tell(cx: &mut Context<'_>, event: Event) {
-    cx.post(Told::Event(event));
+pub fn post_event(cx: &mut Context<'_>, event: Event) {
+    cx.post(SharedMessage::Event(event));
 }
 
 /// Passes on a result of one protocol, which its session writes as JSON.
-pub fn tell_result(cx: &mut Context<'_>, event: impl FnOnce() -> Event + Send + 'static) {
-    cx.post(Told::Result(Box::new(event)));
+pub fn post_result(cx: &mut Context<'_>, event: impl FnOnce() -> Event + Send + 'static) {
+    cx.post(SharedMessage::Result(Box::new(event)));
 }
 
 /// Reports a notice to the user, in one sentence. The same words are reported once.
 pub fn notice(cx: &mut Context<'_>, level: Level, text: impl Into<String>) {
-    tell(cx, Event::Notice { level, text: text.into() });
+    post_event(cx, Event::Notice { level, text: text.into() });
 }
 
 /// Warns the user.
@@ -54,9 +54,9 @@ pub fn warn(cx: &mut Context<'_>, text: impl Into<String>) {
 }
 
 /// A message as a session reads it whose protocol has messages `M` of its own.
-pub enum Heard<M> {
+pub enum SessionMessage<M> {
     /// A message that protocols share.
-    Told(Told),
+    Shared(SharedMessage),
     /// Of its protocol's own.
     Own(M),
     /// Of no kind that it knows.
@@ -64,10 +64,10 @@ pub enum Heard<M> {
 }
 
 /// Reads a message: the one place that looks at its type.
-pub fn hear<M: Any>(message: Message) -> Heard<M> {
+pub fn downcast<M: Any>(message: Message) -> SessionMessage<M> {
     match message.downcast() {
-        Ok(own) => Heard::Own(*own),
-        Err(other) => other.downcast().map_or(Heard::Unknown, |told| Heard::Told(*told)),
+        Ok(own) => SessionMessage::Own(*own),
+        Err(other) => other.downcast().map_or(SessionMessage::Unknown, |told| SessionMessage::Shared(*told)),
     }
 }
 

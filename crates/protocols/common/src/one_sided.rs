@@ -14,12 +14,12 @@ use crate::bulk::Marks;
 use crate::config::ServerConfig;
 use crate::driver::Driver;
 use crate::host::Host;
-use crate::message::{Counted, Heard, Told, hear, since};
+use crate::message::{Counted, SessionMessage, SharedMessage, downcast, since};
 use crate::protocol::{Calling, Info, Listening, Ports, Protocol, Serving, Started};
 use crate::wait::wait;
 use crate::{Acl, Psk, Servers};
 use metrics::{Clamped, Group, Mono, Packets, SECOND};
-use model::ending::Asked;
+use model::ending::JudgedPhase;
 use model::{EndCounts, Event, Kind, Level, Phase, Role, SocketSettings, Totals, Transport};
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -200,7 +200,7 @@ const GRACE: u64 = 5 * SECOND;
 
 /// Stages of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum RunStage {
     Running,
     Draining,
     Dropping,
@@ -213,7 +213,7 @@ pub struct OneSided {
     phase: Phase,
     serving: bool,
     servers: Arc<Servers>,
-    stage: Stage,
+    stage: RunStage,
     start: Mono,
     driver: Driver,
     stop_at: Option<Mono>,
@@ -262,7 +262,7 @@ impl OneSided {
             phase,
             serving,
             servers,
-            stage: Stage::Running,
+            stage: RunStage::Running,
             start: now,
             stop_at,
             kill_at: None,
@@ -274,10 +274,10 @@ impl OneSided {
 
     /// Begins nothing new and ends open links.
     fn drain(&mut self, now: Mono) {
-        if self.stage != Stage::Running {
+        if self.stage != RunStage::Running {
             return;
         }
-        self.stage = Stage::Draining;
+        self.stage = RunStage::Draining;
         self.stop_at = None;
         self.kill_at = Some(now.plus(grace(&self.phase)));
         if self.serving {
@@ -291,20 +291,20 @@ impl OneSided {
         if self.driver.interrupt() {
             return self.drain(now);
         }
-        if self.stage == Stage::Draining && self.kill_at.take().is_some() {
+        if self.stage == RunStage::Draining && self.kill_at.take().is_some() {
             self.driver.order(GROUP, Order::Kill);
-        } else if self.stage == Stage::Draining {
+        } else if self.stage == RunStage::Draining {
             self.drop_group();
         }
     }
 
     /// No connection is left.
     fn drop_group(&mut self) {
-        if self.serving && self.stage == Stage::Running {
+        if self.serving && self.stage == RunStage::Running {
             return;
         }
-        if matches!(self.stage, Stage::Running | Stage::Draining) {
-            self.stage = Stage::Dropping;
+        if matches!(self.stage, RunStage::Running | RunStage::Draining) {
+            self.stage = RunStage::Dropping;
             (self.stop_at, self.kill_at) = (None, None);
             self.driver.order(GROUP, Order::Drop);
         }
@@ -323,13 +323,13 @@ impl OneSided {
             totals.idle_servers = self.servers.idle(&self.phase, self.counts.server_reports());
             self.local = Some(totals);
         }
-        if self.left == 0 && self.stage == Stage::Dropping {
+        if self.left == 0 && self.stage == RunStage::Dropping {
             self.finish();
         }
     }
 
     fn finish(&mut self) {
-        self.stage = Stage::Over;
+        self.stage = RunStage::Over;
         if let Some(local) = self.local.take() {
             let (ns, scheduled_ns) = (local.traffic.ns, local.traffic.tx_ns);
             self.driver.ask(Event::Local(local));
@@ -349,7 +349,7 @@ impl OneSided {
         // The server's reports count from the beginning, and are left out of a run with an omitted
         // start.
         let needs_report = self.counts.server_reports() && self.phase.omit_ns == 0;
-        let asked = Asked { phase: &self.phase, protocol: self.protocol, needs_report };
+        let asked = JudgedPhase { phase: &self.phase, protocol: self.protocol, needs_report };
         self.driver.finish(Some(asked).filter(|_| !self.serving), None);
     }
 
@@ -373,13 +373,13 @@ impl OneSided {
         }
     }
 
-    fn told(&mut self, now: Mono, told: Told) {
-        match told {
-            Told::Event(event) => self.driver.told(since(event, self.start)),
-            Told::Result(event) => self.driver.told(event()),
-            Told::Counted(counted) => self.counted(now, *counted),
-            Told::LimitReached => self.drain(now),
-            Told::FirstByte(..) => {}
+    fn on_message(&mut self, now: Mono, message: SharedMessage) {
+        match message {
+            SharedMessage::Event(event) => self.driver.forward(since(event, self.start)),
+            SharedMessage::Result(event) => self.driver.forward(event()),
+            SharedMessage::Counted(counted) => self.counted(now, *counted),
+            SharedMessage::LimitReached => self.drain(now),
+            SharedMessage::FirstByte(..) => {}
         }
     }
 
@@ -420,8 +420,8 @@ impl Session for OneSided {
                 self.driver.interval(index, from, to, tally);
             }
             Input::Message(message) => {
-                if let Heard::Told(told) = hear::<Infallible>(message) {
-                    self.told(cx.now, told);
+                if let SessionMessage::Shared(shared) = downcast::<Infallible>(message) {
+                    self.on_message(cx.now, shared);
                 }
             }
             Input::Idle(GROUP) => self.drop_group(),

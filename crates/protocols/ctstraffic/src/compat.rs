@@ -28,7 +28,7 @@ use help::page;
 use model::Phase;
 use printer::{Printer, print};
 use read::{is_table, report};
-use spec::{Place, Role, Spec};
+use spec::{Binding, Role, Spec};
 
 /// ctsTraffic.
 pub(crate) const ORIGINALS: &[Original] = &[Original {

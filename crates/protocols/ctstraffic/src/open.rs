@@ -43,7 +43,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         Connection::server(Arc::clone(&accepting), transfer)
     };
     let Some(media) = phase.media else { return Answerer::for_all(answers, make) };
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(StreamServer {
         params,
         media,
         // Streams are what such a server is for: they may take half of all files.
@@ -58,7 +58,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 }
 
 /// State that the workers of a server of streams share.
-struct Shared {
+struct StreamServer {
     params: Arc<Params>,
     media: Media,
     /// Streams at once.
@@ -88,13 +88,13 @@ impl Watching {
 const MOST_STREAMS: usize = 10_000;
 
 /// A client's place among the streams, and the worker that serves it; given back when dropped.
-struct Place {
-    shared: Arc<Shared>,
+struct StreamPlace {
+    shared: Arc<StreamServer>,
     peer: SocketAddr,
     worker: u16,
 }
 
-impl Drop for Place {
+impl Drop for StreamPlace {
     fn drop(&mut self) {
         let mut watching = self.shared.watching.lock().unwrap_or_else(PoisonError::into_inner);
         watching.peers.remove(&self.peer);
@@ -110,10 +110,10 @@ impl Drop for Place {
     }
 }
 
-impl Shared {
+impl StreamServer {
     /// A place for a stream to `peer`, which arrived at worker `here`; `None` when it has one, or
     /// there is none left for its address.
-    fn place(self: &Arc<Self>, peer: SocketAddr, here: u16) -> Option<Place> {
+    fn place(self: &Arc<Self>, peer: SocketAddr, here: u16) -> Option<StreamPlace> {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         // One address may have half of the places.
         let own = watching.addresses.get(&peer.ip()).copied().unwrap_or(0);
@@ -126,7 +126,7 @@ impl Shared {
         if let Some(streams) = watching.streams.get_mut(usize::from(worker)) {
             *streams += 1;
         }
-        Some(Place { shared: Arc::clone(self), peer, worker })
+        Some(StreamPlace { shared: Arc::clone(self), peer, worker })
     }
 
     /// The stream for a START that arrived at the worker of `bound`.

@@ -54,7 +54,7 @@ impl Role {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum TransferStep {
     /// The identifier is being moved.
     Id,
     Payload,
@@ -92,7 +92,7 @@ pub struct Connection {
     params: Arc<Params>,
     role: Role,
     core: Core,
-    step: Step,
+    step: TransferStep,
     tx: Sending,
     rx: Receiving,
     /// Identifier or completion, as it is sent or the part received so far, and the number of its
@@ -119,7 +119,7 @@ impl Connection {
         Connection {
             role,
             core: Core::new(params.group, slot, params.stall_ns).telling(params.arrivals),
-            step: Step::Id,
+            step: TransferStep::Id,
             tx: Sending { want: tx_want, sent: 0, io: 0, due: None, pacing: Pacing::Free },
             rx: Receiving { want: rx_want, got: 0, size: params.buffer.high },
             word: [0; ID],
@@ -143,7 +143,7 @@ impl Connection {
     /// Decides on the next send, if one may follow and none is begun.
     fn plan_send(&mut self, cx: &mut Context<'_>) {
         let (allowed, _) = self.allowed();
-        if self.step == Step::Payload && self.tx.io == 0 && allowed > 0 {
+        if self.step == TransferStep::Payload && self.tx.io == 0 && allowed > 0 {
             self.tx.io = draw(self.params.buffer, cx).min(allowed);
             self.tx.due = self.tx.pacing.due(self.tx.io, cx.now);
         }
@@ -151,21 +151,21 @@ impl Connection {
 
     /// Goes on to the completion once all payload has been moved.
     fn check_complete(&mut self, cx: &mut Context<'_>) {
-        if self.step == Step::Payload && self.tx.sent == self.tx.want && self.rx.got == self.rx.want {
-            self.step = Step::Done;
+        if self.step == TransferStep::Payload && self.tx.sent == self.tx.want && self.rx.got == self.rx.want {
+            self.step = TransferStep::Done;
             self.word[..DONE.len()].copy_from_slice(DONE);
             self.core.complete(cx, cx.now);
         }
     }
 
     fn fail(&mut self, violation: Violation) -> Checked {
-        self.step = Step::Over;
+        self.step = TransferStep::Over;
         Err(violation)
     }
 
     /// Ends the connection with this result, by RST or in good order.
     fn end(&mut self, how: Ending, reset: bool) {
-        self.step = Step::Over;
+        self.step = TransferStep::Over;
         self.core.over = Some((how, reset));
     }
 
@@ -217,8 +217,8 @@ impl Connection {
     /// Bytes of the identifier or the completion that have still to be moved.
     fn word_left(&self) -> usize {
         match self.step {
-            Step::Id => ID - self.word_moved,
-            Step::Done => DONE.len() - self.word_moved,
+            TransferStep::Id => ID - self.word_moved,
+            TransferStep::Done => DONE.len() - self.word_moved,
             _ => 0,
         }
     }
@@ -231,9 +231,9 @@ impl Connection {
             return;
         }
         self.word_moved = 0;
-        if self.step == Step::Id {
+        if self.step == TransferStep::Id {
             self.core.id = decode_id(&self.word);
-            self.step = Step::Payload;
+            self.step = TransferStep::Payload;
             // A pace that began with the connection would owe the round trip of the identifier, and pay it with a burst.
             self.tx.pacing = pacing(&self.params, cx.rng, cx.now);
             self.plan_send(cx);
@@ -241,7 +241,7 @@ impl Connection {
         } else if self.rude {
             self.end(Ending::Completed, true);
         } else {
-            self.step = Step::Parting;
+            self.step = TransferStep::Parting;
         }
     }
 
@@ -251,11 +251,11 @@ impl Connection {
         self.core.framing_received(cx, n);
         // Every server of ctsTraffic makes a UUID: whatever follows other bytes is another
         // protocol's.
-        if self.step == Step::Id && n == self.word_left() && decode_id(&self.word).is_nil() {
+        if self.step == TransferStep::Id && n == self.word_left() && decode_id(&self.word).is_nil() {
             let why = "the server's connection identifier is no UUID: is it ctsTraffic?";
             return self.fail(Violation::Malformed(why));
         }
-        if self.step == Step::Done && n == self.word_left() && self.word[..DONE.len()] != DONE[..] {
+        if self.step == TransferStep::Done && n == self.word_left() && self.word[..DONE.len()] != DONE[..] {
             let why = "other bytes arrived where DONE was expected: the server's transfer is larger than ours, or \
                        its pattern another";
             return self.fail(self.too_few().likely(why));
@@ -273,30 +273,30 @@ impl Connection {
     fn standstill(&self) -> String {
         let (tx, rx, other) = (&self.tx, &self.rx, self.role.other());
         match self.step {
-            Step::Id if self.role == Role::Client => {
+            TransferStep::Id if self.role == Role::Client => {
                 "no connection identifier arrived: is it ctsTraffic in server mode, with TCP?".to_owned()
             }
-            Step::Payload if rx.got < rx.want && self.allowed().1 > 0 => format!(
+            TransferStep::Payload if rx.got < rx.want && self.allowed().1 > 0 => format!(
                 "{} of {} bytes have arrived: the {other}'s transfer may be smaller than ours, or its pattern \
                  another",
                 rx.got, rx.want
             ),
-            Step::Payload => format!(
+            TransferStep::Payload => format!(
                 "the {other} takes no more than {} of {} bytes: its pattern may be another than ours",
                 tx.sent, tx.want
             ),
-            Step::Done if self.role == Role::Client => format!(
+            TransferStep::Done if self.role == Role::Client => format!(
                 "all {} bytes have been moved, but the server did not say DONE: its transfer may be larger than \
                  ours, or its pattern another",
                 tx.want + rx.want
             ),
-            Step::Parting => format!("the {other} did not end the connection"),
+            TransferStep::Parting => format!("the {other} did not end the connection"),
             _ => format!("the {other} takes nothing"),
         }
     }
 
     fn stalled(&mut self, stalled: Violation) -> Checked {
-        if self.role == Role::Server && self.step == Step::Parting {
+        if self.role == Role::Server && self.step == TransferStep::Parting {
             self.end(Ending::Completed, true);
             return Ok(());
         }
@@ -305,16 +305,18 @@ impl Connection {
     }
 
     fn fin(&mut self) -> Checked {
-        if let Some(reset) = self.core.cut_off().filter(|_| self.step != Step::Parting) {
+        if let Some(reset) = self.core.cut_off().filter(|_| self.step != TransferStep::Parting) {
             return reset.or_else(|why| self.fail(why));
         }
         let why = match self.step {
-            Step::Parting => {
+            TransferStep::Parting => {
                 self.end(Ending::Completed, false);
                 return Ok(());
             }
-            Step::Id => "the server hung up before it had sent its connection identifier: is it ctsTraffic?",
-            Step::Done => "the server hung up before it had said DONE",
+            TransferStep::Id => {
+                "the server hung up before it had sent its connection identifier: is it ctsTraffic?"
+            }
+            TransferStep::Done => "the server hung up before it had said DONE",
             _ => return self.fail(self.too_few()),
         };
         self.fail(self.too_few().likely(why))
@@ -322,20 +324,20 @@ impl Connection {
 
     fn read(&self) -> Read {
         match (self.step, self.role) {
-            (Step::Id | Step::Done, Role::Client) => Read::look(self.word_left()),
-            (Step::Payload, _) => {
+            (TransferStep::Id | TransferStep::Done, Role::Client) => Read::look(self.word_left()),
+            (TransferStep::Payload, _) => {
                 let n = self.allowed().1.min(self.rx.size);
                 if self.params.verify == Verify::None { Read::skip(n) } else { Read::look(n) }
             }
-            (Step::Parting, _) => Read::look(DONE.len()),
+            (TransferStep::Parting, _) => Read::look(DONE.len()),
             _ => Read::Pause,
         }
     }
 
     fn send(&self) -> When {
         match (self.step, self.role) {
-            (Step::Id | Step::Done, Role::Server) => When::Now,
-            (Step::Payload, _) if self.tx.io > 0 => self.tx.due.map_or(When::Now, When::At),
+            (TransferStep::Id | TransferStep::Done, Role::Server) => When::Now,
+            (TransferStep::Payload, _) if self.tx.io > 0 => self.tx.due.map_or(When::Now, When::At),
             _ => When::Never,
         }
     }
@@ -350,7 +352,7 @@ impl Flow for Connection {
         if let Some(last) = self.core.last_interest() {
             return last;
         }
-        let half = self.step == Step::Parting && self.role == Role::Client;
+        let half = self.step == TransferStep::Parting && self.role == Role::Client;
         Interest {
             send: self.send(),
             read: self.read(),
@@ -361,10 +363,10 @@ impl Flow for Connection {
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
         match (self.step, self.role) {
-            (Step::Id | Step::Done, Role::Server) => {
+            (TransferStep::Id | TransferStep::Done, Role::Server) => {
                 out.copy(&self.word[self.word_moved..][..self.word_left()]);
             }
-            (Step::Payload, _) => {
+            (TransferStep::Payload, _) => {
                 let n = self.tx.io.min(self.tx.pacing.most()).min(u64::clamped(out.room()));
                 Source::Pattern.offer(self.tx.sent, usize::clamped(n), out);
             }
@@ -377,8 +379,8 @@ impl Flow for Connection {
             return;
         }
         match self.step {
-            Step::Payload => self.payload_sent(cx, u64::clamped(n.bytes).min(self.tx.io)),
-            Step::Id | Step::Done => {
+            TransferStep::Payload => self.payload_sent(cx, u64::clamped(n.bytes).min(self.tx.io)),
+            TransferStep::Id | TransferStep::Done => {
                 let n = n.bytes.min(self.word_left());
                 self.core.framing_sent(cx, n);
                 self.word_moved(cx, n);
@@ -390,8 +392,8 @@ impl Flow for Connection {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.read(cx.now);
         match self.step {
-            Step::Id | Step::Done => self.take_word(cx, got.bytes),
-            Step::Payload => self.take_payload(cx, got),
+            TransferStep::Id | TransferStep::Done => self.take_word(cx, got.bytes),
+            TransferStep::Payload => self.take_payload(cx, got),
             _ => {
                 let what = if self.role == Role::Client { "after its DONE" } else { "after all payload" };
                 let why = format!(
@@ -414,14 +416,14 @@ impl Flow for Connection {
                 }
             }
             FlowEvent::Fin => return self.fin(),
-            FlowEvent::Broken(_) if self.role == Role::Server && self.step == Step::Parting => {
+            FlowEvent::Broken(_) if self.role == Role::Server && self.step == TransferStep::Parting => {
                 self.end(Ending::Completed, false);
             }
             FlowEvent::Wake => {
                 return self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled));
             }
             // Nothing in the protocol says "enough": a connection before its goodbye is aborted.
-            FlowEvent::Stop if matches!(self.step, Step::Id | Step::Payload) => {
+            FlowEvent::Stop if matches!(self.step, TransferStep::Id | TransferStep::Payload) => {
                 self.end(Ending::Stopped, true);
             }
             _ => {}

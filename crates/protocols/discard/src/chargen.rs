@@ -107,7 +107,7 @@ fn answer(
     if streams.admits(peer.ip()) && !is_service(peer) {
         let n = got.bytes.len().min(LONGEST_ANSWER);
         STREAM.offer(cx.rng.between(0, u64::clamped(PRINTABLE)) * u64::clamped(LINE), n, reply);
-        account.answered(cx, got.len, reply.len());
+        account.record_answer(cx, got.len, reply.len());
     }
     None
 }

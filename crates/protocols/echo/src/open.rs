@@ -42,7 +42,7 @@ fn send_back(
         account.pending.refuse(cx, peer.ip(), "a UDP echo", "echoes");
     } else {
         let n = reply.copy(got.bytes);
-        account.answered(cx, got.len, n);
+        account.record_answer(cx, got.len, n);
     }
     None
 }

@@ -6,11 +6,11 @@
 //!   ─ results, DISPLAY_RESULTS ─▶ IPERF_DONE, closing ─▶ over
 //! ```
 
+mod report;
 mod run;
 mod talk;
-mod tell;
 
-use super::codec::{Cookie, Inbox, State, cookie, cookie_text};
+use super::codec::{Cookie, Inbox, StateByte, cookie, cookie_text};
 use super::params::Parameters;
 use super::store::Store;
 use super::stream_stats::StreamStats;
@@ -20,7 +20,7 @@ use crate::{Bulk, BulkNews, NAME};
 use common::driver::Driver;
 use common::{Patience, Peer};
 use metrics::{Clamped, Group, Mono, SECOND};
-use model::ending::Asked;
+use model::ending::JudgedPhase;
 use model::{Level, Phase, Status, Totals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ const GATHERING: u64 = 5 * SECOND;
 const RESULTS_OF_BROKEN: u64 = 2 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum ClientStep {
     Connecting,
     Greeting,
     Asking,
@@ -95,7 +95,7 @@ enum Step {
 
 pub struct Client {
     plan: ClientPlan,
-    step: Step,
+    step: ClientStep,
     since: Mono,
     link: Option<Link>,
     /// How long the control connection took to be established, ns.
@@ -121,7 +121,7 @@ impl Client {
         let mut client = Client {
             driver,
             plan,
-            step: Step::Connecting,
+            step: ClientStep::Connecting,
             since: now,
             link: None,
             round_trip_ns: 0,
@@ -142,7 +142,7 @@ impl Client {
     fn connect(&mut self, now: Mono) {
         let target = Target { to: self.plan.server.address, from: self.plan.from };
         self.driver.ask(Action::Connect(self.attempt(), target));
-        self.enter(Step::Connecting, now);
+        self.enter(ClientStep::Connecting, now);
     }
 
     /// The number of the latest attempt: each address of the server has its own.
@@ -167,13 +167,13 @@ impl Client {
         }
     }
 
-    fn enter(&mut self, step: Step, now: Mono) {
+    fn enter(&mut self, step: ClientStep, now: Mono) {
         (self.step, self.since) = (step, now);
     }
 
     /// Ends the test with an error and reports the results so far.
     fn fail(&mut self, cx: &Context<'_>, why: impl Into<String>) {
-        if matches!(self.step, Step::Closing | Step::Over) {
+        if matches!(self.step, ClientStep::Closing | ClientStep::Over) {
             return;
         }
         if self.driver.status != Status::Interrupted {
@@ -185,8 +185,8 @@ impl Client {
 
     /// The end: what is left of the group is dropped.
     fn close(&mut self, cx: &Context<'_>) {
-        self.tell_result();
-        self.enter(Step::Closing, cx.now);
+        self.report_result();
+        self.enter(ClientStep::Closing, cx.now);
         if let Some(link) = self.link.take() {
             self.driver.close(link);
         }
@@ -198,11 +198,11 @@ impl Client {
     }
 
     fn finish(&mut self, local: Option<Box<Totals>>) {
-        self.step = Step::Over;
-        self.tell_totals(local);
+        self.step = ClientStep::Over;
+        self.report_totals(local);
         let pattern = self.plan.parameters.terms.pattern();
         let phase = Phase { pattern, ..self.plan.phase.clone() };
-        self.driver.finish(Some(Asked { phase: &phase, protocol: NAME, needs_report: false }), None);
+        self.driver.finish(Some(JudgedPhase { phase: &phase, protocol: NAME, needs_report: false }), None);
     }
 
     fn up(&mut self, cx: &mut Context<'_>, link: Link, path: Path) {
@@ -210,22 +210,24 @@ impl Client {
         self.round_trip_ns = cx.now.since(self.since);
         self.cookie = cookie(cx.rng);
         self.say(self.cookie.to_vec());
-        self.enter(Step::Greeting, cx.now);
+        self.enter(ClientStep::Greeting, cx.now);
         let Path { peer, local } = path;
         let (cookie, at) = (cookie_text(&self.cookie), cx.clock.wall(cx.now));
-        self.tell(BulkNews::Met { peer, local, cookie, at });
+        self.report(BulkNews::Met { peer, local, cookie, at });
     }
 
     /// The wait for the server in the present step.
     fn patience(&self) -> Patience {
         let (what, limit_ns) = match self.step {
-            Step::Connecting => ("no connection", self.plan.phase.connect_timeout_ns),
-            Step::Greeting => ("no word", self.plan.greeting_ns),
-            Step::Asking => ("no answer to the parameters of the test", self.plan.begin_ns),
-            Step::Creating => ("no start of the test", self.plan.begin_ns),
-            Step::Gathering => ("no word of the streams", GATHERING),
-            Step::Freezing | Step::Closing => ("no end of the streams", STANDING),
-            Step::Ended | Step::Exchanging | Step::Results if self.driver.reason.is_some() => {
+            ClientStep::Connecting => ("no connection", self.plan.phase.connect_timeout_ns),
+            ClientStep::Greeting => ("no word", self.plan.greeting_ns),
+            ClientStep::Asking => ("no answer to the parameters of the test", self.plan.begin_ns),
+            ClientStep::Creating => ("no start of the test", self.plan.begin_ns),
+            ClientStep::Gathering => ("no word of the streams", GATHERING),
+            ClientStep::Freezing | ClientStep::Closing => ("no end of the streams", STANDING),
+            ClientStep::Ended | ClientStep::Exchanging | ClientStep::Results
+                if self.driver.reason.is_some() =>
+            {
                 ("no results", RESULTS_OF_BROKEN)
             }
             _ => ("no results", self.plan.results_ns),
@@ -236,10 +238,10 @@ impl Client {
     fn due(&self) -> Mono {
         match self.step {
             // The last interval ends with the test.
-            Step::Running => {
+            ClientStep::Running => {
                 self.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(stats.end()))
             }
-            Step::Over => Mono(u64::MAX),
+            ClientStep::Over => Mono(u64::MAX),
             _ => self.patience().until(),
         }
     }
@@ -249,8 +251,8 @@ impl Client {
             return;
         }
         match self.step {
-            Step::Connecting => self.unconnected(cx, ": ", "it did not answer"),
-            Step::Greeting => {
+            ClientStep::Connecting => self.unconnected(cx, ": ", "it did not answer"),
+            ClientStep::Greeting => {
                 let seconds = self.patience().seconds();
                 self.fail(
                     cx,
@@ -259,20 +261,20 @@ impl Client {
                     ),
                 );
             }
-            Step::Asking | Step::Creating => {
+            ClientStep::Asking | ClientStep::Creating => {
                 self.fail(cx, format!("the server did not begin the test: {}", self.patience()));
             }
-            Step::Gathering => self.gathered(cx),
-            Step::Running => self.run_on(cx),
-            Step::Freezing => {
+            ClientStep::Gathering => self.gathered(cx),
+            ClientStep::Running => self.run_on(cx),
+            ClientStep::Freezing => {
                 self.settle();
                 self.check_frozen(cx);
             }
-            Step::Ended | Step::Exchanging | Step::Results => {
+            ClientStep::Ended | ClientStep::Exchanging | ClientStep::Results => {
                 self.fail(cx, format!("the server did not send its results: {}", self.patience()));
             }
-            Step::Closing => self.drop_group(),
-            Step::Over => {}
+            ClientStep::Closing => self.drop_group(),
+            ClientStep::Over => {}
         }
     }
 
@@ -284,25 +286,29 @@ impl Client {
 
     fn stop(&mut self, cx: &Context<'_>) {
         match self.step {
-            Step::Running => {
-                // The server gives its results for what was measured until now.
+            ClientStep::Running => {
+                // The server sends its results for the time until now.
                 self.driver.status = Status::Interrupted;
                 self.freeze(cx);
             }
-            Step::Freezing | Step::Ended | Step::Exchanging | Step::Results => {
+            ClientStep::Freezing | ClientStep::Ended | ClientStep::Exchanging | ClientStep::Results => {
                 // The results are waited for a moment, and no longer.
                 if self.driver.status == Status::Interrupted {
                     self.fail(cx, "interrupted by the user before the server sent its results");
                 }
                 self.driver.status = Status::Interrupted;
             }
-            Step::Connecting | Step::Greeting | Step::Asking | Step::Creating | Step::Gathering => {
-                self.say(vec![State::CLIENT_TERMINATE.0]);
+            ClientStep::Connecting
+            | ClientStep::Greeting
+            | ClientStep::Asking
+            | ClientStep::Creating
+            | ClientStep::Gathering => {
+                self.say(vec![StateByte::CLIENT_TERMINATE.0]);
                 self.driver.interrupt();
                 self.close(cx);
             }
-            Step::Closing if self.since < Mono(u64::MAX) => self.drop_group(),
-            Step::Closing | Step::Over => {}
+            ClientStep::Closing if self.since < Mono(u64::MAX) => self.drop_group(),
+            ClientStep::Closing | ClientStep::Over => {}
         }
     }
 }
@@ -311,13 +317,15 @@ impl Session for Client {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
             Input::Up(link, path, Some(attempt))
-                if self.step == Step::Connecting && attempt == self.attempt() =>
+                if self.step == ClientStep::Connecting && attempt == self.attempt() =>
             {
                 self.up(cx, link, path);
             }
             // An attempt that was given up.
             Input::Up(link, _, Some(_)) => self.driver.close(link),
-            Input::Refused(attempt, fault) if self.step == Step::Connecting && attempt == self.attempt() => {
+            Input::Refused(attempt, fault)
+                if self.step == ClientStep::Connecting && attempt == self.attempt() =>
+            {
                 self.unconnected(cx, " - ", &fault.to_string());
             }
             Input::Bytes(_, bytes) => {
@@ -328,8 +336,8 @@ impl Session for Client {
                 self.link = None;
                 match fault {
                     Some(fault) => self.fail(cx, format!("the control connection broke ({fault})")),
-                    // That is how 3.17 and later answer a wrong password.
-                    None if self.step == Step::Asking => self.fail(
+                    // 3.17 and later answer a wrong password by closing.
+                    None if self.step == ClientStep::Asking => self.fail(
                         cx,
                         "control socket has closed unexpectedly: the server does not want \
                                                           the test, perhaps for want of the right credentials",
@@ -342,7 +350,7 @@ impl Session for Client {
                 self.driver.interval(index, from, to, tally);
             }
             Input::Idle(GROUP) => {
-                if self.step == Step::Closing && !std::mem::replace(&mut self.idle, true) {
+                if self.step == ClientStep::Closing && !std::mem::replace(&mut self.idle, true) {
                     self.driver.order(GROUP, Order::Drop);
                 }
                 self.idle = true;
@@ -364,13 +372,13 @@ impl Session for Client {
 }
 
 impl Client {
-    fn tell(&mut self, news: BulkNews) {
+    fn report(&mut self, news: BulkNews) {
         self.driver.ask(Bulk { test: 1, news }.event());
     }
 
     /// Tells the intervals that wait for streams which have not answered.
     fn settle(&mut self) {
         let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
-        told.into_iter().for_each(|news| self.tell(news));
+        told.into_iter().for_each(|news| self.report(news));
     }
 }

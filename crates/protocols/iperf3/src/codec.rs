@@ -65,32 +65,32 @@ pub fn cookie_text(cookie: &Cookie) -> String {
 
 /// A state byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(pub u8);
+pub struct StateByte(pub u8);
 
-impl State {
+impl StateByte {
     /// Initialise, start timers.
-    pub const TEST_START: State = State(1);
+    pub const TEST_START: StateByte = StateByte(1);
     /// Payload may flow.
-    pub const TEST_RUNNING: State = State(2);
+    pub const TEST_RUNNING: StateByte = StateByte(2);
     /// The client's word that the test is over.
-    pub const TEST_END: State = State(4);
+    pub const TEST_END: StateByte = StateByte(4);
     /// The server expects the client's parameters.
-    pub const PARAM_EXCHANGE: State = State(9);
+    pub const PARAM_EXCHANGE: StateByte = StateByte(9);
     /// The server expects the streams.
-    pub const CREATE_STREAMS: State = State(10);
+    pub const CREATE_STREAMS: StateByte = StateByte(10);
     /// The server was killed.
-    pub const SERVER_TERMINATE: State = State(11);
+    pub const SERVER_TERMINATE: StateByte = StateByte(11);
     /// The client was killed.
-    pub const CLIENT_TERMINATE: State = State(12);
+    pub const CLIENT_TERMINATE: StateByte = StateByte(12);
     /// Results are wanted, the client's first.
-    pub const EXCHANGE_RESULTS: State = State(13);
+    pub const EXCHANGE_RESULTS: StateByte = StateByte(13);
     /// Both ends have each other's results.
-    pub const DISPLAY_RESULTS: State = State(14);
-    pub const DONE: State = State(16);
+    pub const DISPLAY_RESULTS: StateByte = StateByte(14);
+    pub const DONE: StateByte = StateByte(16);
     /// The server found an error, whose code follows.
-    pub const SERVER_ERROR: State = State(0xfe);
+    pub const SERVER_ERROR: StateByte = StateByte(0xfe);
     /// The server is busy.
-    pub const DENIED: State = State(0xff);
+    pub const DENIED: StateByte = StateByte(0xff);
 }
 
 /// Codes that follow [`State::SERVER_ERROR`].
@@ -181,7 +181,7 @@ pub fn error_text(number: i32) -> &'static str {
 
 /// The bytes of an error, as a server sends it.
 pub fn server_error(number: i32) -> Vec<u8> {
-    let mut bytes = vec![State::SERVER_ERROR.0];
+    let mut bytes = vec![StateByte::SERVER_ERROR.0];
     bytes.extend(number.to_be_bytes());
     bytes.extend(0_i32.to_be_bytes());
     bytes
@@ -216,7 +216,7 @@ impl Inbox {
 
     /// True if an error begins here whose code has not arrived yet.
     pub fn awaits_code(&self) -> bool {
-        self.bytes.first() == Some(&State::SERVER_ERROR.0) && self.bytes.len() < 5
+        self.bytes.first() == Some(&StateByte::SERVER_ERROR.0) && self.bytes.len() < 5
     }
 
     /// The next byte.

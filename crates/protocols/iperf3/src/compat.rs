@@ -15,7 +15,7 @@ mod text;
 mod units;
 
 use ::compat::Importer;
-use args::{Output, Role, Spec, read};
+use args::{Output, RunRole, Spec, read};
 use common::Original;
 use disk::DiskFile;
 use help::HELP;

@@ -6,11 +6,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Verdict on a token: true for a known user; empty until decided.
-pub type Verdict = Arc<OnceLock<bool>>;
+pub type TokenVerdict = Arc<OnceLock<bool>>;
 
 /// Begins to judge a token that arrived at a time, and returns at once; `None` when there is no
 /// room: the caller asks again later.
-pub type Judge = Arc<dyn Fn(Option<&str>, Wall) -> Option<Verdict> + Send + Sync>;
+pub type Judge = Arc<dyn Fn(Option<&str>, Wall) -> Option<TokenVerdict> + Send + Sync>;
 
 /// Tokens that wait for their verdict.
 const QUEUE: usize = 16;
@@ -18,7 +18,7 @@ const QUEUE: usize = 16;
 struct Question {
     token: Option<String>,
     came: Wall,
-    verdict: Verdict,
+    verdict: TokenVerdict,
 }
 
 /// Judges by `decide`, which returns true if a token that arrived at a time proves a known user, on
@@ -39,7 +39,7 @@ pub(crate) fn on_a_thread(decide: impl Fn(Option<&str>, Wall) -> bool + Send + S
             let started = std::thread::Builder::new().name("tokens".to_owned()).spawn(judge);
             *questions = started.ok().map(|_| sender);
         }
-        let verdict = Verdict::default();
+        let verdict = TokenVerdict::default();
         let question = Question { token: token.map(str::to_owned), came, verdict: Arc::clone(&verdict) };
         questions.as_ref()?.try_send(question).ok().map(|()| verdict)
     })
@@ -59,7 +59,7 @@ mod tests {
             let _ = gate.lock().unwrap().recv();
             token == Some("good")
         });
-        let asked: Vec<Verdict> = (0..100).map_while(|_| judge(Some("good"), Wall(0))).collect();
+        let asked: Vec<TokenVerdict> = (0..100).map_while(|_| judge(Some("good"), Wall(0))).collect();
         // One is being judged, if the thread has begun.
         assert!((QUEUE..=QUEUE + 1).contains(&asked.len()), "{}", asked.len());
         assert!(asked.iter().all(|verdict| verdict.get().is_none()));

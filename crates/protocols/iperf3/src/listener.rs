@@ -4,7 +4,7 @@
 //! worker of its own; any other is a client that comes to speak, and goes up to the session. A UDP hello carries no cookie: it
 //! belongs to the test that waits for datagrams from its address, and the session sees to it that there is only one.
 
-use super::codec::{COOKIE, Cookie, HELLO, REPLY, State};
+use super::codec::{COOKIE, Cookie, HELLO, REPLY, StateByte};
 use super::packets::UdpStream;
 use super::stream::TcpStream;
 use super::test_state::{Part, Posted, TestState};
@@ -22,7 +22,7 @@ use transport::{
 
 /// What a server's workers and its session share. It is looked at once for each connection.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
+pub(super) struct PendingTests {
     tests: Mutex<Waiting>,
     /// Connections so far: they are numbered as they come.
     came: AtomicU64,
@@ -35,7 +35,7 @@ struct Waiting {
     udp: BTreeMap<IpAddr, Arc<TestState>>,
 }
 
-impl Shared {
+impl PendingTests {
     fn waiting(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.tests.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,7 +79,7 @@ impl Shared {
 
 /// The listener's part on one worker.
 pub(super) struct Listener {
-    shared: Arc<Shared>,
+    shared: Arc<PendingTests>,
     acl: Arc<Acl>,
     /// Who may have streams of datagrams without a control connection from the same address.
     streams: Arc<Acl>,
@@ -89,7 +89,7 @@ pub(super) struct Listener {
 
 impl Listener {
     pub(super) fn for_all(
-        shared: &Arc<Shared>,
+        shared: &Arc<PendingTests>,
         acl: &Acl,
         streams: &Acl,
         workers: u16,
@@ -116,7 +116,7 @@ impl Acceptor for Listener {
             path: *path,
             word: [0; COOKIE],
             have: 0,
-            step: Step::Cookie,
+            step: AcceptStep::Cookie,
         }))
     }
 
@@ -143,7 +143,7 @@ impl Acceptor for Listener {
         }
         let when = self.shared.next();
         let joined = test_state.join(when, peer);
-        if joined.is_some() || test_state.knows(peer) {
+        if joined.is_some() || test_state.has_stream(peer) {
             reply.copy(&REPLY);
         }
         let nth = joined?;
@@ -154,17 +154,17 @@ impl Acceptor for Listener {
 
 /// A new connection, until its cookie shows what it is; then the flow of its stream.
 struct Handshake {
-    shared: Arc<Shared>,
-    /// This worker, and how many there are.
+    shared: Arc<PendingTests>,
+    /// Index of this worker, and number of workers.
     place: (u16, u16),
     when: u64,
     path: Path,
     word: Cookie,
     have: usize,
-    step: Step,
+    step: AcceptStep,
 }
 
-enum Step {
+enum AcceptStep {
     /// The cookie is being read.
     Cookie,
     /// A control connection.
@@ -180,45 +180,45 @@ impl Handshake {
     fn judge(&mut self, cx: &mut Context<'_>) {
         let Some(test_state) = self.shared.by_cookie(&self.word) else {
             cx.post(Posted::Visit(self.path, self.word));
-            self.step = Step::Visitor;
+            self.step = AcceptStep::Visitor;
             return;
         };
         let Some(nth) = test_state.join(self.when, self.path.peer) else {
-            self.step = Step::Refused(false);
+            self.step = AcceptStep::Refused(false);
             return;
         };
         cx.post(Posted::Joined { group: test_state.group, when: self.when, path: self.path });
         let (worker, workers) = self.place;
         let part = Part::server(test_state, self.when, (nth, worker, workers));
-        self.step = Step::Stream(Some(Box::new(TcpStream::new(part))));
+        self.step = AcceptStep::Stream(Some(Box::new(TcpStream::new(part))));
     }
 }
 
 impl Flow for Handshake {
     fn interest(&self) -> Interest {
         match &self.step {
-            Step::Cookie => Interest { read: Read::look(COOKIE - self.have), ..Interest::NONE },
-            Step::Visitor => Interest::of(End::Detach),
-            Step::Refused(false) => Interest { send: When::Now, ..Interest::NONE },
-            Step::Refused(true) => Interest::done(Ending::Stopped),
-            Step::Stream(_) => Interest::of(End::Replace),
+            AcceptStep::Cookie => Interest { read: Read::look(COOKIE - self.have), ..Interest::NONE },
+            AcceptStep::Visitor => Interest::of(End::Detach),
+            AcceptStep::Refused(false) => Interest { send: When::Now, ..Interest::NONE },
+            AcceptStep::Refused(true) => Interest::done(Ending::Stopped),
+            AcceptStep::Stream(_) => Interest::of(End::Replace),
         }
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        if let Step::Refused(false) = self.step {
-            out.copy(&[State::DENIED.0]);
+        if let AcceptStep::Refused(false) = self.step {
+            out.copy(&[StateByte::DENIED.0]);
         }
     }
 
     fn on_sent(&mut self, _: &mut Context<'_>, n: Sent) {
-        if let Step::Refused(said) = &mut self.step {
+        if let AcceptStep::Refused(said) = &mut self.step {
             *said |= n.bytes > 0 || n.fault.is_some();
         }
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        if let Step::Cookie = self.step {
+        if let AcceptStep::Cookie = self.step {
             let n = got.bytes.len().min(COOKIE - self.have);
             self.word[self.have..self.have + n].copy_from_slice(&got.bytes[..n]);
             self.have += n;
@@ -231,7 +231,7 @@ impl Flow for Handshake {
 
     fn on_event(&mut self, _: &mut Context<'_>, event: FlowEvent) -> Checked {
         match (&self.step, event) {
-            (Step::Cookie, FlowEvent::Fin) => {
+            (AcceptStep::Cookie, FlowEvent::Fin) => {
                 Err(Violation::Malformed("the peer hung up before its cookie was complete"))
             }
             _ => Ok(()),
@@ -239,11 +239,11 @@ impl Flow for Handshake {
     }
 
     fn is_introduced(&self) -> Option<bool> {
-        Some(!matches!(self.step, Step::Cookie))
+        Some(!matches!(self.step, AcceptStep::Cookie))
     }
 
     fn successor(&mut self) -> Option<Box<dyn Flow>> {
-        if let Step::Stream(flow) = &mut self.step { flow.take() } else { None }
+        if let AcceptStep::Stream(flow) = &mut self.step { flow.take() } else { None }
     }
 
     fn id(&self) -> FlowId {
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn only_a_hello_opens_a_stream_of_datagrams() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(PendingTests::default());
         let terms = BulkTerms { udp: true, ..BulkTerms::usual() };
         let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 5201).into() };
         let test_state = Arc::new(TestState::new(Group(1), terms, [0; COOKIE], true));

@@ -24,7 +24,7 @@ use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_tim
 use super::stream::UNREAD;
 use super::test_state::{Part, TestState};
 use crate::BulkTerms;
-use common::kernel::{Template, gone};
+use common::kernel::{Template, sent_packets};
 use metrics::{Clamped, Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
 
 use std::time::Duration;
@@ -44,7 +44,7 @@ const TEMPLATE: Template = Template { key: 1 << 62, payload: 0 };
 const LONGEST: u64 = 65_535;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum UdpStep {
     /// A hello is to be sent at this instant.
     Hello(Mono),
     Hold,
@@ -56,7 +56,7 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct UdpStream {
     part: Part,
-    step: Step,
+    step: UdpStep,
     up: Mono,
     hellos: u32,
     /// The session knows that all is sent, and read.
@@ -79,7 +79,7 @@ impl UdpStream {
     /// A client's says hello first; the hello of a server's has been answered.
     pub(super) fn new(part: Part) -> Self {
         UdpStream {
-            step: if part.test_state.serving { Step::Hold } else { Step::Hello(Mono(0)) },
+            step: if part.test_state.serving { UdpStep::Hold } else { UdpStep::Hello(Mono(0)) },
             part,
             up: Mono(0),
             hellos: 0,
@@ -99,7 +99,7 @@ impl UdpStream {
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        self.step = Step::Run;
+        self.step = UdpStep::Run;
         let BulkTerms { rate, fq_rate, .. } = self.part.test_state.terms;
         self.part.start(cx.now, if rate > 0 { rate } else { fq_rate });
         let terms = &self.part.test_state.terms;
@@ -151,8 +151,10 @@ impl UdpStream {
             return;
         }
         match self.step {
-            Step::Hello(_) => self.step = Step::Hello(cx.now),
-            Step::Hold if self.part.test_state.serving && self.part.test_state.has_begun() => self.start(cx),
+            UdpStep::Hello(_) => self.step = UdpStep::Hello(cx.now),
+            UdpStep::Hold if self.part.test_state.serving && self.part.test_state.has_begun() => {
+                self.start(cx)
+            }
             _ => {}
         }
     }
@@ -182,7 +184,7 @@ impl UdpStream {
 
     /// Counts the datagrams of an offer that the kernel took.
     fn account(&mut self, cx: &mut Context<'_>, n: Sent) {
-        let counts = gone(n, usize::clamped(self.size()), self.offered);
+        let counts = sent_packets(n, usize::clamped(self.size()), self.offered);
         let bytes = u64::clamped(n.bytes);
         self.part.test_state.give_back(self.offered - counts.sent);
         self.offered = 0;
@@ -225,7 +227,7 @@ impl UdpStream {
         self.part.core.received(cx, bytes);
         self.part.core.packets(cx, &counts);
         cx.rec.packet_tally(self.part.core.group).jitter.merge(&jitter);
-        if self.part.test_state.came(bytes, counts.received + counts.duplicated) {
+        if self.part.test_state.add_received(bytes, counts.received + counts.duplicated) {
             self.part.finish(cx);
         }
     }
@@ -249,7 +251,7 @@ impl UdpStream {
 
     /// The server's answer to a client has arrived, or other bytes: its datagrams begin when it
     /// knows all streams, so that only the answer was lost.
-    fn answered(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
+    fn on_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
         let reply = |datagram: &[u8]| datagram == REPLY || OLD_REPLIES.iter().any(|old| datagram == old);
         let begun = !self.part.sender && is_data(&self.part.test_state, got);
         if begun || got.datagrams().any(reply) {
@@ -258,7 +260,7 @@ impl UdpStream {
     }
 
     fn joined(&mut self, cx: &mut Context<'_>) {
-        self.step = Step::Hold;
+        self.step = UdpStep::Hold;
         self.part.joined(cx);
     }
 }
@@ -279,11 +281,11 @@ impl Flow for UdpStream {
             return elsewhere;
         }
         let (send, wake) = match self.step {
-            Step::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
-            Step::Run => (self.due(), self.read()),
+            UdpStep::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
+            UdpStep::Run => (self.due(), self.read()),
             _ => (When::Never, None),
         };
-        if self.step == Step::Over {
+        if self.step == UdpStep::Over {
             return Interest::done(Ending::Completed);
         }
         Interest { send, read: Read::look(LONGEST), wake, end: None }
@@ -291,23 +293,23 @@ impl Flow for UdpStream {
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
-            Step::Hello(_) => {
+            UdpStep::Hello(_) => {
                 out.copy(&HELLO);
             }
-            Step::Run => self.offer(cx, out),
+            UdpStep::Run => self.offer(cx, out),
             _ => {}
         }
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match self.step {
-            Step::Hello(_) => {
+            UdpStep::Hello(_) => {
                 // 1, 3, 7, 15 s after the first.
                 let wait = SECOND << self.hellos.min(4);
                 self.hellos += 1;
-                self.step = Step::Hello(cx.now.plus(wait));
+                self.step = UdpStep::Hello(cx.now.plus(wait));
             }
-            Step::Run if self.offered > 0 => self.account(cx, n),
+            UdpStep::Run if self.offered > 0 => self.account(cx, n),
             _ => {}
         }
     }
@@ -319,13 +321,13 @@ impl Flow for UdpStream {
             return Ok(());
         }
         match self.step {
-            Step::Hello(_) => self.answered(cx, got),
-            Step::Hold if is_data(&self.part.test_state, got) => {
+            UdpStep::Hello(_) => self.on_answer(cx, got),
+            UdpStep::Hold if is_data(&self.part.test_state, got) => {
                 // The peer's session started before our session's order to start arrived.
                 self.start(cx);
                 self.receive(cx, got);
             }
-            Step::Run if !self.part.sender => self.receive(cx, got),
+            UdpStep::Run if !self.part.sender => self.receive(cx, got),
             _ => {}
         }
         Ok(())
@@ -337,25 +339,27 @@ impl Flow for UdpStream {
             FlowEvent::Start => {
                 // The server begins when it knows all streams: then only its answer to this one was
                 // lost.
-                if matches!(self.step, Step::Hello(_)) {
+                if matches!(self.step, UdpStep::Hello(_)) {
                     self.joined(cx);
                 }
-                if self.step == Step::Hold {
+                if self.step == UdpStep::Hold {
                     self.start(cx);
                 }
             }
             FlowEvent::Ask { tag, info } => self.stand(cx, tag, info),
             FlowEvent::Freeze { tag, info } => {
-                self.step = Step::Frozen;
+                self.step = UdpStep::Frozen;
                 self.stand(cx, tag, info);
             }
-            FlowEvent::Stop => self.step = Step::Over,
-            FlowEvent::Wake if matches!(self.step, Step::Hello(_)) && cx.now.since(self.up) >= PATIENCE => {
+            FlowEvent::Stop => self.step = UdpStep::Over,
+            FlowEvent::Wake
+                if matches!(self.step, UdpStep::Hello(_)) && cx.now.since(self.up) >= PATIENCE =>
+            {
                 return Err(Violation::Stalled(Duration::from_nanos(PATIENCE)).likely(
                     "the server did not answer the hello of a UDP stream: UDP may be filtered on the way",
                 ));
             }
-            FlowEvent::Wake if self.step == Step::Run && self.read().is_some_and(|at| at <= cx.now) => {
+            FlowEvent::Wake if self.step == UdpStep::Run && self.read().is_some_and(|at| at <= cx.now) => {
                 self.told = true;
                 self.part.spent(cx);
             }

@@ -15,9 +15,9 @@ mod served;
 mod talk;
 mod time;
 
-use super::codec::{Cookie, Inbox, State, cookie_text};
-use super::judge::Verdict;
-use super::listener::{Listener, Shared};
+use super::codec::{Cookie, Inbox, StateByte, cookie_text};
+use super::judge::TokenVerdict;
+use super::listener::{Listener, PendingTests};
 use super::params::Parameters;
 use super::stream_stats::StreamStats;
 use super::test_state::{Posted, TestState};
@@ -26,7 +26,7 @@ use crate::quota::{ByAddress, Lines, to_give_way};
 use crate::{Bulk, BulkNews, ServerOptions};
 use common::Acl;
 use common::driver::Driver;
-use common::message::{Heard, Told, hear};
+use common::message::{SessionMessage, SharedMessage, downcast};
 use metrics::{Clamped, Group, Mono, SECOND};
 use model::{Level, Phase, Served, Status};
 use printout::Printout;
@@ -84,7 +84,7 @@ const MOST_SILENT: usize = 256;
 const WARNINGS: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum TestStep {
     Parameters,
     /// Its token is being judged; what came of it is told when it is due.
     Held,
@@ -105,12 +105,12 @@ struct Test {
     path: Path,
     /// Comes with a note of its own, before or after the link.
     cookie: Option<Cookie>,
-    step: Step,
+    step: TestStep,
     since: Mono,
     inbox: Inbox,
     parameters: Parameters,
-    /// What its token comes to, once that is asked.
-    verdict: Option<Verdict>,
+    /// Verdict on its token, once the judge was asked.
+    verdict: Option<TokenVerdict>,
     /// When the client's token was received.
     asked: Mono,
     test_state: Option<Arc<TestState>>,
@@ -125,7 +125,7 @@ struct Test {
 
 pub struct Server {
     plan: ServerPlan,
-    shared: Arc<Shared>,
+    shared: Arc<PendingTests>,
     tests: BTreeMap<Link, Test>,
     /// Cookies whose link has not come yet.
     early: VecDeque<(Path, Cookie)>,
@@ -146,7 +146,7 @@ pub struct Server {
 impl Server {
     /// A server that starts as soon as it is polled.
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(PendingTests::default());
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
@@ -170,8 +170,8 @@ impl Server {
         }
     }
 
-    /// Tells something about a test.
-    fn tell(&mut self, link: Link, news: BulkNews) {
+    /// Reports an event of a test.
+    fn report(&mut self, link: Link, news: BulkNews) {
         let Some(test) = self.tests.get_mut(&link) else { return };
         let stands = if self.plan.sessions { served::stand(test, &news) } else { None };
         stands.into_iter().for_each(|event| self.driver.ask(event));
@@ -188,7 +188,7 @@ impl Server {
         }
     }
 
-    fn state(&mut self, link: Link, state: State) {
+    fn state(&mut self, link: Link, state: StateByte) {
         self.say(link, vec![state.0]);
     }
 
@@ -198,7 +198,7 @@ impl Server {
             number: self.count,
             path,
             cookie: None,
-            step: Step::Parameters,
+            step: TestStep::Parameters,
             since: cx.now,
             inbox: Inbox::default(),
             parameters: Parameters::default(),
@@ -211,7 +211,7 @@ impl Server {
             printout: Printout::default(),
             served: None,
         };
-        let silent = self.tests.iter().filter(|(_, t)| t.step == Step::Parameters);
+        let silent = self.tests.iter().filter(|(_, t)| t.step == TestStep::Parameters);
         let silent: Vec<_> = silent.map(|(&link, t)| (link, t.path.peer.ip())).collect();
         if silent.len() >= MOST_SILENT
             && let Some(oldest) = to_give_way(silent)
@@ -231,7 +231,7 @@ impl Server {
     }
 
     fn deny(&mut self, cx: &Context<'_>, link: Link) {
-        self.state(link, State::DENIED);
+        self.state(link, StateByte::DENIED);
         self.leave(cx, link);
     }
 
@@ -240,7 +240,7 @@ impl Server {
         let Some(address) = self.tests.get(&link).map(|t| t.path.peer.ip().to_canonical()) else {
             return true;
         };
-        let known = || self.tests.iter().filter(|(l, t)| **l != link && t.step != Step::Parameters);
+        let known = || self.tests.iter().filter(|(l, t)| **l != link && t.step != TestStep::Parameters);
         let same = known().filter(|(_, t)| t.path.peer.ip().to_canonical() == address).count();
         let limits = &self.plan.options.limits;
         same >= usize::clamped(limits.per_address) || known().count() >= usize::clamped(limits.tests)
@@ -256,9 +256,9 @@ impl Server {
         test.cookie = Some(cookie);
         let Path { peer, local } = path;
         let (cookie, at) = (cookie_text(&cookie), cx.clock.wall(cx.now));
-        self.tell(link, BulkNews::Met { peer, local, cookie, at });
-        self.state(link, State::PARAM_EXCHANGE);
-        // Parameters that came at once, before the worker told of the cookie.
+        self.report(link, BulkNews::Met { peer, local, cookie, at });
+        self.state(link, StateByte::PARAM_EXCHANGE);
+        // The parameters may have arrived before the worker's message with the cookie.
         self.bytes(cx, link, &[]);
     }
 
@@ -275,7 +275,7 @@ impl Server {
         if test.stats.is_some() {
             self.end_of(link, Some(why.to_owned()));
         } else {
-            self.tell(link, BulkNews::Failed { error: why.to_owned() });
+            self.report(link, BulkNews::Failed { error: why.to_owned() });
         }
         self.warn(cx, peer.ip(), format!("{peer}: {why}"));
         self.leave(cx, link);
@@ -298,12 +298,12 @@ impl Server {
         self.driver.close(link);
         if let Some(test_state) = &test.test_state {
             self.shared.forget(test_state);
-            // In good order when all is said, else at once.
-            let order = if test.step == Step::Parting { Order::Stop } else { Order::Drop };
+            // In good order if both results were exchanged, else at once.
+            let order = if test.step == TestStep::Parting { Order::Stop } else { Order::Drop };
             self.driver.order(test_state.group, order);
         }
         self.quiet = cx.now;
-        if test.step == Step::Parting {
+        if test.step == TestStep::Parting {
             self.ended += 1;
             if self.plan.exit_after.is_some_and(|most| self.ended >= most) {
                 self.stopping = true;
@@ -316,7 +316,7 @@ impl Server {
     /// Tests that wait for their turn get it.
     fn admit(&mut self, cx: &Context<'_>) {
         let waiting: Vec<Link> =
-            self.tests.iter().filter(|(_, t)| t.step == Step::Waiting).map(|(&link, _)| link).collect();
+            self.tests.iter().filter(|(_, t)| t.step == TestStep::Waiting).map(|(&link, _)| link).collect();
         for link in waiting {
             self.create(cx, link);
         }
@@ -326,7 +326,7 @@ impl Server {
         self.stopping = true;
         self.interrupted = true;
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
-            self.state(link, State::SERVER_TERMINATE);
+            self.state(link, StateByte::SERVER_TERMINATE);
             self.lose(cx, link, "the server has terminated");
         }
         self.check_over();
@@ -364,11 +364,11 @@ impl Server {
     }
 
     fn note(&mut self, cx: &Context<'_>, message: Message) {
-        match hear(message) {
-            Heard::Own(Posted::Standing(standing)) => self.standing(cx, &standing),
-            Heard::Own(Posted::Visit(path, cookie)) => self.meet(cx, path, cookie),
-            Heard::Own(Posted::Joined { group, when, path }) => self.joined(cx, group, when, path),
-            Heard::Told(Told::Event(event)) => self.driver.told(event),
+        match downcast(message) {
+            SessionMessage::Own(Posted::Progress(standing)) => self.standing(cx, &standing),
+            SessionMessage::Own(Posted::Visit(path, cookie)) => self.meet(cx, path, cookie),
+            SessionMessage::Own(Posted::Joined { group, when, path }) => self.joined(cx, group, when, path),
+            SessionMessage::Shared(SharedMessage::Event(event)) => self.driver.forward(event),
             _ => {}
         }
     }
@@ -380,7 +380,7 @@ impl Session for Server {
             Input::Up(link, path, _) => self.arrive(cx, link, path),
             Input::Bytes(link, bytes) => self.bytes(cx, link, bytes),
             Input::Down(link, fault) => {
-                if self.tests.get(&link).is_some_and(|t| t.step == Step::Parting) {
+                if self.tests.get(&link).is_some_and(|t| t.step == TestStep::Parting) {
                     return self.leave(cx, link);
                 }
                 let broke = fault.map(|fault| format!("the control connection broke ({fault})"));
@@ -401,7 +401,7 @@ impl Session for Server {
             Input::Limited(group, why) => {
                 // A client waits for a word of its server when its streams have ended.
                 if let Some((link, _)) = self.of(group) {
-                    self.state(link, State::SERVER_TERMINATE);
+                    self.state(link, StateByte::SERVER_TERMINATE);
                     self.lose(cx, link, why);
                 }
             }

@@ -46,8 +46,8 @@ pub(super) const UNREAD: u64 = 100_000_000;
 const STUCK: u64 = 10 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// The client's cookie is being sent: this many bytes of it have been.
+enum StreamStep {
+    /// The client's cookie is being sent: number of its bytes that have been.
     Cookie(u8),
     /// Waits for the start.
     Hold,
@@ -87,7 +87,7 @@ enum Step {
 #[derive(Debug)]
 pub(super) struct TcpStream {
     part: Part,
-    step: Step,
+    step: StreamStep,
     sent: u64,
     /// Offset of the next received byte in the file.
     kept: u64,
@@ -102,12 +102,12 @@ pub(super) struct TcpStream {
 impl TcpStream {
     /// A client's sends the cookie first; a server's has received it.
     pub(super) fn new(part: Part) -> Self {
-        let step = if part.test_state.serving { Step::Hold } else { Step::Cookie(0) };
+        let step = if part.test_state.serving { StreamStep::Hold } else { StreamStep::Cookie(0) };
         TcpStream { part, step, sent: 0, kept: 0, block: 0, fed: false, info: None }
     }
 
     fn start(&mut self, cx: &mut Context<'_>) {
-        self.step = Step::Run;
+        self.step = StreamStep::Run;
         self.part.core.moved = cx.now;
         // The kernel paces by itself where that was asked for.
         self.part.start(cx.now, self.part.test_state.terms.rate);
@@ -115,7 +115,7 @@ impl TcpStream {
     }
 
     fn next_block(&mut self, cx: &mut Context<'_>) {
-        if self.part.sender && self.step == Step::Run && self.block == 0 && !self.part.done {
+        if self.part.sender && self.step == StreamStep::Run && self.block == 0 && !self.part.done {
             self.block = self.part.test_state.block(self.part.test_state.terms.block.into());
             if self.block == 0 {
                 self.finish(cx);
@@ -136,7 +136,7 @@ impl TcpStream {
 
     /// A call may go beyond the block.
     fn is_free(&self) -> bool {
-        self.part.test_state.free && self.step == Step::Run
+        self.part.test_state.free && self.step == StreamStep::Run
     }
 
     /// Part of a block has been sent.
@@ -147,17 +147,17 @@ impl TcpStream {
     /// All permitted data are sent, or enough was received.
     fn finish(&mut self, cx: &mut Context<'_>) {
         if self.part.finish(cx) {
-            self.step = Step::Settle { queued: None, since: cx.now, look: cx.now };
+            self.step = StreamStep::Settle { queued: None, since: cx.now, look: cx.now };
         }
     }
 
     /// Takes in the kernel's state of the bytes on their way.
     fn state(&mut self, now: Mono, state: &SocketState) {
         match &mut self.step {
-            Step::Settle { queued, since, .. } if queued.is_none_or(|before| state.queued < before) => {
+            StreamStep::Settle { queued, since, .. } if queued.is_none_or(|before| state.queued < before) => {
                 (*queued, *since, self.part.ended) = (Some(state.queued), now, Some(now));
             }
-            Step::Look { .. } => {
+            StreamStep::Look { .. } => {
                 if let Some(info) = &mut self.info {
                     info.retransmits = state.retransmits;
                 }
@@ -168,22 +168,22 @@ impl TcpStream {
 
     fn wake(&mut self, cx: &mut Context<'_>) {
         match &mut self.step {
-            Step::Settle { queued, since, look } => {
+            StreamStep::Settle { queued, since, look } => {
                 let patience = if queued.unwrap_or(0) == 0 { UNREAD } else { STUCK };
                 if cx.now >= since.plus(patience) {
-                    self.step = Step::Settled;
+                    self.step = StreamStep::Settled;
                     return self.part.spent(cx);
                 }
                 // Often at first, so that the time of a short test is right.
                 *look = cx.now.plus((cx.now.since(*since) / 4).clamp(LOOKS.0, LOOKS.1));
             }
-            Step::Look { tag } => {
+            StreamStep::Look { tag } => {
                 let tag = *tag;
-                self.step = Step::Frozen;
+                self.step = StreamStep::Frozen;
                 let info = self.info.take();
                 self.part.stand(cx, cx.now, Some(tag), info);
             }
-            Step::Drain { tag, last, quiet, until } if cx.now >= quiet.plus(QUIET).min(*until) => {
+            StreamStep::Drain { tag, last, quiet, until } if cx.now >= quiet.plus(QUIET).min(*until) => {
                 let (tag, last) = (*tag, *last);
                 self.freeze(cx, tag, last);
             }
@@ -193,18 +193,18 @@ impl TcpStream {
 
     /// The block that was begun is whole.
     fn look(&mut self, now: Mono, tag: u32) {
-        (self.step, self.part.ended) = (Step::Look { tag }, Some(now));
+        (self.step, self.part.ended) = (StreamStep::Look { tag }, Some(now));
     }
 
     /// Nothing more counts; the last counted byte arrived at `last`.
     fn freeze(&mut self, cx: &mut Context<'_>, tag: u32, last: Mono) {
-        self.step = Step::Frozen;
+        self.step = StreamStep::Frozen;
         self.part.stand(cx, last, Some(tag), None);
     }
 
     /// The stream has ended before it was to.
     fn lost(&mut self, cx: &mut Context<'_>) {
-        if self.step != Step::Frozen {
+        if self.step != StreamStep::Frozen {
             self.part.stand(cx, cx.now, None, None);
         }
     }
@@ -215,7 +215,7 @@ impl TcpStream {
         }
         if !self.part.test_state.serving {
             self.part.joined(cx);
-        } else if self.part.test_state.has_begun() && self.step == Step::Hold {
+        } else if self.part.test_state.has_begun() && self.step == StreamStep::Hold {
             self.start(cx);
         }
     }
@@ -234,7 +234,7 @@ impl TcpStream {
         if n == 0 {
             self.block = 0;
             match self.step {
-                Step::Finish { tag } => self.look(cx.now, tag),
+                StreamStep::Finish { tag } => self.look(cx.now, tag),
                 _ => self.finish(cx),
             }
         }
@@ -261,16 +261,16 @@ impl TcpStream {
 
 impl Flow for TcpStream {
     fn interest(&self) -> Interest {
-        if self.step == Step::Over {
+        if self.step == StreamStep::Over {
             return Interest::done(Ending::Completed);
         }
         if let Some(elsewhere) = self.part.core.last_interest() {
             return elsewhere;
         }
         let send = match self.step {
-            Step::Cookie(_) | Step::Finish { .. } => When::Now,
+            StreamStep::Cookie(_) | StreamStep::Finish { .. } => When::Now,
             // The rest of a block is due as the block was.
-            Step::Run if self.block > 0 => self
+            StreamStep::Run if self.block > 0 => self
                 .part
                 .pace
                 .as_ref()
@@ -280,32 +280,34 @@ impl Flow for TcpStream {
         };
         // Bytes after the end are dropped: unread bytes would turn the close into an abort.
         let read = match self.step {
-            Step::Cookie(_) | Step::Hold | Step::Over => Read::Pause,
+            StreamStep::Cookie(_) | StreamStep::Hold | StreamStep::Over => Read::Pause,
             _ if self.fed => Read::Pause,
-            Step::Run | Step::Drain { .. } if !self.part.sender && !self.part.test_state.discard => {
+            StreamStep::Run | StreamStep::Drain { .. }
+                if !self.part.sender && !self.part.test_state.discard =>
+            {
                 Read::look(READ)
             }
             _ => Read::skip(READ),
         };
         let wake = match self.step {
-            Step::Drain { quiet, until, .. } => Some(quiet.plus(QUIET).min(until)),
-            Step::Settle { queued: Some(0), since, .. } => Some(since.plus(UNREAD)),
-            Step::Settle { look, .. } => Some(look),
-            Step::Look { .. } => self.part.ended,
+            StreamStep::Drain { quiet, until, .. } => Some(quiet.plus(QUIET).min(until)),
+            StreamStep::Settle { queued: Some(0), since, .. } => Some(since.plus(UNREAD)),
+            StreamStep::Settle { look, .. } => Some(look),
+            StreamStep::Look { .. } => self.part.ended,
             _ => None,
         };
-        let settles = matches!(self.step, Step::Settle { .. } | Step::Settled);
+        let settles = matches!(self.step, StreamStep::Settle { .. } | StreamStep::Settled);
         let end = (settles && self.part.test_state.store.is_some()).then_some(End::Half);
         Interest { send, read, wake, end }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
-            Step::Cookie(have) => {
+            StreamStep::Cookie(have) => {
                 let rest = &self.part.test_state.cookie[usize::from(have)..];
                 out.copy(rest);
             }
-            Step::Run | Step::Finish { .. } => {
+            StreamStep::Run | StreamStep::Finish { .. } => {
                 let room = u64::clamped(out.room());
                 let n = if self.is_free() { room } else { self.block.min(room) };
                 if self.part.test_state.store.is_some() {
@@ -319,11 +321,11 @@ impl Flow for TcpStream {
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         match self.step {
-            Step::Cookie(have) => {
+            StreamStep::Cookie(have) => {
                 let have = usize::from(have) + n.bytes;
-                self.step = if have < COOKIE { Step::Cookie(have as u8) } else { Step::Hold };
+                self.step = if have < COOKIE { StreamStep::Cookie(have as u8) } else { StreamStep::Hold };
             }
-            Step::Run | Step::Finish { .. } => {
+            StreamStep::Run | StreamStep::Finish { .. } => {
                 let bytes = u64::clamped(n.bytes);
                 if bytes > 0
                     && self.whole()
@@ -347,7 +349,7 @@ impl Flow for TcpStream {
                 }
                 self.part.core.sent(cx, bytes);
                 match self.step {
-                    Step::Finish { tag } if self.block == 0 => self.look(cx.now, tag),
+                    StreamStep::Finish { tag } if self.block == 0 => self.look(cx.now, tag),
                     _ => self.next_block(cx),
                 }
             }
@@ -357,15 +359,15 @@ impl Flow for TcpStream {
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         match &mut self.step {
-            Step::Run if !self.part.sender => self.part.core.moved = cx.now,
-            Step::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
+            StreamStep::Run if !self.part.sender => self.part.core.moved = cx.now,
+            StreamStep::Drain { last, quiet, .. } => (*last, *quiet) = (cx.now, cx.now),
             _ => return Ok(()),
         }
         let n = u64::clamped(got.len);
         self.keep(cx, got.bytes);
         self.part.counts.bytes += n;
         self.part.core.received(cx, n);
-        if self.part.test_state.came(n, 0) {
+        if self.part.test_state.add_received(n, 0) {
             self.finish(cx);
         }
         Ok(())
@@ -374,48 +376,55 @@ impl Flow for TcpStream {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.open(cx, path),
-            FlowEvent::Start if matches!(self.step, Step::Hold | Step::Cookie(_)) => self.start(cx),
+            FlowEvent::Start if matches!(self.step, StreamStep::Hold | StreamStep::Cookie(_)) => {
+                self.start(cx)
+            }
             FlowEvent::Ask { tag, info } => self.part.stand(cx, cx.now, Some(tag), info),
             FlowEvent::Freeze { tag, info }
-                if self.step == Step::Run && self.begun() && !self.part.test_state.serving =>
+                if self.step == StreamStep::Run && self.begun() && !self.part.test_state.serving =>
             {
-                (self.step, self.info) = (Step::Finish { tag }, info);
+                (self.step, self.info) = (StreamStep::Finish { tag }, info);
             }
             FlowEvent::Freeze { tag, .. }
-                if self.step == Step::Run && !self.part.sender && self.part.test_state.serving =>
+                if self.step == StreamStep::Run && !self.part.sender && self.part.test_state.serving =>
             {
                 // A client that sends an amount says that it is over a while after the last of it.
                 let last = if self.part.test_state.is_limited() { self.part.core.moved } else { cx.now };
-                self.step = Step::Drain { tag, last, quiet: cx.now, until: cx.now.plus(DRAIN) };
+                self.step = StreamStep::Drain { tag, last, quiet: cx.now, until: cx.now.plus(DRAIN) };
                 if self.fed {
                     self.freeze(cx, tag, last);
                 }
             }
             FlowEvent::Freeze { tag, info } => {
-                self.step =
-                    if self.part.test_state.serving && self.part.sender { Step::Over } else { Step::Frozen };
+                self.step = if self.part.test_state.serving && self.part.sender {
+                    StreamStep::Over
+                } else {
+                    StreamStep::Frozen
+                };
                 self.part.stand(cx, cx.now, Some(tag), info);
             }
             FlowEvent::State(state) => self.state(cx.now, &state),
             FlowEvent::Wake => self.wake(cx),
-            FlowEvent::Stop => self.step = Step::Over,
+            FlowEvent::Stop => self.step = StreamStep::Over,
             // All bytes have arrived.
-            FlowEvent::Fin | FlowEvent::Broken(_) if matches!(self.step, Step::Drain { .. }) => {
-                if let Step::Drain { tag, last, .. } = self.step {
+            FlowEvent::Fin | FlowEvent::Broken(_) if matches!(self.step, StreamStep::Drain { .. }) => {
+                if let StreamStep::Drain { tag, last, .. } = self.step {
                     self.freeze(cx, tag, last);
                 }
-                self.step = Step::Over;
+                self.step = StreamStep::Over;
             }
-            FlowEvent::Fin if self.step == Step::Frozen && !self.fed => self.step = Step::Over,
+            FlowEvent::Fin if self.step == StreamStep::Frozen && !self.fed => self.step = StreamStep::Over,
             // The end of a file.
-            FlowEvent::Fin if self.step == Step::Run && !self.part.sender && self.part.test_state.serving => {
+            FlowEvent::Fin
+                if self.step == StreamStep::Run && !self.part.sender && self.part.test_state.serving =>
+            {
                 self.fed = true;
             }
             FlowEvent::Fin => {
                 self.lost(cx);
                 return Err(Violation::Malformed("the peer closed a stream before the end of the test"));
             }
-            FlowEvent::Broken(_) if self.step == Step::Frozen => self.step = Step::Over,
+            FlowEvent::Broken(_) if self.step == StreamStep::Frozen => self.step = StreamStep::Over,
             FlowEvent::Broken(_) => self.lost(cx),
             _ => {}
         }
@@ -423,7 +432,7 @@ impl Flow for TcpStream {
     }
 
     fn wants_socket_state(&self) -> bool {
-        matches!(self.step, Step::Settle { .. } | Step::Look { .. })
+        matches!(self.step, StreamStep::Settle { .. } | StreamStep::Look { .. })
     }
 
     fn id(&self) -> FlowId {

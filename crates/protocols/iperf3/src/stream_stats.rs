@@ -1,7 +1,7 @@
 //! The statistics of one test: when its streams are asked for their counts, and the intervals and results that follow from the answers.
 
 use super::results::{Line, Results};
-use super::test_state::{Counts, Standing, TestState};
+use super::test_state::{Counts, StreamState, TestState};
 use crate::{BulkCpu, BulkEnded, BulkNews, RemoteRow, ServerOutput, StreamRow};
 use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, real};
 
@@ -193,8 +193,8 @@ impl StreamStats {
         self.rounds.push_back(Round { tag, omitted, begins, answers });
     }
 
-    /// A stream says how it stands; the intervals that are complete now.
-    pub(super) fn hear(&mut self, standing: &Standing) -> Vec<BulkNews> {
+    /// Takes a stream's counts; returns the intervals that are complete now.
+    pub(super) fn update(&mut self, standing: &StreamState) -> Vec<BulkNews> {
         let at = usize::clamped(standing.slot);
         let Some(stream) = self.streams.get_mut(at).filter(|_| standing.group == self.test_state.group)
         else {
@@ -372,9 +372,9 @@ mod tests {
     use super::*;
     use crate::BulkTerms;
 
-    fn says(slot: u32, tag: Option<u32>, at: u64, bytes: u64) -> Standing {
+    fn says(slot: u32, tag: Option<u32>, at: u64, bytes: u64) -> StreamState {
         let counts = Counts { at: Mono(at), bytes, ..Counts::default() };
-        Standing { group: Group(1), slot, tag, counts, info: None }
+        StreamState { group: Group(1), slot, tag, counts, info: None }
     }
 
     /// Of a client's test that begins at `now`.
@@ -401,11 +401,11 @@ mod tests {
             assert_eq!(stats.due(), Some(Mono(at)));
             assert_eq!(stats.ask(Mono(at - 1)), None);
             let tag = stats.ask(Mono(at)).unwrap();
-            told.extend(stats.hear(&says(0, Some(tag), at, bytes)));
+            told.extend(stats.update(&says(0, Some(tag), at, bytes)));
         }
         let tag = stats.freeze(Mono(zero + 5 * SECOND), (0.0, 0.0));
         assert!(!stats.complete());
-        told.extend(stats.hear(&says(0, Some(tag), zero + 5 * SECOND, 100)));
+        told.extend(stats.update(&says(0, Some(tag), zero + 5 * SECOND, 100)));
         assert!(stats.complete() && stats.due().is_none());
         let seen = told.iter().map(interval);
         let seen: Vec<(bool, u64, u64, u64)> =
@@ -433,11 +433,11 @@ mod tests {
         let late = 2 * SECOND + 5;
         for _ in 0..2 {
             let tag = stats.ask(Mono(late)).unwrap();
-            stats.hear(&says(0, Some(tag), late, 30));
+            stats.update(&says(0, Some(tag), late, 30));
         }
         assert_eq!(stats.due(), Some(Mono(3 * SECOND)));
         let tag = stats.freeze(Mono(5 * SECOND), (0.0, 0.0));
-        stats.hear(&says(0, Some(tag), 5 * SECOND, 100));
+        stats.update(&says(0, Some(tag), 5 * SECOND, 100));
         assert_eq!((stats.rows()[0].bytes, stats.lines()[0].row.bytes), (70, 70));
     }
 
@@ -448,11 +448,11 @@ mod tests {
         assert_eq!(stats.silent_at(), Mono(silence));
         let tag = stats.look(Mono(silence)).unwrap();
         assert!(stats.silent_at() > Mono(silence), "an answer is waited for");
-        assert!(stats.hear(&says(0, Some(tag), silence, 7)).is_empty());
+        assert!(stats.update(&says(0, Some(tag), silence, 7)).is_empty());
         // It had got 7 bytes, and gets no more.
         assert_eq!(stats.silent_at(), Mono(2 * silence));
         let tag = stats.look(Mono(2 * silence)).unwrap();
-        assert!(stats.hear(&says(0, Some(tag), 2 * silence, 7)).is_empty());
+        assert!(stats.update(&says(0, Some(tag), 2 * silence, 7)).is_empty());
         assert!(stats.silent_at() <= Mono(2 * silence));
         assert_eq!(stats.look(Mono(2 * silence)), None);
         assert_eq!((stats.due(), stats.complete()), (Some(Mono(long)), false));
@@ -463,14 +463,14 @@ mod tests {
         let terms = BulkTerms { streams: 2, reverse: true, ..BulkTerms::usual() };
         let mut stats = stats(terms, SECOND, 0);
         let tag = stats.ask(Mono(SECOND)).unwrap();
-        assert!(stats.hear(&says(0, Some(tag), SECOND, 7)).is_empty());
-        let told = stats.hear(&says(1, None, SECOND / 2, 3));
+        assert!(stats.update(&says(0, Some(tag), SECOND, 7)).is_empty());
+        let told = stats.update(&says(1, None, SECOND / 2, 3));
         assert_eq!(told.len(), 1);
         assert_eq!(interval(&told[0]).1.iter().map(|row| row.bytes).collect::<Vec<_>>(), [7, 3]);
         let tag = stats.freeze(Mono(2 * SECOND), (0.0, 0.0));
-        assert!(!stats.hear(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && stats.complete());
+        assert!(!stats.update(&says(0, Some(tag), 2 * SECOND, 9)).is_empty() && stats.complete());
         assert_eq!(stats.rows().iter().map(|row| row.bytes).collect::<Vec<_>>(), [9, 3]);
         // Reports of another test are ignored.
-        assert!(stats.hear(&Standing { group: Group(2), ..says(0, Some(tag), 0, 0) }).is_empty());
+        assert!(stats.update(&StreamState { group: Group(2), ..says(0, Some(tag), 0, 0) }).is_empty());
     }
 }

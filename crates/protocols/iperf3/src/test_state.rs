@@ -151,7 +151,7 @@ impl TestState {
     }
 
     /// True if a peer's stream was opened.
-    pub(super) fn knows(&self, peer: SocketAddr) -> bool {
+    pub(super) fn has_stream(&self, peer: SocketAddr) -> bool {
         let joined = self.joined.lock().unwrap_or_else(PoisonError::into_inner);
         joined.values().any(|known| *known == peer)
     }
@@ -197,7 +197,7 @@ impl TestState {
     }
 
     /// Adds received amounts; true when they are enough.
-    pub(super) fn came(&self, bytes: u64, datagrams: u64) -> bool {
+    pub(super) fn add_received(&self, bytes: u64, datagrams: u64) -> bool {
         let Some(most) = limit(&self.terms).filter(|_| !self.serving) else { return false };
         let n = if self.terms.udp { datagrams } else { bytes };
         self.come.fetch_add(n, Ordering::Relaxed) + n >= most
@@ -249,14 +249,14 @@ pub(super) enum Posted {
     /// A client's stream has failed, for this reason.
     Gone(String),
     /// State of a stream.
-    Standing(Standing),
+    Progress(StreamState),
     /// A control connection was opened, with this cookie; it goes to the session.
     Visit(Path, Cookie),
 }
 
 /// State of a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct StreamState {
     pub(super) group: Group,
     pub(super) slot: u32,
     /// The question; `None` when the stream has ended before it was to.
@@ -388,6 +388,6 @@ impl Part {
     ) {
         self.counts.at = self.ended.filter(|_| tag.is_some()).unwrap_or(at);
         let Core { group, slot, .. } = self.core;
-        cx.post(Posted::Standing(Standing { group, slot, tag, counts: self.counts, info }));
+        cx.post(Posted::Progress(StreamState { group, slot, tag, counts: self.counts, info }));
     }
 }

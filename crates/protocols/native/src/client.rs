@@ -21,7 +21,7 @@ use crate::auth::Secrets;
 use crate::budget::Budget;
 use crate::round_robin::local_address;
 use common::driver::Driver;
-use common::message::{Heard, Told, hear, since};
+use common::message::{SessionMessage, SharedMessage, downcast, since};
 use common::{ClientConfig, Peer, Processes};
 use metrics::{Clamped, Clock, Ending, Group, Mono, SECOND, Tally};
 use model::{
@@ -534,14 +534,16 @@ impl Client {
 
     /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
     fn note(&mut self, now: Mono, message: transport::Message) {
-        match hear(message) {
-            Heard::Told(Told::Event(event)) => self.driver.ask(since(event, self.started)),
-            Heard::Own(Posted::Answered(at)) => self.answered(at, now),
-            Heard::Own(Posted::Track(mut track)) => {
+        match downcast(message) {
+            SessionMessage::Shared(SharedMessage::Event(event)) => {
+                self.driver.ask(since(event, self.started))
+            }
+            SessionMessage::Own(Posted::Answered(at)) => self.on_hello_answered(at, now),
+            SessionMessage::Own(Posted::Track(mut track)) => {
                 self.log = track.log.take().or(self.log.take());
                 self.tracks.local(*track);
             }
-            Heard::Own(Posted::Unopened) => self.silence.unopened += 1,
+            SessionMessage::Own(Posted::Unopened) => self.silence.unopened += 1,
             _ => {}
         }
     }

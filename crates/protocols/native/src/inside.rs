@@ -62,7 +62,7 @@ impl Inside {
     }
 
     /// The answer to probe `number` has arrived: returns the time since that was to be sent, ns.
-    pub(super) fn answered(&mut self, number: u64, now: Mono) -> Result<u64, Violation> {
+    pub(super) fn on_answer(&mut self, number: u64, now: Mono) -> Result<u64, Violation> {
         match self.asked.pop_front() {
             Some(intended) if number == self.first => {
                 self.first += 1;
@@ -94,9 +94,9 @@ mod tests {
         assert_eq!((ours.ask(Mono(107)), ours.due()), (Some(0), Some(Mono(115))));
         // Held up: those due at 115, 125 and 135 are one probe.
         assert_eq!((ours.ask(Mono(136)), ours.due()), (Some(1), Some(Mono(145))));
-        assert_eq!(ours.answered(0, Mono(140)), Ok(35));
-        assert_eq!(ours.answered(1, Mono(141)), Ok(26));
-        assert!(ours.answered(2, Mono(142)).is_err());
+        assert_eq!(ours.on_answer(0, Mono(140)), Ok(35));
+        assert_eq!(ours.on_answer(1, Mono(141)), Ok(26));
+        assert!(ours.on_answer(2, Mono(142)).is_err());
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Caller {
         self.path.map_or(Ok(()), |path| self.pinger.on_event(cx, FlowEvent::Up(path)))
     }
 
-    fn answered(&mut self, cx: &mut Context<'_>, bytes: &[u8], have: usize) -> Checked {
+    fn on_answer(&mut self, cx: &mut Context<'_>, bytes: &[u8], have: usize) -> Checked {
         if self.datagrams {
             return if is_answer(bytes, self.id) { self.enter(cx) } else { Ok(()) };
         }
@@ -186,7 +186,7 @@ impl Flow for Caller {
             // A second answer to a repeated preamble is no message.
             Entry::In if self.datagrams && got.bytes.starts_with(&self.preamble[..8]) => Ok(()),
             Entry::In => self.pinger.on_received(cx, got, reply),
-            Entry::Waiting(have) => self.answered(cx, got.bytes, have),
+            Entry::Waiting(have) => self.on_answer(cx, got.bytes, have),
             _ => Ok(()),
         }
     }

@@ -124,7 +124,7 @@ impl Shake {
     }
 
     /// Takes in the other end's message.
-    pub fn hear(&mut self, data: &str) -> Option<()> {
+    pub fn read_message(&mut self, data: &str) -> Option<()> {
         // As many bytes as any of the three messages has.
         let mut payload = [0; LONGEST];
         let n = match data.len() / 2 {

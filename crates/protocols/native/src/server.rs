@@ -19,7 +19,7 @@ use crate::auth::{Secrets, keyed_long};
 use crate::quota::{ByAddress, Lines, Rate};
 use common::driver::Driver;
 use common::keys::Named;
-use common::message::{Heard, hear};
+use common::message::{SessionMessage, downcast};
 use common::{Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
@@ -413,9 +413,9 @@ impl Server {
 
     /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
     fn note(&mut self, message: transport::Message) {
-        match hear(message) {
-            Heard::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
-            Heard::Own(Posted::Track(track)) => {
+        match downcast(message) {
+            SessionMessage::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
+            SessionMessage::Own(Posted::Track(track)) => {
                 if let Some(link) = track.group.and_then(|group| self.link_of(group)) {
                     track.messages().for_each(|message| self.say(link, &message));
                 }

@@ -19,7 +19,7 @@ use args::{Role, Spec, read};
 use common::Original;
 use files::{Results, json, xml};
 use help::PAGE;
-use host::Reading;
+use host::HostReading;
 use opening::HostFacts;
 use print::{Now, Printer, print, time_of_day};
 pub(crate) use run::{notice, row_of_ports};

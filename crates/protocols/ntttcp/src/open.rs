@@ -140,7 +140,7 @@ impl Connector for Dialer {
 }
 
 /// State that a receiver's workers share.
-pub(super) struct Shared {
+pub(super) struct ReceiverState {
     pub(super) params: Arc<Params>,
     pub(super) layout: Layout,
     pub(super) acl: Acl,
@@ -163,7 +163,7 @@ const MOST_PROVEN: usize = 1_024;
 pub(super) const UNSYNCED_SLOT: u32 = u32::MAX;
 pub(super) const UNSYNCED_GROUP: Group = Group(2);
 
-impl Shared {
+impl ReceiverState {
     /// Parameters for a data connection from `ip` if that address has no synchronisation connection
     /// open.
     fn unsynced_params(&self, ip: IpAddr) -> Option<Arc<Params>> {
@@ -199,12 +199,12 @@ impl Shared {
 
 /// Answers a receiver's connections on one worker, and hears its datagrams.
 pub(super) struct Answerer {
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     receiver: DatagramReceiver,
 }
 
 impl Answerer {
-    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(shared: &Arc<ReceiverState>) -> Self {
         Answerer { shared: Arc::clone(shared), receiver: DatagramReceiver::new(Arc::clone(shared)) }
     }
 }

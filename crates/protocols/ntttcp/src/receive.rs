@@ -21,7 +21,7 @@
 
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
-use super::open::{Answerer, Posted, Shared, UNSYNCED_GROUP, UNSYNCED_SLOT};
+use super::open::{Answerer, Posted, ReceiverState, UNSYNCED_GROUP, UNSYNCED_SLOT};
 use super::tally::Telling;
 use super::token::TOKEN;
 use super::unsynced::UnsyncedTests;
@@ -29,7 +29,7 @@ use crate::SyncStep;
 use crate::bulk::{Filler, Params, Timetable};
 use crate::one_sided::GROUP;
 use common::Acl;
-use common::message::{Heard, Told, hear, since};
+use common::message::{SessionMessage, SharedMessage, downcast, since};
 use common::quota;
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Phase, Totals};
@@ -57,7 +57,7 @@ const GRACE: u64 = 2 * SECOND;
 const MOST_TALKS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ReceiveStage {
     Waiting,
     Running,
     /// Nothing counts any more; senders may end in good order.
@@ -82,8 +82,8 @@ struct Conversation {
 /// The receiver's session.
 pub struct Receiver {
     layout: Layout,
-    shared: Arc<Shared>,
-    stage: Stage,
+    shared: Arc<ReceiverState>,
+    stage: ReceiveStage,
     talks: BTreeMap<Link, Conversation>,
     /// The length agreed on last, s.
     cycle: u32,
@@ -112,7 +112,7 @@ impl Receiver {
             let params = Params::of(&phase, UNSYNCED_GROUP, Filler::LetterA);
             Arc::new(Params { from_first_byte: true, ..params })
         });
-        let shared = Shared {
+        let shared = ReceiverState {
             params: Arc::new(params),
             layout,
             acl,
@@ -125,7 +125,7 @@ impl Receiver {
         let mut receiver = Receiver {
             layout,
             shared: Arc::new(shared),
-            stage: Stage::Waiting,
+            stage: ReceiveStage::Waiting,
             talks: BTreeMap::new(),
             cycle: layout.cycle_s(),
             interval_ns: phase.interval_ns,
@@ -149,8 +149,8 @@ impl Receiver {
 
     fn state(&self) -> u32 {
         match self.stage {
-            Stage::Waiting => NOT_STARTED,
-            Stage::Running => RUNNING,
+            ReceiveStage::Waiting => NOT_STARTED,
+            ReceiveStage::Running => RUNNING,
             _ => FINISHED,
         }
     }
@@ -171,7 +171,7 @@ impl Receiver {
         let Some(talk) = self.talks.get_mut(&link) else { return };
         if length {
             let cycle = agreed(self.layout.seconds, word, self.layout.multi);
-            if self.stage == Stage::Waiting {
+            if self.stage == ReceiveStage::Waiting {
                 self.cycle = cycle;
             }
             self.telling.step(SyncStep::Negotiated { seconds: cycle });
@@ -183,7 +183,7 @@ impl Receiver {
                 let busy = self.unsynced.busy(cx.now, self.interval_ns);
                 self.say(link, if busy { RUNNING } else { self.state() });
             }
-            RUN if self.layout.multi && self.stage == Stage::Waiting => {
+            RUN if self.layout.multi && self.stage == ReceiveStage::Waiting => {
                 (talk.waits, talk.joined) = (true, true);
                 self.say(link, WAIT);
             }
@@ -191,7 +191,7 @@ impl Receiver {
                 self.telling.step(SyncStep::NotMultiClient);
                 self.say(link, END);
             }
-            RUN | LAST if self.stage == Stage::Waiting => {
+            RUN | LAST if self.stage == ReceiveStage::Waiting => {
                 talk.joined = true;
                 let waiting: Vec<Link> = self
                     .talks
@@ -210,13 +210,13 @@ impl Receiver {
                 self.start(cx);
             }
             // A sender joins a running test, as with the original.
-            RUN | LAST if self.stage == Stage::Running => {
+            RUN | LAST if self.stage == ReceiveStage::Running => {
                 talk.joined = true;
                 self.say(link, RUN);
             }
             RUN | LAST => self.say(link, END),
             END => {
-                if talk.joined && self.stage == Stage::Running {
+                if talk.joined && self.stage == ReceiveStage::Running {
                     self.telling.step(SyncStep::StoppedBySender);
                     self.part(cx.now);
                 }
@@ -261,7 +261,7 @@ impl Receiver {
         let ready = bytes.first() == Some(&TOKEN);
         // The sender has closed its part of the conversation.
         let Some(talk) = self.forget(link) else { return };
-        if self.layout.token && self.stage == Stage::Waiting {
+        if self.layout.token && self.stage == ReceiveStage::Waiting {
             self.ready.extend(ready.then_some(talk.path.local.port()));
             if self.ready.len() >= usize::from(self.layout.ports) {
                 let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
@@ -278,23 +278,25 @@ impl Receiver {
 
     /// The timetable is set: the test runs.
     fn start(&mut self, cx: &mut Context<'_>) {
-        if self.stage == Stage::Waiting && self.telling.begin(cx) {
-            self.stage = Stage::Running;
+        if self.stage == ReceiveStage::Waiting && self.telling.begin(cx) {
+            self.stage = ReceiveStage::Running;
             self.again();
         }
     }
 
     /// Ends the measured time at `now`.
     fn part(&mut self, now: Mono) {
-        if !matches!(self.stage, Stage::Waiting | Stage::Running) {
+        if !matches!(self.stage, ReceiveStage::Waiting | ReceiveStage::Running) {
             return;
         }
         // A cool-down still belongs to the cycle.
-        if self.stage == Stage::Running && (self.layout.cooldown_s == 0 || now < self.telling.table.to()) {
+        if self.stage == ReceiveStage::Running
+            && (self.layout.cooldown_s == 0 || now < self.telling.table.to())
+        {
             self.telling.end_cycle();
         }
         self.telling.table.cut(now);
-        self.stage = Stage::Parting;
+        self.stage = ReceiveStage::Parting;
         let cooldown = u64::from(self.layout.cooldown_s) * SECOND;
         let alone = self.layout.windows && !self.layout.token;
         self.kill = Some(now.plus(cooldown).plus(if alone { 0 } else { GRACE }));
@@ -305,8 +307,8 @@ impl Receiver {
     }
 
     fn drop_group(&mut self) {
-        if self.stage == Stage::Parting {
-            self.stage = Stage::Dropping;
+        if self.stage == ReceiveStage::Parting {
+            self.stage = ReceiveStage::Dropping;
             self.kill = None;
             self.telling.driver.order(Group::ALL, Order::Drop);
             self.telling.driver.order(GROUP, Order::Stop);
@@ -318,32 +320,34 @@ impl Receiver {
 
     /// A link is open, perhaps again: the timer of the empty receiver stops.
     fn again(&mut self) {
-        if self.stage == Stage::Running {
+        if self.stage == ReceiveStage::Running {
             self.wake = Some(self.telling.table.to()).filter(|at| at.0 < u64::MAX);
         }
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
-        match hear(message) {
-            Heard::Told(Told::Event(Event::Portion(portion))) if portion.slot == UNSYNCED_SLOT => {
+        match downcast(message) {
+            SessionMessage::Shared(SharedMessage::Event(Event::Portion(portion)))
+                if portion.slot == UNSYNCED_SLOT =>
+            {
                 self.unsynced.closed(&portion);
                 self.report_unsynced(cx.now);
             }
-            Heard::Told(Told::Event(Event::Portion(portion))) => {
+            SessionMessage::Shared(SharedMessage::Event(Event::Portion(portion))) => {
                 // Before the session has heard of the first connection its portion may be there.
                 self.start(cx);
                 self.telling.portion(portion);
             }
-            Heard::Told(Told::Event(event @ Event::Established { at_ns, .. })) => {
+            SessionMessage::Shared(SharedMessage::Event(event @ Event::Established { at_ns, .. })) => {
                 self.start(cx);
                 self.again();
                 self.telling.driver.ask(since(event, self.telling.from.unwrap_or(Mono(at_ns))));
             }
-            Heard::Told(Told::Event(event)) => self.telling.driver.ask(event),
-            Heard::Told(Told::FirstByte(path, at)) => self.unsynced.first_byte(path, at),
-            Heard::Own(Posted::Unsynced(path, at)) => self.unsynced.accepted(path, at),
-            Heard::Own(Posted::Back) => self.again(),
-            Heard::Own(Posted::Empty(last)) => self.empty(cx.now, last),
+            SessionMessage::Shared(SharedMessage::Event(event)) => self.telling.driver.ask(event),
+            SessionMessage::Shared(SharedMessage::FirstByte(path, at)) => self.unsynced.first_byte(path, at),
+            SessionMessage::Own(Posted::Unsynced(path, at)) => self.unsynced.accepted(path, at),
+            SessionMessage::Own(Posted::Back) => self.again(),
+            SessionMessage::Own(Posted::Empty(last)) => self.empty(cx.now, last),
             _ => {}
         }
     }
@@ -356,11 +360,11 @@ impl Receiver {
         }
         match self.stage {
             // Senders with a conversation report its end; without one the closed connections do.
-            Stage::Running if !self.layout.sync || self.talks.is_empty() => {
+            ReceiveStage::Running if !self.layout.sync || self.talks.is_empty() => {
                 let alone = now.plus(ALONE);
                 self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
             }
-            Stage::Parting => self.drop_when_unsynced_idle(now),
+            ReceiveStage::Parting => self.drop_when_unsynced_idle(now),
             _ => {}
         }
     }
@@ -404,8 +408,8 @@ impl Receiver {
         if group == GROUP {
             self.local = Some(totals);
         }
-        if self.left == 0 && self.stage == Stage::Dropping {
-            self.stage = Stage::Over;
+        if self.left == 0 && self.stage == ReceiveStage::Dropping {
+            self.stage = ReceiveStage::Over;
             for link in std::mem::take(&mut self.talks).into_keys() {
                 self.telling.driver.close(link);
             }
@@ -450,7 +454,7 @@ impl Session for Receiver {
             Input::Down(link, _) => {
                 self.forget(link);
                 if self.talks.is_empty()
-                    && self.stage == Stage::Running
+                    && self.stage == ReceiveStage::Running
                     && self.shared.open.load(Ordering::Relaxed) == 0
                 {
                     self.wake = Some(self.wake.unwrap_or(Mono(u64::MAX)).min(cx.now.plus(ALONE)));
@@ -466,7 +470,7 @@ impl Session for Receiver {
                 self.report_unsynced(cx.now);
             }
             Input::Message(message) => self.note(cx, message),
-            Input::Idle(group) if group != Group::ALL && self.stage == Stage::Dropping => {
+            Input::Idle(group) if group != Group::ALL && self.stage == ReceiveStage::Dropping => {
                 self.telling.driver.order(group, Order::Drop);
             }
             Input::Dropped(group, totals) => self.dropped(group, totals),
@@ -477,7 +481,7 @@ impl Session for Receiver {
             Input::Stop => {
                 self.telling.step(SyncStep::Interrupted);
                 self.telling.driver.interrupt();
-                if self.stage == Stage::Dropping {
+                if self.stage == ReceiveStage::Dropping {
                     // The remaining connections are not waited for.
                     self.telling.driver.order(GROUP, Order::Kill);
                 }

@@ -25,7 +25,7 @@ use crate::SyncStep;
 use crate::bulk::{CLOSE, Filler, Params, Timetable};
 use crate::one_sided::GROUP;
 use common::Patience;
-use common::message::{Heard, Told, hear};
+use common::message::{SessionMessage, SharedMessage, downcast};
 use metrics::{Mono, SECOND};
 use model::{Event, Level, Phase, Status, Totals};
 use std::net::{IpAddr, SocketAddr};
@@ -50,7 +50,7 @@ const HOLD: u64 = SECOND / 2;
 const GRACE: u64 = 5 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SendStage {
     Dialing,
     Asking,
     Proposing,
@@ -71,7 +71,7 @@ pub struct Sender {
     plan: SenderPlan,
     layout: Layout,
     params: Arc<Params>,
-    stage: Stage,
+    stage: SendStage,
     link: Option<Link>,
     words: Words,
     cycle_s: u32,
@@ -106,7 +106,7 @@ impl Sender {
             tokens: Tokens::default(),
             lost: 0,
             params: Arc::new(params),
-            stage: Stage::Dialing,
+            stage: SendStage::Dialing,
             link: None,
             words: Words::default(),
             cycle_s: proposable(layout.cycle_s()),
@@ -149,7 +149,7 @@ impl Sender {
     }
 
     fn connect(&mut self, now: Mono) {
-        self.stage = Stage::Connecting;
+        self.stage = SendStage::Connecting;
         self.group = true;
         self.waits("no further data connection", now);
         let connectors = Dialer::for_all(&self.params, &self.plan);
@@ -160,26 +160,26 @@ impl Sender {
     /// duration of the test in seconds.
     fn word(&mut self, cx: &mut Context<'_>, word: u32) {
         match (self.stage, word) {
-            (Stage::Asking, RUNNING) => self.give_up(Layout::BUSY, cx.now),
-            (Stage::Asking, _) => {
-                self.stage = Stage::Proposing;
+            (SendStage::Asking, RUNNING) => self.give_up(Layout::BUSY, cx.now),
+            (SendStage::Asking, _) => {
+                self.stage = SendStage::Proposing;
                 self.say(self.cycle_s, cx.now);
             }
-            (Stage::Proposing, seconds) => {
+            (SendStage::Proposing, seconds) => {
                 self.cycle_s = seconds;
                 self.telling.step(SyncStep::Negotiated { seconds });
                 self.connect(cx.now);
             }
-            (Stage::Starting, WAIT) => {
-                self.stage = Stage::Waiting;
+            (SendStage::Starting, WAIT) => {
+                self.stage = SendStage::Waiting;
                 self.telling.step(SyncStep::WaitingForLast);
                 self.wake = None;
             }
-            (Stage::Starting | Stage::Waiting, RUN) => self.start(cx),
-            (Stage::Starting | Stage::Waiting, _) => {
+            (SendStage::Starting | SendStage::Waiting, RUN) => self.start(cx),
+            (SendStage::Starting | SendStage::Waiting, _) => {
                 self.give_up(Layout::REFUSED, cx.now);
             }
-            (Stage::Ending | Stage::Dropping, word) => {
+            (SendStage::Ending | SendStage::Dropping, word) => {
                 if word == FINISHED && self.awaits {
                     self.telling.step(SyncStep::StopConfirmed);
                 }
@@ -194,7 +194,7 @@ impl Sender {
         let (from, to, quiet) = self.layout.times(cx.now, self.cycle_s);
         self.telling.table.set(from, to, quiet);
         self.telling.begin(cx);
-        self.stage = Stage::Running;
+        self.stage = SendStage::Running;
         self.wake = Some(quiet).filter(|at| at.0 < u64::MAX);
     }
 
@@ -206,11 +206,11 @@ impl Sender {
     /// All data connections are open.
     fn ready(&mut self, cx: &mut Context<'_>) {
         if self.layout.token {
-            self.stage = Stage::Readying;
+            self.stage = SendStage::Readying;
             self.tokens = Tokens::new(self.layout.ports, cx.now);
             self.call_tokens(cx.now);
         } else if self.layout.sync {
-            self.stage = Stage::Starting;
+            self.stage = SendStage::Starting;
             self.say(if self.layout.multi { LAST } else { RUN }, cx.now);
         } else {
             self.start(cx);
@@ -232,17 +232,17 @@ impl Sender {
         if self.tokens.on_byte(link) {
             self.telling.driver.close(link);
         }
-        if self.stage == Stage::Readying && self.tokens.is_complete() {
+        if self.stage == SendStage::Readying && self.tokens.is_complete() {
             self.start(cx);
         }
     }
 
     /// The agreed length is over, or the user ended the test.
     fn end(&mut self, now: Mono, early: bool) {
-        if self.stage != Stage::Running {
+        if self.stage != SendStage::Running {
             return;
         }
-        self.stage = Stage::Ending;
+        self.stage = SendStage::Ending;
         if self.params.transfer.is_some() && !early {
             // All data has been sent: the rest is the goodbye.
             self.telling.table.cut(self.telling.last);
@@ -289,10 +289,10 @@ impl Sender {
     fn on_group_idle(&mut self, now: Mono) {
         self.idle = true;
         match self.stage {
-            Stage::Running if self.nearly(now) => self.end(now, false),
-            Stage::Running if self.lost < self.layout.all() && self.all_sent() => self.end(now, false),
+            SendStage::Running if self.nearly(now) => self.end(now, false),
+            SendStage::Running if self.lost < self.layout.all() && self.all_sent() => self.end(now, false),
             // Windows' sender waits for its time, if it has one, and is rated over all of it.
-            Stage::Running if self.layout.windows && self.lost < self.layout.all() => {
+            SendStage::Running if self.layout.windows && self.lost < self.layout.all() => {
                 let since = now.since(self.telling.table.from().unwrap_or(now)) as f64 / SECOND as f64;
                 let text = format!("the receiver closed all data connections after {since:.3} s");
                 self.telling.driver.notice(Level::Warning, text);
@@ -300,8 +300,8 @@ impl Sender {
                     self.end(now, false);
                 }
             }
-            Stage::Running => self.receiver_lost("all data connections failed", now),
-            Stage::Connecting => self.give_up("not all data connections were established", now),
+            SendStage::Running => self.receiver_lost("all data connections failed", now),
+            SendStage::Connecting => self.give_up("not all data connections were established", now),
             _ => {}
         }
         self.check_idle();
@@ -314,10 +314,10 @@ impl Sender {
 
     /// Ends the data connections in order.
     fn close_group(&mut self, now: Mono) {
-        if matches!(self.stage, Stage::Dropping | Stage::Over) {
+        if matches!(self.stage, SendStage::Dropping | SendStage::Over) {
             return;
         }
-        self.stage = Stage::Dropping;
+        self.stage = SendStage::Dropping;
         if !self.group {
             return self.finish(None);
         }
@@ -328,8 +328,12 @@ impl Sender {
 
     /// No data connection is left, and nothing is to be said any more.
     fn check_idle(&mut self) {
-        if self.idle && !self.awaits && self.group && matches!(self.stage, Stage::Ending | Stage::Dropping) {
-            self.stage = Stage::Dropping;
+        if self.idle
+            && !self.awaits
+            && self.group
+            && matches!(self.stage, SendStage::Ending | SendStage::Dropping)
+        {
+            self.stage = SendStage::Dropping;
             self.drop_group();
         }
     }
@@ -347,7 +351,7 @@ impl Sender {
     }
 
     fn finish(&mut self, totals: Option<Box<Totals>>) {
-        self.stage = Stage::Over;
+        self.stage = SendStage::Over;
         if let Some(link) = self.link.take() {
             self.telling.driver.close(link);
         }
@@ -355,23 +359,25 @@ impl Sender {
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
-        match hear(message) {
-            Heard::Told(Told::Event(Event::Portion(portion))) => self.telling.portion(portion),
-            Heard::Told(Told::Event(Event::Established { local, remote, .. })) => {
+        match downcast(message) {
+            SessionMessage::Shared(SharedMessage::Event(Event::Portion(portion))) => {
+                self.telling.portion(portion)
+            }
+            SessionMessage::Shared(SharedMessage::Event(Event::Established { local, remote, .. })) => {
                 self.arrived += 1;
-                if self.stage == Stage::Connecting {
+                if self.stage == SendStage::Connecting {
                     self.waits("no further data connection", cx.now);
                 }
                 self.telling.driver.ask(Event::Established { local, remote, at_ns: 0 });
-                if self.stage == Stage::Connecting && self.arrived == self.layout.all() {
+                if self.stage == SendStage::Connecting && self.arrived == self.layout.all() {
                     self.ready(cx);
                 }
             }
-            Heard::Own(Posted::Lost(why)) => {
+            SessionMessage::Own(Posted::Lost(why)) => {
                 self.lost += 1;
                 let early = matches!(
                     self.stage,
-                    Stage::Connecting | Stage::Readying | Stage::Starting | Stage::Waiting
+                    SendStage::Connecting | SendStage::Readying | SendStage::Starting | SendStage::Waiting
                 );
                 if early {
                     self.give_up(&format!("not all data connections were established: {why}"), cx.now);
@@ -392,15 +398,15 @@ impl Sender {
         }
         self.wake = None;
         match self.stage {
-            Stage::Running => {
+            SendStage::Running => {
                 self.end(now, false);
                 // All connections may have ended earlier.
                 self.check_idle();
             }
-            Stage::Readying if self.tokens.patient() => self.call_tokens(now),
-            Stage::Ending => self.close_group(now),
-            Stage::Dropping => self.drop_group(),
-            Stage::Connecting => {
+            SendStage::Readying if self.tokens.patient() => self.call_tokens(now),
+            SendStage::Ending => self.close_group(now),
+            SendStage::Dropping => self.drop_group(),
+            SendStage::Connecting => {
                 let late = self.late();
                 self.give_up(&format!("not all data connections were established in time: {late}"), now);
             }
@@ -415,11 +421,11 @@ impl Sender {
 impl Session for Sender {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         match input {
-            Input::Up(link, ..) if self.stage == Stage::Readying => {
+            Input::Up(link, ..) if self.stage == SendStage::Readying => {
                 self.tokens.up(link);
                 self.telling.driver.send(link, vec![TOKEN]);
             }
-            Input::Refused(key, _) if self.stage == Stage::Readying && self.tokens.again(key, cx.now) => {
+            Input::Refused(key, _) if self.stage == SendStage::Readying && self.tokens.again(key, cx.now) => {
                 self.wake = Some(self.tokens.wake());
             }
             Input::Bytes(link, _) if self.layout.token => self.token(cx, link),
@@ -430,7 +436,7 @@ impl Session for Sender {
             Input::Up(link, path, _) => {
                 self.link = Some(link);
                 self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
-                self.stage = Stage::Asking;
+                self.stage = SendStage::Asking;
                 self.say(QUERY, cx.now);
             }
             Input::Refused(_, fault) => {
@@ -446,12 +452,12 @@ impl Session for Sender {
                 match self.stage {
                     // Its timer began before ours: it has its result, and data goes on to be read
                     // or not.
-                    Stage::Running if self.nearly(cx.now) => {}
-                    Stage::Running => {
+                    SendStage::Running if self.nearly(cx.now) => {}
+                    SendStage::Running => {
                         self.receiver_lost("the receiver closed the synchronisation connection", cx.now);
                     }
-                    Stage::Ending | Stage::Dropping => self.on_answer(),
-                    Stage::Over => {}
+                    SendStage::Ending | SendStage::Dropping => self.on_answer(),
+                    SendStage::Over => {}
                     _ => self.give_up("the receiver has ended the conversation", cx.now),
                 }
             }
@@ -469,9 +475,9 @@ impl Session for Sender {
                 self.telling.step(SyncStep::Interrupted);
                 self.telling.driver.interrupt();
                 match self.stage {
-                    Stage::Running => self.end(cx.now, true),
+                    SendStage::Running => self.end(cx.now, true),
                     // The connections had their time to end.
-                    Stage::Dropping => self.drop_group(),
+                    SendStage::Dropping => self.drop_group(),
                     _ => self.close_group(cx.now),
                 }
             }

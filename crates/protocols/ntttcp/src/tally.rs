@@ -7,7 +7,7 @@ use crate::{NAME, SyncStep};
 use common::driver::Driver;
 use common::message::since;
 use metrics::{Group, Mono, Tally};
-use model::ending::Asked;
+use model::ending::JudgedPhase;
 use model::{Event, Level, Phase, Portion, SocketSettings, Totals, Traffic};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ impl Telling {
             (totals.packets, totals.pings) = (None, None);
             totals
         });
-        let asked = Asked { phase: &self.phase, protocol: NAME, needs_report: false };
+        let asked = JudgedPhase { phase: &self.phase, protocol: NAME, needs_report: false };
         self.driver.finish(Some(asked).filter(|_| !serving), local);
     }
 

@@ -6,10 +6,10 @@
 //! 3. Senders end by falling silent: after a second without datagrams a worker counts all its
 //!    senders as ended.
 
-use super::open::{Posted, Shared};
+use super::open::{Posted, ReceiverState};
 use crate::one_sided::GROUP;
 use common::kernel::Unconnected;
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Clamped, Ending, Mono, Packets, SECOND};
 use model::{Event, Portion};
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const SILENCE: u64 = SECOND;
 
 /// Datagrams that one worker received.
 pub(super) struct DatagramReceiver {
-    shared: Arc<Shared>,
+    shared: Arc<ReceiverState>,
     /// Traffic of each sender's socket to each port; times are those of the process, ns.
     accounts: HashMap<(SocketAddr, u16), Portion>,
     arrivals: Unconnected,
@@ -38,7 +38,7 @@ pub(super) struct DatagramReceiver {
 }
 
 impl DatagramReceiver {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<ReceiverState>) -> Self {
         DatagramReceiver {
             shared,
             accounts: HashMap::new(),
@@ -68,7 +68,7 @@ impl DatagramReceiver {
             }
             self.shared.begin(at);
             cx.rec.tally(GROUP).opened += 1;
-            tell(cx, Event::Established { local: path.local, remote: path.peer, at_ns: at.0 });
+            post_event(cx, Event::Established { local: path.local, remote: path.peer, at_ns: at.0 });
             self.accounts.insert(key, Portion::new(path.local, path.peer, at.0));
         }
         self.last = self.last.max(cx.now);
@@ -100,7 +100,7 @@ impl DatagramReceiver {
             let tally = cx.rec.tally(GROUP);
             (0..self.accounts.len()).for_each(|_| tally.ended(Ending::Completed));
             for account in std::mem::take(&mut self.accounts).into_values() {
-                tell(cx, Event::Portion(Box::new(account)));
+                post_event(cx, Event::Portion(Box::new(account)));
             }
         }
         self.open.then(|| self.last.plus(SILENCE))

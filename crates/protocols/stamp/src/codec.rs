@@ -206,7 +206,7 @@ mod tests {
     const ASKED: Request =
         Request { number: 0x0102_0304, sent: 0x1112_1314_1516_1718, error: 0x8001, ssid: 0x5152 };
 
-    fn told() -> Reply {
+    fn sample_reply() -> Reply {
         Reply {
             head: Request { number: 0x2122_2324, sent: 0x3132_3334_3536_3738, error: 0x4142, ssid: 0x5152 },
             received: 0x6162_6364_6566_6768,
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(open[12..16], [0x80, 0x01, 0x51, 0x52]);
         assert!(open[16..44].iter().all(|b| *b == 0) && open[44..] == [0xaa; 6]);
         let mut sealed = [0xaa; 112];
-        told().encode(Mode::Sealed, &mut sealed);
+        sample_reply().encode(Mode::Sealed, &mut sealed);
         for (at, first) in
             [(0, 0x21), (16, 0x31), (24, 0x41), (26, 0x51), (32, 0x61), (48, 1), (64, 0x11), (72, 0x80)]
         {
@@ -242,8 +242,8 @@ mod tests {
             let mut bytes = vec![0; mode.base() + 7];
             ASKED.encode(mode, &mut bytes);
             assert_eq!(Request::decode(mode, &bytes), Some(ASKED));
-            told().encode(mode, &mut bytes);
-            assert_eq!(Reply::decode(mode, &bytes), Some(told()));
+            sample_reply().encode(mode, &mut bytes);
+            assert_eq!(Reply::decode(mode, &bytes), Some(sample_reply()));
         }
     }
 
@@ -254,9 +254,9 @@ mod tests {
         assert_eq!(Request::decode(Mode::Open, &request[..14]), Some(Request { ssid: 0, ..ASKED }));
         assert_eq!(Request::decode(Mode::Open, &request[..13]), None);
         let mut reply = [0; 44];
-        told().encode(Mode::Open, &mut reply);
-        assert_eq!(Reply::decode(Mode::Open, &reply[..41]), Some(told()));
-        assert_eq!(Reply::decode(Mode::Open, &reply[..38]), Some(Reply { ttl: None, ..told() }));
+        sample_reply().encode(Mode::Open, &mut reply);
+        assert_eq!(Reply::decode(Mode::Open, &reply[..41]), Some(sample_reply()));
+        assert_eq!(Reply::decode(Mode::Open, &reply[..38]), Some(Reply { ttl: None, ..sample_reply() }));
         let cut = Reply::decode(Mode::Open, &reply[..36]).map(|r| r.request);
         assert_eq!(cut, Some(Request { ssid: 0, error: 0, ..ASKED }));
         assert_eq!(Reply::decode(Mode::Open, &reply[..35]), None);

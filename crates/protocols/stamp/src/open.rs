@@ -31,7 +31,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 /// A reflector's sources of links for `phase`.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let unconfirmed = phase.ping.and_then(|ping| ping.stamp).is_some_and(|stamp| stamp.direct);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ReflectorState {
         answers: answers.clone(),
         rules: Arc::new(Rules { key: answers.key.clone(), unconfirmed }),
         limit: Limit::new(answers.exit_after),
@@ -55,7 +55,7 @@ const MOST_PER_ADDRESS: u32 = 256;
 const PATIENCE: u64 = 900 * SECOND;
 
 /// State that a reflector's workers share.
-struct Shared {
+struct ReflectorState {
     /// Admitted peers; `streams` without a proof, also with answers longer than the request.
     answers: Answers,
     rules: Arc<Rules>,
@@ -77,9 +77,9 @@ struct Senders {
 }
 
 /// A sender's place among the sessions; given back when dropped.
-pub(super) struct Place(Arc<Shared>, SocketAddr);
+pub(super) struct SenderPlace(Arc<ReflectorState>, SocketAddr);
 
-impl Place {
+impl SenderPlace {
     /// A packet that proved to know the key was answered.
     pub(super) fn proven(&self, packet: &[u8]) {
         if let Some(proofs) = &self.0.proofs {
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SenderPlace {
     fn drop(&mut self) {
         let mut senders = self.0.senders.lock().unwrap_or_else(PoisonError::into_inner);
         senders.all.remove(&self.1);
@@ -110,9 +110,9 @@ enum NoPlace {
     Full,
 }
 
-impl Shared {
+impl ReflectorState {
     /// A place for `peer`; [`NoPlace`] when it has one, or there is none left.
-    fn place(self: &Arc<Self>, peer: SocketAddr) -> Result<Place, NoPlace> {
+    fn place(self: &Arc<Self>, peer: SocketAddr) -> Result<SenderPlace, NoPlace> {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
         if senders.all.contains(&peer) {
             return Err(NoPlace::Known);
@@ -125,7 +125,7 @@ impl Shared {
         senders.all.insert(peer);
         *senders.by_address.entry(peer.ip()).or_default() += 1;
         drop(senders);
-        let place = Place(Arc::clone(self), peer);
+        let place = SenderPlace(Arc::clone(self), peer);
         if self.limit.enter() { Ok(place) } else { Err(NoPlace::Full) }
     }
 }
@@ -133,7 +133,7 @@ impl Shared {
 /// Answers on one worker: each sender gets a socket of its own, with the state of its sessions;
 /// senders beyond the limit are answered without state.
 pub struct Listener {
-    shared: Arc<Shared>,
+    shared: Arc<ReflectorState>,
     /// Senders without a socket of their own.
     account: Unconnected,
 }
@@ -174,7 +174,7 @@ impl Listener {
         let made = reply(&self.shared.rules, None, (request, got), (cx.now, cx.clock), own);
         let n = own.len();
         out.tos = Some(made.tos);
-        self.account.answered(cx, got.bytes.len(), n);
+        self.account.record_answer(cx, got.bytes.len(), n);
     }
 }
 

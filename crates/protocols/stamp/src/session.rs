@@ -1,7 +1,7 @@
 //! A reflector's socket for one sender: its sessions, each with numbers of its own.
 
 use super::codec::{Mode, Request};
-use super::open::Place;
+use super::open::SenderPlace;
 use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
 use common::kernel::Core;
 use metrics::{Ending, Group, Mono, Packets, SECOND};
@@ -46,7 +46,7 @@ pub struct Reflector {
     stopped: bool,
     /// Requests shorter than an answer are answered all the same: the address is inside the fence.
     trusted: bool,
-    place: Option<Place>,
+    place: Option<SenderPlace>,
 }
 
 impl Reflector {
@@ -66,7 +66,7 @@ impl Reflector {
         reflector
     }
 
-    pub(super) fn at(self, place: Place) -> Self {
+    pub(super) fn at(self, place: SenderPlace) -> Self {
         Reflector { place: Some(place), ..self }
     }
 
@@ -227,7 +227,10 @@ mod tests {
 
     /// How many requests are answered of those with which one sender begins these sessions at each of these instants, and how many are
     /// repeats and are refused over all.
-    fn answered<const N: usize>(key: Option<Psk>, rounds: [(u64, Range<u16>); N]) -> ([usize; N], [u64; 2]) {
+    fn count_answers<const N: usize>(
+        key: Option<Psk>,
+        rounds: [(u64, Range<u16>); N],
+    ) -> ([usize; N], [u64; 2]) {
         let rules = Arc::new(Rules { key, unconfirmed: false });
         let mode = rules.mode();
         let packet = |ssid: u16| {
@@ -274,15 +277,15 @@ mod tests {
 
     #[test]
     fn with_a_key_nothing_is_answered_that_could_be_a_repeat() {
-        assert_eq!(answered(None, [(2, 0..100), (2, 0..100)]), ([100, 100], [0, 0]));
+        assert_eq!(count_answers(None, [(2, 0..100), (2, 0..100)]), ([100, 100], [0, 0]));
         // 64 sessions are remembered; of the others a repeat could not be told.
-        assert_eq!(answered(shared_secret(), [(2, 0..100), (2, 0..100)]), ([64, 0], [64, 72]));
+        assert_eq!(count_answers(shared_secret(), [(2, 0..100), (2, 0..100)]), ([64, 0], [64, 72]));
     }
 
     #[test]
     fn sessions_that_are_over_make_room_for_others_although_their_sender_goes_on() {
         let rounds = [(2, 0..64), (600 * SECOND, 64..65), (901 * SECOND, 64..128), (902 * SECOND, 200..201)];
-        assert_eq!(answered(shared_secret(), rounds), ([64, 0, 64, 0], [0, 2]));
+        assert_eq!(count_answers(shared_secret(), rounds), ([64, 0, 64, 0], [0, 2]));
     }
 
     #[test]

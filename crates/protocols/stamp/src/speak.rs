@@ -7,7 +7,7 @@ use super::time::{ErrorEstimate, Format};
 use super::tlv;
 use super::ways::Ways;
 use common::Psk;
-use common::ping::{Said, Talk, Times};
+use common::ping::{DecodedEcho, Talk, Times};
 use metrics::{Clamped, Clock, Estimate, Exchange, Group, IpFields, Mono, TwoWay, Wall, WayFacts, widen};
 use model::StampSettings;
 use std::collections::VecDeque;
@@ -164,21 +164,21 @@ impl Talk for Speaker {
         self.ways.left(number, accepted);
     }
 
-    fn decode(&mut self, bytes: &[u8], next: u64) -> Said {
+    fn decode(&mut self, bytes: &[u8], next: u64) -> DecodedEcho {
         self.heard = None;
         let mode = self.mode();
         let is_ours = |ssid: u16| [ssid, self.settings.ssid].contains(&0) || ssid == self.settings.ssid;
         let reply = Reply::decode(mode, bytes).filter(|reply| self.proven(bytes) && is_ours(reply.head.ssid));
         let Some(reply) = reply else {
             self.facts.rejected += 1;
-            return Said::Noise;
+            return DecodedEcho::Noise;
         };
         let units = bytes.get(mode.base()..).unwrap_or_default();
         let heard = tlv::decode(mode, self.key.as_ref(), &reply.head.number.to_be_bytes(), units);
         let number = widen(next, reply.request.number);
         let word = reply.request.sent;
         self.heard = Some((reply, number, heard));
-        Said::Answer { number, word }
+        DecodedEcho::Answer { number, word }
     }
 
     fn on_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times {

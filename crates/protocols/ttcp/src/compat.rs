@@ -13,7 +13,7 @@ use common::Original;
 use help::PAGE;
 use print::{Printer, Usage, print};
 use prompt::{prompt, words};
-use spec::{Dialect, Request, Role, Spec};
+use spec::{Dialect, Request, Spec, TransferRole};
 
 /// ttcp.
 pub(crate) const ORIGINALS: &[Original] = &[Original {

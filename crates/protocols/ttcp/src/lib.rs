@@ -19,7 +19,7 @@ use common::Limit;
 use common::bulk::{self, Filler, Marks};
 use metrics::SECOND;
 use model::{Phase, Verify};
-use receive::{Answerer, Shared};
+use receive::{AnswerLimits, Answerer};
 use std::sync::Arc;
 use transport::{Acceptor, Connector};
 
@@ -35,7 +35,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 /// A receiver's sources of links, for connections and for datagrams.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let limit = Limit::new(answers.exit_after);
-    let shared = Arc::new(Shared { answers: answers.clone(), limit, stall_ns: phase.stall_ns });
+    let shared = Arc::new(AnswerLimits { answers: answers.clone(), limit, stall_ns: phase.stall_ns });
     let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&shared))) as Box<dyn Acceptor>;
     let receivers = bulk::receivers(phase, answers, Filler::Printable);
     call::Answerer::for_all(answers, receivers).into_iter().map(one).collect()

@@ -17,7 +17,7 @@ use crate::bulk::Word;
 use crate::one_sided::{Answers, GROUP};
 use common::Limit;
 use common::kernel::Unconnected;
-use common::message::{tell, tell_result, warn};
+use common::message::{post_event, post_result, warn};
 use metrics::{Clamped, Ending, Mono, Packets, Seen, Sequence};
 use model::{Event, Portion};
 use serde::{Deserialize, Serialize};
@@ -152,7 +152,7 @@ impl Test {
 }
 
 /// State that a receiver's workers share.
-pub(super) struct Shared {
+pub(super) struct AnswerLimits {
     pub(super) answers: Answers,
     pub(super) limit: Limit,
     pub(super) stall_ns: u64,
@@ -160,14 +160,14 @@ pub(super) struct Shared {
 
 pub(super) struct Answerer {
     streams: Box<dyn Acceptor>,
-    shared: Arc<Shared>,
+    shared: Arc<AnswerLimits>,
     tests: HashMap<SocketAddr, (Path, Test)>,
     account: Unconnected,
     stopped: bool,
 }
 
 impl Answerer {
-    pub(super) fn new(streams: Box<dyn Acceptor>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(streams: Box<dyn Acceptor>, shared: Arc<AnswerLimits>) -> Self {
         Answerer { streams, shared, tests: HashMap::new(), account: Unconnected::new(GROUP), stopped: false }
     }
 
@@ -190,7 +190,7 @@ impl Answerer {
         cx.rec.tally(GROUP).opened += 1;
         if self.shared.answers.arrivals {
             let Path { local, peer: remote } = path;
-            tell(cx, Event::Established { local, remote, at_ns: cx.now.0 });
+            post_event(cx, Event::Established { local, remote, at_ns: cx.now.0 });
         }
         true
     }
@@ -201,9 +201,9 @@ impl Answerer {
         if !test.entered && !self.enter(cx, path) {
             return;
         }
-        tell(cx, Event::Portion(Box::new(test.portion(path))));
+        post_event(cx, Event::Portion(Box::new(test.portion(path))));
         let marked = test.marked;
-        tell_result(cx, move || Event::extra(NAME, &marked));
+        post_result(cx, move || Event::extra(NAME, &marked));
         cx.rec.tally(GROUP).ended(Ending::Completed);
         let Marked { reordered, repeated, .. } = marked;
         let lost = test.lost().map_or(0, |lost| i64::try_from(lost).unwrap_or(i64::MAX));

@@ -2,7 +2,7 @@
 
 use crate::NAME;
 use crate::packet_stats::TENTH;
-use common::message::{Counted, Told};
+use common::message::{Counted, SharedMessage};
 use metrics::{Binned, Clamped, Packets, SocketState, Wall};
 use model::{Event, Extra, Outcome, Phase, Point};
 use serde::{Deserialize, Serialize};
@@ -261,13 +261,13 @@ impl PacketTest {
         Event::Extra(self.result())
     }
 
-    /// The test that `event` tells.
-    pub fn told(event: &Event) -> Option<Self> {
+    /// The test that `event` holds, if any.
+    pub fn from_event(event: &Event) -> Option<Self> {
         event.extra_of(NAME)
     }
 
-    /// What the remote end counted of it, for the totals of the run.
-    pub(super) fn counted(&self, receive: &'static str, datagrams: bool) -> Option<Told> {
+    /// The remote end's counts of it, for the totals of the run.
+    pub(super) fn counted(&self, receive: &'static str, datagrams: bool) -> Option<SharedMessage> {
         let counts = self.counts?;
         // UDPmon tells packets, tcpmon bytes.
         let bytes =
@@ -283,7 +283,12 @@ impl PacketTest {
             .saturating_mul(TENTH)
             .checked_div(counts.received.saturating_sub(1));
         let ns = gaps.unwrap_or(0).saturating_mul(counts.received);
-        Some(Told::Counted(Box::new(Counted { receive, bytes, ns, packets: datagrams.then(packets) })))
+        Some(SharedMessage::Counted(Box::new(Counted {
+            receive,
+            bytes,
+            ns,
+            packets: datagrams.then(packets),
+        })))
     }
 
     /// The tests of a phase.
@@ -618,7 +623,7 @@ mod tests {
     #[test]
     fn a_test_is_read_as_it_was_told() {
         let (test, asked) = full();
-        assert_eq!(PacketTest::told(&test.event()), Some(test));
+        assert_eq!(PacketTest::from_event(&test.event()), Some(test));
         let phase = Phase { extra: asked.extra(), ..Phase::default() };
         assert_eq!(PacketTestSettings::of(&phase), Some(asked));
     }

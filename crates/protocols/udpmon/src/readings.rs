@@ -1,7 +1,7 @@
 //! Readings of this host's counters, and what waits for them: a thread of the runtime reads, and a
 //! flow looks from time to time whether it has.
 
-use crate::host::{HostTexts, Reading};
+use crate::host::{HostTexts, PendingTexts};
 use metrics::{Mono, SECOND};
 
 /// Interval of the checks for a reading, ns.
@@ -13,12 +13,12 @@ pub(crate) const READING: u64 = SECOND;
 pub(crate) const FIRST: u64 = SECOND / 20;
 
 /// True if a reading is there, or none was begun.
-pub(crate) fn is_there(reading: &Option<Reading>) -> bool {
+pub(crate) fn is_there(reading: &Option<PendingTexts>) -> bool {
     reading.as_ref().is_none_or(|reading| reading.get().is_some())
 }
 
 /// Texts of a reading; empty before it is there.
-pub(crate) fn texts(reading: &Option<Reading>) -> HostTexts {
+pub(crate) fn texts(reading: &Option<PendingTexts>) -> HostTexts {
     reading.as_ref().and_then(|reading| reading.get()).cloned().unwrap_or_default()
 }
 

@@ -15,12 +15,12 @@ use super::proc::between;
 use super::talk::{TRIES, TRIES_OF_ORIGINAL, Talk};
 use super::train::Train;
 use crate::call::Caller;
-use crate::host::{HostTexts, Reading};
+use crate::host::{HostTexts, PendingTexts};
 use crate::one_sided::{Calls, GROUP};
 use crate::readings::{Pending, READING, is_there, texts};
 use crate::{PacketTest, PacketTestRecords, PacketTestRole};
 use common::kernel::Core;
-use common::message::{tell, warn};
+use common::message::{post_event, warn};
 use metrics::{Clamped, Ending, Mono, Offset, SECOND};
 use model::Phase;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Step {
+enum RequestStep {
     #[default]
     Lock,
     /// Another test is running there.
@@ -90,7 +90,7 @@ enum Step {
 pub struct Requester {
     params: Arc<Params>,
     core: Core,
-    step: Step,
+    step: RequestStep,
     talk: Talk,
     number: usize,
     /// When our times begin: ZEROSTATS was answered.
@@ -105,7 +105,7 @@ pub struct Requester {
     /// When the exchanges of clocks began that go on.
     exchanging: Mono,
     points: Vec<(f64, f64)>,
-    readings: [Option<Reading>; 3],
+    readings: [Option<PendingTexts>; 3],
     /// The next step waits for one of them.
     pending: Option<Pending<()>>,
     latency: Latency,
@@ -138,7 +138,7 @@ impl Requester {
             self.zero = cx.now;
             return self.local(cx.now);
         }
-        self.step = Step::Lock;
+        self.step = RequestStep::Lock;
         let zero = Message::Zero(Setup::of(&self.params.asked));
         self.talk.ask(codec::encode(&zero, codec::PARAM));
     }
@@ -158,10 +158,10 @@ impl Requester {
     /// This host is read, then the train may begin.
     fn local(&mut self, now: Mono) {
         self.readings = [Some(self.params.host.ask()), None, None];
-        self.wait_for_host(now, Step::Local);
+        self.wait_for_host(now, RequestStep::Local);
     }
 
-    fn wait_for_host(&mut self, now: Mono, step: Step) {
+    fn wait_for_host(&mut self, now: Mono, step: RequestStep) {
         self.pending = Pending::new((), now, READING);
         self.step = step;
     }
@@ -182,14 +182,14 @@ impl Requester {
             begun.plus(train.place(u64::clamped(self.number) * u64::from(train.packets)).intended_ns)
         });
         self.train = Some(Train::new(&self.params, self.number, place.map_or(now, |at| at.max(now))));
-        self.step = Step::Train;
+        self.step = RequestStep::Train;
     }
 
     /// A packet has left, or all have: what is next.
     fn advance(&mut self, now: Mono) {
         let Some(train) = &mut self.train else { return };
-        if self.step == Step::Train && train.due().is_none() {
-            self.step = Step::Tail(train.end().max(now));
+        if self.step == RequestStep::Train && train.due().is_none() {
+            self.step = RequestStep::Tail(train.end().max(now));
         }
     }
 
@@ -198,22 +198,22 @@ impl Requester {
         let Some(train) = &mut self.train else { return };
         let (send_ns, last_burst_ns) = train.lasted(now);
         if train.next_burst(now) {
-            self.step = Step::Train;
+            self.step = RequestStep::Train;
             return;
         }
         (self.test.sent, self.test.refused) = (train.frame - train.refused, train.refused);
         (self.test.send_ns, self.test.last_burst_ns) = (send_ns, last_burst_ns);
         self.readings[1] = Some(self.params.host.ask());
-        self.step = Step::Settle(now.plus(self.params.asked.settle_ns));
+        self.step = RequestStep::Settle(now.plus(self.params.asked.settle_ns));
     }
 
     fn release(&mut self) {
-        self.step = Step::Release;
+        self.step = RequestStep::Release;
         self.talk.ask(codec::encode(&Message::End, codec::PARAM));
     }
 
-    /// The test is over: tells it, and begins the next.
-    fn over(&mut self, cx: &mut Context<'_>) {
+    /// Reports the test, which is over, and begins the next.
+    fn finish_test(&mut self, cx: &mut Context<'_>) {
         let [start, sent, after] = [0, 1, 2].map(|n| texts(&self.readings[n]));
         let stop = HostTexts { stat: sent.stat, ..after };
         self.test.local = between(&start, &stop, self.core.is_v6());
@@ -228,22 +228,22 @@ impl Requester {
         if let Some(counted) = test.counted("as UDPmon does", true) {
             cx.post(counted);
         }
-        tell(cx, test.event());
+        post_event(cx, test.event());
         self.number += 1;
         if self.number < self.params.waits_ns.len() && !self.stopped {
             return self.begin(cx);
         }
-        self.tell_trains(cx);
+        self.report_trains(cx);
         self.complete(cx);
     }
 
     fn complete(&mut self, cx: &mut Context<'_>) {
         self.core.complete(cx, cx.now);
-        self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
+        self.step = RequestStep::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
-    /// Something has come.
-    fn heard(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Checked {
+    /// Handles a datagram of the responder.
+    fn on_message(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Checked {
         let now = cx.now;
         if let Some(Message::Ack) = codec::decode(bytes).filter(|_| self.ack.is_some()) {
             self.test.acks += u64::from(self.ack.take().is_some());
@@ -253,29 +253,29 @@ impl Requester {
             return Ok(());
         }
         match (self.step, codec::decode(bytes)) {
-            (Step::Lock | Step::Start, Some(Message::Ok { version })) => {
+            (RequestStep::Lock | RequestStep::Start, Some(Message::Ok { version })) => {
                 if version != codec::VERSION {
                     return Err(Violation::Malformed(
                         "the responder speaks another version of UDPmon's protocol than 7",
                     ));
                 }
-                self.talk.answered(now);
-                if self.step == Step::Lock { self.locked(now) } else { self.local(now) }
+                self.talk.on_answer(now);
+                if self.step == RequestStep::Lock { self.locked(now) } else { self.local(now) }
             }
-            (Step::Lock, Some(Message::Busy { .. })) => self.busy(cx),
-            (Step::Sync(_) | Step::Resync(_), Some(Message::Response { frame, time })) => {
+            (RequestStep::Lock, Some(Message::Busy { .. })) => self.busy(cx),
+            (RequestStep::Sync(_) | RequestStep::Resync(_), Some(Message::Response { frame, time })) => {
                 self.exchanged(now, frame, time);
             }
-            (Step::Stats, _) if bytes.len() == codec::PARAM => {
-                self.talk.answered(now);
+            (RequestStep::Stats, _) if bytes.len() == codec::PARAM => {
+                self.talk.on_answer(now);
                 self.test.counts = codec::decode_counts(bytes);
                 self.list();
                 self.fetch(now, 0, 0);
             }
-            (Step::Fetch(at, have), _) => self.piece(now, at, have, bytes),
-            (Step::Release, Some(Message::Ok { .. })) => {
-                self.talk.answered(now);
-                if self.is_latency() { self.complete(cx) } else { self.over(cx) }
+            (RequestStep::Fetch(at, have), _) => self.piece(now, at, have, bytes),
+            (RequestStep::Release, Some(Message::Ok { .. })) => {
+                self.talk.on_answer(now);
+                if self.is_latency() { self.complete(cx) } else { self.finish_test(cx) }
             }
             _ => {}
         }
@@ -286,20 +286,20 @@ impl Requester {
     /// gets past it.
     fn busy(&mut self, cx: &mut Context<'_>) {
         let repeated = self.talk.repeated();
-        self.talk.answered(cx.now);
+        self.talk.on_answer(cx.now);
         if self.is_latency() {
             // A responder in use answers requests all the same, and START is not needed for them.
             return self.locked(cx.now);
         }
         if repeated || self.number > 0 {
-            self.step = Step::Start;
+            self.step = RequestStep::Start;
             self.zero = cx.now;
             return self
                 .talk
                 .ask(codec::encode(&Message::Start(Setup::of(&self.params.asked)), codec::PARAM));
         }
         warn(cx, "the responder is taken by another test: asking again in 30 s");
-        self.step = Step::Busy(cx.now.plus(BUSY));
+        self.step = RequestStep::Busy(cx.now.plus(BUSY));
     }
 
     fn wakes(&mut self, cx: &mut Context<'_>) -> Checked {
@@ -310,7 +310,7 @@ impl Requester {
             Ok(late) => self.test.timeouts += u64::from(late),
             Err(ns) => return Err(Violation::Stalled(Duration::from_nanos(ns)).likely(UNANSWERED)),
         }
-        if matches!(self.step, Step::Response(until) if now >= until) {
+        if matches!(self.step, RequestStep::Response(until) if now >= until) {
             self.missed(cx)?;
         }
         if self.ack.is_some_and(|at| at <= now) {
@@ -332,18 +332,18 @@ impl Requester {
         let now = cx.now;
         let step = self.step;
         match step {
-            Step::Busy(until) if now >= until => self.begin(cx),
-            Step::Local if self.was_read(0, now) => self.depart(now),
-            Step::Tail(until) if now >= until => self.arrived(now),
-            Step::Settle(until) if now >= until => {
+            RequestStep::Busy(until) if now >= until => self.begin(cx),
+            RequestStep::Local if self.was_read(0, now) => self.depart(now),
+            RequestStep::Tail(until) if now >= until => self.arrived(now),
+            RequestStep::Settle(until) if now >= until => {
                 self.readings[2] = Some(self.params.host.ask());
-                self.wait_for_host(now, Step::After);
+                self.wait_for_host(now, RequestStep::After);
             }
-            Step::After if self.was_read(2, now) => {
+            RequestStep::After if self.was_read(2, now) => {
                 if self.params.asked.role == PacketTestRole::Send {
-                    self.over(cx);
+                    self.finish_test(cx);
                 } else {
-                    self.step = Step::Stats;
+                    self.step = RequestStep::Stats;
                     self.talk.ask(codec::encode(&Message::Stats, codec::PARAM));
                 }
             }
@@ -354,8 +354,11 @@ impl Requester {
     /// When something is to be looked at that no packet tells.
     fn wake(&self) -> Option<Mono> {
         let own = match self.step {
-            Step::Busy(at) | Step::Tail(at) | Step::Settle(at) | Step::Response(at) => Some(at),
-            Step::Local | Step::After => Pending::look(&self.pending),
+            RequestStep::Busy(at)
+            | RequestStep::Tail(at)
+            | RequestStep::Settle(at)
+            | RequestStep::Response(at) => Some(at),
+            RequestStep::Local | RequestStep::After => Pending::look(&self.pending),
             _ => None,
         };
         [own, self.talk.again, self.ack].into_iter().flatten().min()
@@ -365,11 +368,11 @@ impl Requester {
 impl Flow for Requester {
     fn interest(&self) -> Interest {
         let sends = match (self.step, &self.train) {
-            (Step::Request(at), _) => When::At(at),
-            (Step::Train, Some(train)) if self.ack.is_none() => train.due().unwrap_or(When::Never),
+            (RequestStep::Request(at), _) => When::At(at),
+            (RequestStep::Train, Some(train)) if self.ack.is_none() => train.due().unwrap_or(When::Never),
             _ => self.talk.send(),
         };
-        if let Step::Over(how) = self.step {
+        if let RequestStep::Over(how) = self.step {
             return Interest::done(how);
         }
         Interest { send: sends, read: Read::look(LONGEST), wake: self.wake(), end: None }
@@ -377,8 +380,8 @@ impl Flow for Requester {
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match &mut self.train {
-            Some(train) if self.step == Step::Train => train.prepare_send(cx, self.zero, out),
-            _ if matches!(self.step, Step::Request(_)) => {
+            Some(train) if self.step == RequestStep::Train => train.prepare_send(cx, self.zero, out),
+            _ if matches!(self.step, RequestStep::Request(_)) => {
                 out.copy(&self.request(cx.now));
             }
             _ => self.talk.prepare_send(cx, out),
@@ -390,14 +393,14 @@ impl Flow for Requester {
             return;
         }
         match &mut self.train {
-            Some(train) if self.step == Step::Train => {
+            Some(train) if self.step == RequestStep::Train => {
                 let packets = train.wrote(n);
                 self.core.sent(cx, n.bytes);
                 self.core.packets(cx, &packets);
                 self.ack = self.params.asked.acks.then(|| cx.now.plus(EXCHANGE));
                 self.advance(cx.now);
             }
-            _ if matches!(self.step, Step::Request(_)) => {
+            _ if matches!(self.step, RequestStep::Request(_)) => {
                 self.core.sent(cx, n.bytes);
                 self.requested();
             }
@@ -409,13 +412,13 @@ impl Flow for Requester {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        if matches!(self.step, Step::Request(_) | Step::Response(_)) {
+        if matches!(self.step, RequestStep::Request(_) | RequestStep::Response(_)) {
             self.core.received(cx, got.len);
         } else {
             self.core.framing_received(cx, got.len);
         }
         for datagram in got.datagrams() {
-            self.heard(cx, datagram)?;
+            self.on_message(cx, datagram)?;
         }
         Ok(())
     }
@@ -428,7 +431,7 @@ impl Flow for Requester {
             }
             FlowEvent::Wake => self.wakes(cx)?,
             // A responder that is just starting is there when it is asked again.
-            FlowEvent::Broken(fault) if self.step == Step::Lock && self.talk.repeated() => {
+            FlowEvent::Broken(fault) if self.step == RequestStep::Lock && self.talk.repeated() => {
                 return Err(Violation::Refused(fault));
             }
             FlowEvent::Stop => self.stops(cx),
@@ -447,16 +450,16 @@ impl Requester {
     fn stops(&mut self, cx: &mut Context<'_>) {
         self.stopped = true;
         match self.step {
-            Step::Train => {
+            RequestStep::Train => {
                 if let Some(train) = &mut self.train {
                     train.stop(cx.now);
                 }
                 self.advance(cx.now);
             }
-            Step::Tail(_) | Step::Settle(_) => {}
-            Step::Lock | Step::Busy(_) => self.step = Step::Over(Ending::Stopped),
-            Step::Sync(_) | Step::Start | Step::Local => self.release(),
-            Step::Request(_) | Step::Response(_) => self.end_size(cx),
+            RequestStep::Tail(_) | RequestStep::Settle(_) => {}
+            RequestStep::Lock | RequestStep::Busy(_) => self.step = RequestStep::Over(Ending::Stopped),
+            RequestStep::Sync(_) | RequestStep::Start | RequestStep::Local => self.release(),
+            RequestStep::Request(_) | RequestStep::Response(_) => self.end_size(cx),
             _ => {}
         }
     }

@@ -21,10 +21,10 @@ use super::packet_stats::{Packet, PacketStats};
 use super::proc::between;
 use super::readings::{FIRST, Pending, READING, is_there};
 use crate::PacketTest;
-use crate::host::{HostTexts, Reading};
+use crate::host::{HostTexts, PendingTexts};
 use crate::one_sided::GROUP;
 use common::kernel::Core;
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Ending, Mono, Packets, SECOND};
 use std::sync::{Arc, Mutex, PoisonError};
 use transport::{
@@ -33,7 +33,7 @@ use transport::{
 
 mod listener;
 
-use listener::Place;
+use listener::RequesterPlace;
 pub use listener::{Listener, acceptors};
 
 /// How long a test may be silent, ns; the longest pause between packets that can be asked for is 214 s.
@@ -60,8 +60,8 @@ fn packet(cx: &Context<'_>, got: &Received<'_>, bytes: usize, frame: i64, sent: 
 /// The readings of this host at a test's start and stop.
 #[derive(Debug, Default)]
 struct Readings {
-    start: Option<Reading>,
-    stop: Option<Reading>,
+    start: Option<PendingTexts>,
+    stop: Option<PendingTexts>,
 }
 
 impl Readings {
@@ -74,7 +74,7 @@ impl Readings {
 }
 
 pub struct Responder {
-    place: Place,
+    place: RequesterPlace,
     stats: Arc<Mutex<PacketStats>>,
     core: Core,
     /// Packets and bytes of this test that are counted.
@@ -87,9 +87,10 @@ pub struct Responder {
     /// An answer to ZEROSTATS, START or GETSTATS that waits for the last of them: the original reads its host before it answers, so
     /// that the answer is the start's only.
     held: Option<Pending<Vec<u8>>>,
-    /// What is to be told of a stream that began without a word, once this host has been read, and how the stream ends, if it does.
-    report: Option<Pending<(Reading, Option<Ending>)>>,
-    /// When it last said something.
+    /// Report of a stream without a request that waits for a reading of this host, and the stream's
+    /// ending, if it ends.
+    report: Option<Pending<(PendingTexts, Option<Ending>)>>,
+    /// Arrival of its last datagram.
     heard: Mono,
     testing: bool,
     /// When the next snapshot is due.
@@ -102,7 +103,7 @@ pub struct Responder {
 }
 
 impl Responder {
-    fn new(place: Place, stats: Arc<Mutex<PacketStats>>, now: Mono) -> Self {
+    fn new(place: RequesterPlace, stats: Arc<Mutex<PacketStats>>, now: Mono) -> Self {
         let every = place.shared.every_ns;
         Responder {
             place,
@@ -172,7 +173,7 @@ impl Responder {
             }
             Message::End => {
                 self.answer = codec::answer(bytes);
-                self.tell(cx, true);
+                self.report(cx, true);
                 self.testing = false;
             }
             Message::Response { .. } | Message::Ok { .. } | Message::Busy { .. } | Message::Ack => {}
@@ -258,8 +259,8 @@ impl Responder {
         })
     }
 
-    /// Tells what was counted, if anything was.
-    fn tell(&self, cx: &mut Context<'_>, over: bool) {
+    /// Reports the counts; at the end of a test only if there are any.
+    fn report(&self, cx: &mut Context<'_>, over: bool) {
         let Some(path) = self.core.path else { return };
         let host = self.readings.both().map(|(start, stop)| between(start, stop, self.core.is_v6()));
         let test = self.with(|stats| PacketTest {
@@ -278,12 +279,13 @@ impl Responder {
         if over && test.counts.is_some_and(|counts| counts.received == 0) {
             return;
         }
-        tell(cx, test.event());
+        post_event(cx, test.event());
     }
 
-    /// A stream that began without a word is told of when this host has been read.
-    fn report(&mut self, cx: &mut Context<'_>, last: Option<Ending>) {
-        // What is being told already is told with the end, if that has come.
+    /// Begins a report of a stream without a request, which waits for a reading of this host.
+    fn begin_report(&mut self, cx: &mut Context<'_>, last: Option<Ending>) {
+        // A report that waits already keeps its reading, and is now the last one if the stream has
+        // ended.
         let begun = Pending::take(&mut self.report, cx.now, |_| true);
         let reading = begun.map_or_else(|| self.place.shared.host.ask(), |(reading, _)| reading);
         self.report = Pending::new((reading, last), cx.now, READING);
@@ -292,10 +294,10 @@ impl Responder {
 
     /// Looks whether this host has been read, and tells.
     fn look(&mut self, cx: &mut Context<'_>) {
-        let read = |(reading, _): &(Reading, Option<Ending>)| reading.get().is_some();
+        let read = |(reading, _): &(PendingTexts, Option<Ending>)| reading.get().is_some();
         let Some((reading, last)) = Pending::take(&mut self.report, cx.now, read) else { return };
         self.readings.stop = Some(Arc::clone(&reading));
-        self.tell(cx, last.is_some());
+        self.report(cx, last.is_some());
         self.readings = Readings { start: Some(reading), stop: None };
         last.into_iter().for_each(|how| self.core.end(how));
     }
@@ -312,7 +314,7 @@ impl Responder {
     fn wakes(&mut self, cx: &mut Context<'_>) {
         if self.snapshot.is_some_and(|at| at <= cx.now) {
             self.snapshot = self.snapshot.zip(self.place.shared.every_ns).map(|(at, ns)| at.plus(ns));
-            if self.silent { self.report(cx, None) } else { self.tell(cx, false) }
+            if self.silent { self.begin_report(cx, None) } else { self.report(cx, false) }
         }
         self.release(cx.now);
         self.look(cx);
@@ -329,10 +331,10 @@ impl Responder {
             return;
         }
         if self.testing && self.silent {
-            return self.report(cx, Some(how));
+            return self.begin_report(cx, Some(how));
         }
         if self.testing {
-            self.tell(cx, true);
+            self.report(cx, true);
         }
         self.core.end(how);
     }

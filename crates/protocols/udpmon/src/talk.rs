@@ -48,7 +48,7 @@ impl Talk {
         *self = Talk { request, unsent: true, patience, quiet, trip, least, ..Talk::default() };
     }
 
-    pub(super) fn answered(&mut self, now: Mono) {
+    pub(super) fn on_answer(&mut self, now: Mono) {
         if self.tries == 0 {
             self.trip = Some(now.since(self.sent));
         }
@@ -126,7 +126,7 @@ mod tests {
             }
             assert_eq!(talk.late(Mono(now), TRIES), Ok(true));
         }
-        talk.answered(Mono(begin + trip));
+        talk.on_answer(Mono(begin + trip));
         (begin + trip, left)
     }
 
@@ -156,7 +156,7 @@ mod tests {
         talk.sent = again;
         talk.wrote(again);
         let answered = again.plus(SECOND / 100);
-        talk.answered(answered);
+        talk.on_answer(answered);
         assert!(!talk.listens(answered), "a copy of the answer");
         talk.ask(vec![0]);
         assert_eq!(talk.send(), When::At(answered.plus(QUIET)));

@@ -42,7 +42,7 @@ struct Case {
 impl Case {
     /// In how many of `pairs` a difference is told in any figure, when the second side of the first figure is smaller by
     /// `change` deviations.
-    fn told(self, pairs: u32, change: f64) -> u32 {
+    fn verdicts(self, pairs: u32, change: f64) -> u32 {
         let mut random = Random(88_172_645_463_325_252);
         let mut told = 0;
         for _ in 0..pairs {
@@ -57,7 +57,9 @@ impl Case {
                 runs: self.runs,
             });
             let rows = judged(all.collect());
-            told += u32::from(rows.iter().any(|row| matches!(row.verdict, Verdict::Better | Verdict::Worse)));
+            told += u32::from(
+                rows.iter().any(|row| matches!(row.verdict, FigureVerdict::Better | FigureVerdict::Worse)),
+            );
         }
         told
     }
@@ -66,9 +68,9 @@ impl Case {
     /// 5 deviations in 200 pairs each, all in percent.
     fn row(self) -> String {
         let Case { n, runs, phi, figures } = self;
-        let alarms = self.told(1_000, 0.0);
+        let alarms = self.verdicts(1_000, 0.0);
         assert!(alarms <= 50, "{alarms} false alarms in 1000: {n} readings, phi {phi}, {figures} figures");
-        let power = [1.0, 2.0, 4.0, 5.0].map(|change| format!("{} %", self.told(200, change) / 2));
+        let power = [1.0, 2.0, 4.0, 5.0].map(|change| format!("{} %", self.verdicts(200, change) / 2));
         let what = if runs { "runs" } else { "intervals" };
         let (alarms, power) = (f64::from(alarms) / 10.0, power.join(" | "));
         format!("| {n} {what} | {phi} | {figures} | {alarms:.1} % | {power} |")
@@ -305,7 +307,8 @@ fn results_of_a_protocols_own_are_compared_by_their_settings() {
     };
     let compared =
         Comparison::of(&[run(&[8e6, 8.1e6, 8.2e6, 8.3e6])], &[run(&[4e6, 4.1e6, 4.2e6, 4.3e6])]).unwrap();
-    let rows: Vec<(String, &Verdict)> = compared.rows.iter().map(|row| (row.name(), &row.verdict)).collect();
-    assert_eq!(rows, [("size=1000: goodput to server".to_owned(), &Verdict::Worse)]);
+    let rows: Vec<(String, &FigureVerdict)> =
+        compared.rows.iter().map(|row| (row.name(), &row.verdict)).collect();
+    assert_eq!(rows, [("size=1000: goodput to server".to_owned(), &FigureVerdict::Worse)]);
     assert!(Comparison::of(&[run(&[8e6])], &[run(&[4e6])]).is_err(), "one result a side is no reading");
 }

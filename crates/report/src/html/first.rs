@@ -8,7 +8,7 @@ use crate::summary::{margin, worst};
 use crate::text::Page;
 use crate::words;
 use metrics::{Spread, format_duration, real, seconds};
-use model::load::{Found, OneWay, under_load};
+use model::load::{OneWay, StageResult, under_load};
 use model::{End, Figure, Kind, Measure, Outcome, Point, Stat, Unit, Way};
 
 /// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of
@@ -113,12 +113,12 @@ fn tiles(outcome: &Outcome) -> Vec<Tile> {
     tiles
 }
 
-fn of_load(found: &[Found]) -> Vec<Tile> {
+fn of_load(found: &[StageResult]) -> Vec<Tile> {
     let tile = |name: &str, value: String, more: String| (name.to_owned(), value, more);
     let worst = worst(found);
     let stage = |name: &str| found.iter().find(|f| f.stage == name);
     let rate = |way: Option<OneWay>| way?.goodput_bps.map(metrics::format_bits_per_second);
-    let trip = |f: &Found| f.rtt_p50_ns.map(format_duration);
+    let trip = |f: &StageResult| f.rtt_p50_ns.map(format_duration);
     let lost = found.iter().filter_map(|f| f.never_back).reduce(f64::max);
     let tiles = [
         worst.and_then(|f| Some(tile("grade", f.grade()?.to_owned(), format!("worst stage: {}", f.stage)))),

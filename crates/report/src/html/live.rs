@@ -71,28 +71,28 @@ pub struct LivePlot {
 }
 
 impl LivePage {
-    pub fn hear(&mut self, event: &Event) {
+    pub fn absorb(&mut self, event: &Event) {
         self.heard += 1;
         if matches!(event, Event::Phase { .. }) {
             // The view of the running part goes: the events of the whole part follow.
             self.parts.pop_first();
         }
         self.builder.absorb(event);
-        self.sessions.hear(event);
+        self.sessions.absorb(event);
         self.ended |= matches!(event, Event::End { .. });
     }
 
     /// Takes in an event of a protocol that a server speaks beside its own.
-    pub fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
+    pub fn absorb_side(&mut self, protocol: &'static str, event: &Event) {
         self.heard += 1;
-        self.sessions.hear_beside(protocol, event);
+        self.sessions.absorb_side(protocol, event);
     }
 
     /// Takes in an event of a concurrent measurement. At the end all its events are replayed
-    /// ([`LivePage::hear`]), one measurement after the other in the order of their `place`.
-    pub fn hear_part(&mut self, place: u32, event: &Event) {
+    /// ([`LivePage::absorb`]), one measurement after the other in the order of their `place`.
+    pub fn absorb_part(&mut self, place: u32, event: &Event) {
         self.heard += 1;
-        self.parts.entry(place).or_insert_with(|| self.builder.beside()).absorb(event);
+        self.parts.entry(place).or_insert_with(|| self.builder.for_concurrent()).absorb(event);
     }
 
     pub fn outcome(&self) -> Outcome {
@@ -137,7 +137,7 @@ impl LivePage {
         let verdict = match self.ended {
             true => summary::verdict_line(outcome),
             false if begin.verb == "serve" => format!("Serving at {}", begin.targets.join(" and ")),
-            false => summary::told("Running", &summary::found_in_all(outcome)),
+            false => summary::result_line("Running", &summary::result_words_of_all(outcome)),
         };
         let phase = outcome.points.last().filter(|_| begin.verb != "serve");
         let phase = phase.map(|point| words::phase(&point.phase)).unwrap_or_default();
@@ -202,15 +202,15 @@ mod tests {
 
     fn run(page: &mut LivePage, phases: u32) {
         let begin = Begin { verb: "tcp".to_owned(), targets: vec![EVIL.to_owned()], ..Begin::default() };
-        page.hear(&Event::Begin(Box::new(begin)));
+        page.absorb(&Event::Begin(Box::new(begin)));
         for repeat in 1..=phases {
             let label = BTreeMap::from([(EVIL.to_owned(), EVIL.to_owned())]);
-            page.hear(&Event::Phase { label, repeat, phase: Box::default() });
+            page.absorb(&Event::Phase { label, repeat, phase: Box::default() });
             for index in 0..5 {
                 let local = Traffic { tx_bytes: 1_000, rx_bytes: 0, ns: SECOND, ..Traffic::default() };
                 let (start_ns, end_ns) = (u64::from(index) * SECOND, u64::from(index + 1) * SECOND);
                 let interval = Interval { index, start_ns, end_ns, local, ..Interval::default() };
-                page.hear(&Event::Interval(Box::new(interval)));
+                page.absorb(&Event::Interval(Box::new(interval)));
             }
         }
     }
@@ -224,7 +224,7 @@ mod tests {
         assert!(shown.last().unwrap().ends_with("repetition 4"), "{shown:?}");
         assert!(!shown.iter().any(|title| title.ends_with("repetition 2")), "{shown:?}");
         assert!(!page.view().ended);
-        page.hear(&Event::End { status: Status::Complete, reason: None });
+        page.absorb(&Event::End { status: Status::Complete, reason: None });
         let all = titles(&page);
         for n in 2..=4 {
             assert!(all.iter().any(|title| title.ends_with(&format!("repetition {n}"))), "{all:?}");
@@ -240,7 +240,7 @@ mod tests {
         let samples = vec![Sample { id: uuid::Uuid::nil(), slot: 0, tx_bytes: 1, rx_bytes: 0, info }];
         let (start_ns, end_ns) = (5 * SECOND, 6 * SECOND);
         let interval = Interval { index: 5, start_ns, end_ns, samples, ..Interval::default() };
-        page.hear(&Event::Interval(Box::new(interval)));
+        page.absorb(&Event::Interval(Box::new(interval)));
         let view = page.view();
         let (_, zeros) = view.parts.iter().find(|(name, _)| *name == "zeros").unwrap();
         assert!(zeros.contains("Zero throughout") && zeros.contains("Segments retransmitted"), "{zeros}");
@@ -253,7 +253,7 @@ mod tests {
         let filler = Phase { duration_ns: Some(10 * SECOND), ..Phase::default() };
         let load = Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1 };
         let mut page = LivePage::default();
-        page.hear(&Event::Begin(Box::new(Begin { verb: "load".to_owned(), ..Begin::default() })));
+        page.absorb(&Event::Begin(Box::new(Begin { verb: "load".to_owned(), ..Begin::default() })));
         let titles = |page: &LivePage| page.view().sheets.into_iter().map(|s| s.0).collect::<Vec<_>>();
         let interval = |index: u32| {
             let local = Traffic { tx_bytes: 1_000_000, rx_bytes: 0, ns: SECOND, ..Traffic::default() };
@@ -267,13 +267,13 @@ mod tests {
                 Event::Phase { label, repeat: 1, phase }
             };
             for (place, part) in (0..).zip(&parts) {
-                page.hear_part(place, &phase(part));
-                (0..3).for_each(|index| page.hear_part(place, &interval(index)));
+                page.absorb_part(place, &phase(part));
+                (0..3).for_each(|index| page.absorb_part(place, &interval(index)));
             }
             let during = titles(&page);
             for part in &parts {
-                page.hear(&phase(part));
-                (0..3).for_each(|index| page.hear(&interval(index)));
+                page.absorb(&phase(part));
+                (0..3).for_each(|index| page.absorb(&interval(index)));
                 assert_eq!(titles(&page), during, "none is doubled or gone, however far that has come");
             }
             assert_eq!(page.outcome().points.len(), if stage == Stage::Idle { 2 } else { 5 });

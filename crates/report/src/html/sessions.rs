@@ -20,7 +20,7 @@ const MOST_CLIENTS: usize = 200;
 
 /// A session of any protocol.
 #[derive(Clone, Debug)]
-struct Row {
+struct SessionRow {
     protocol: &'static str,
     /// Its number within its protocol; `None` where the protocol has none, or it has not begun.
     session: Option<u64>,
@@ -49,7 +49,7 @@ impl Load {
     /// Takes in the next interval.
     fn add(&mut self, interval: &Interval) {
         self.latest = interval.local;
-        self.total.after(&interval.local);
+        self.total.add_later(&interval.local);
         self.open = interval.in_flight;
         self.opened += interval.opened;
         self.errors = interval.errors();
@@ -68,8 +68,8 @@ struct Client {
 /// A server's table of its clients. The table stays small however many there have been.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sessions {
-    now: BTreeMap<(&'static str, SocketAddr), Row>,
-    ended: VecDeque<Row>,
+    now: BTreeMap<(&'static str, SocketAddr), SessionRow>,
+    ended: VecDeque<SessionRow>,
     over: u64,
     /// Clients of protocols that know none.
     serving: Serving,
@@ -81,19 +81,19 @@ const OWN: &str = "native";
 
 impl Sessions {
     /// Takes in an event of the server's own protocol.
-    pub(super) fn hear(&mut self, event: &Event) {
+    pub(super) fn absorb(&mut self, event: &Event) {
         if let Event::Served(served) = event {
             self.served(OWN, served);
         }
     }
 
     /// Takes in an event of a protocol that goes along.
-    pub(super) fn hear_beside(&mut self, protocol: &'static str, event: &Event) {
+    pub(super) fn absorb_side(&mut self, protocol: &'static str, event: &Event) {
         match event {
             Event::Interval(interval) => self.services.entry(protocol).or_default().add(interval),
             Event::Connection(record) => self.connection(protocol, record),
-            Event::Links(links) => self.serving.hear(protocol, links),
-            Event::PhaseEnd { .. } => self.serving.over(protocol),
+            Event::Links(links) => self.serving.update(protocol, links),
+            Event::PhaseEnd { .. } => self.serving.remove(protocol),
             Event::Served(served) => self.served(protocol, served),
             _ => {}
         }
@@ -175,7 +175,7 @@ impl Sessions {
     }
 }
 
-const SESSION: [Column<Row>; 12] = [
+const SESSION: [Column<SessionRow>; 12] = [
     ("session", name),
     ("client", |row| row.client.clone()),
     ("from it now", |row| format_bits_per_second(row.load.latest.rx_bps())),
@@ -192,7 +192,7 @@ const SESSION: [Column<Row>; 12] = [
     ("since (UTC)", since),
     ("run", run),
 ];
-const ENDED: [Column<Row>; 10] = [
+const ENDED: [Column<SessionRow>; 10] = [
     ("session", name),
     ("client", |row| row.client.clone()),
     ("ended", standing),
@@ -224,8 +224,8 @@ const CLIENT: [Column<(&str, IpAddr, Client)>; 6] = [
     ("sent", |(.., client)| format_bytes(client.tx_bytes)),
 ];
 
-fn session(protocol: &'static str, served: &Served) -> Row {
-    Row {
+fn session(protocol: &'static str, served: &Served) -> SessionRow {
+    SessionRow {
         protocol,
         session: Some(served.number).filter(|number| *number > 0),
         client: served.peer.to_string(),
@@ -244,7 +244,7 @@ fn session(protocol: &'static str, served: &Served) -> Row {
     }
 }
 
-fn name(row: &Row) -> String {
+fn name(row: &SessionRow) -> String {
     match (row.protocol, row.session) {
         (OWN, number) => or_dash(number, |n| n.to_string()),
         (protocol, None) => protocol.to_owned(),
@@ -252,18 +252,18 @@ fn name(row: &Row) -> String {
     }
 }
 
-fn standing(row: &Row) -> String {
+fn standing(row: &SessionRow) -> String {
     match row.load.total.ns {
         0 => row.standing.clone(),
         ns => format!("{}, {}", row.standing, format_duration(ns)),
     }
 }
 
-fn since(row: &Row) -> String {
+fn since(row: &SessionRow) -> String {
     utc(row.since).trim_end_matches(" UTC").to_owned()
 }
 
-fn run(row: &Row) -> String {
+fn run(row: &SessionRow) -> String {
     row.run.get(..8).unwrap_or_default().to_owned()
 }
 
@@ -303,7 +303,7 @@ struct Serving(BTreeMap<(&'static str, u32), List>);
 
 impl Serving {
     /// Takes in a worker's list.
-    fn hear(&mut self, protocol: &'static str, links: &Links) {
+    fn update(&mut self, protocol: &'static str, links: &Links) {
         let key = (protocol, links.worker);
         let before = self.0.get(&key).map_or(&[][..], |list| &list.rows[..]);
         let known: BTreeMap<_, _> = before.iter().map(|(row, _)| ((row.remote, row.local), row)).collect();
@@ -324,7 +324,7 @@ impl Serving {
     }
 
     /// A protocol's server has ended.
-    fn over(&mut self, protocol: &'static str) {
+    fn remove(&mut self, protocol: &'static str) {
         self.0.retain(|(of, _), _| *of != protocol);
     }
 
@@ -338,7 +338,7 @@ impl Serving {
     }
 
     /// A row for each client's address and protocol.
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<SessionRow> {
         let mut clients: BTreeMap<(&'static str, IpAddr), Sum> = BTreeMap::new();
         for ((protocol, _), list) in &self.0 {
             for (row, latest) in &list.rows {
@@ -378,9 +378,9 @@ impl Sum {
         self.port = row.remote.port();
         self.ports.insert(row.local.port());
         self.since = Some(self.since.map_or(row.since, |since| since.min(row.since)));
-        self.load.latest.beside(latest);
+        self.load.latest.add_host(latest);
         let ns = u64::try_from(at.0.saturating_sub(row.since.0)).unwrap_or(0);
-        self.load.total.beside(&Traffic {
+        self.load.total.add_host(&Traffic {
             tx_bytes: row.tx_bytes,
             rx_bytes: row.rx_bytes,
             ns,
@@ -388,7 +388,7 @@ impl Sum {
         });
     }
 
-    fn row(self, protocol: &'static str, address: IpAddr, at_least: bool) -> Row {
+    fn row(self, protocol: &'static str, address: IpAddr, at_least: bool) -> SessionRow {
         let client = match self.load.open {
             1 => SocketAddr::new(address, self.port).to_string(),
             _ => address.to_string(),
@@ -399,7 +399,7 @@ impl Sum {
             [one] => format!("at port {one}"),
             _ => format!("at ports {}", ports.join(" and ")),
         };
-        Row {
+        SessionRow {
             protocol,
             session: None,
             client,
@@ -439,15 +439,15 @@ mod tests {
     #[test]
     fn sessions_are_in_progress_until_they_are_over() {
         let mut sessions = Sessions::default();
-        sessions.hear(&served(1, 7, Standing::Running));
-        sessions.hear(&served(2, 0, Standing::Waiting));
+        sessions.absorb(&served(1, 7, Standing::Running));
+        sessions.absorb(&served(2, 0, Standing::Waiting));
         let html = written(|page| sessions.write(page));
         for part in ["192.0.2.1:1", "1.00 Mbit/s", "running, 2.00 s", "waiting"] {
             assert!(html.contains(part), "{part}: {html}");
         }
         assert!(!html.contains("Over"), "{html}");
-        sessions.hear(&served(1, 7, Standing::Ended));
-        sessions.hear(&served(2, 8, Standing::Running));
+        sessions.absorb(&served(1, 7, Standing::Ended));
+        sessions.absorb(&served(2, 8, Standing::Running));
         let html = written(|page| sessions.write(page));
         let (now, over) = html.split_once("Over").unwrap();
         assert!(now.contains("192.0.2.1:2") && !now.contains("192.0.2.1:1<"), "{html}");
@@ -457,14 +457,14 @@ mod tests {
     #[test]
     fn tiles_tell_what_the_server_does_now_over_all_protocols() {
         let mut sessions = Sessions::default();
-        sessions.hear(&served(1, 7, Standing::Running));
-        sessions.hear(&served(2, 8, Standing::Running));
-        sessions.hear(&served(2, 8, Standing::Ended));
+        sessions.absorb(&served(1, 7, Standing::Running));
+        sessions.absorb(&served(2, 8, Standing::Running));
+        sessions.absorb(&served(2, 8, Standing::Ended));
         let interval = |rx_bytes, in_flight, network_errors| {
             let local = Traffic { rx_bytes, tx_bytes: 0, ns: SECOND, ..Traffic::default() };
             Interval { local, in_flight, network_errors, ..Interval::default() }
         };
-        sessions.hear_beside("ttcp", &Event::Interval(Box::new(interval(125_000, 2, 1))));
+        sessions.absorb_side("ttcp", &Event::Interval(Box::new(interval(125_000, 2, 1))));
         let tiles = sessions.tiles(Some(&interval(250_000, 8, 0)));
         let told: Vec<(&str, &str)> = tiles.iter().map(|(name, value, _)| (&**name, &**value)).collect();
         // 375,000 bytes a second are 3 Mbit/s.
@@ -483,14 +483,14 @@ mod tests {
     fn a_server_that_has_served_many_stays_small() {
         let mut sessions = Sessions::default();
         for port in 1..=2_000 {
-            sessions.hear(&served(port, port.into(), Standing::Running));
-            sessions.hear(&served(port, port.into(), Standing::Lost));
+            sessions.absorb(&served(port, port.into(), Standing::Running));
+            sessions.absorb(&served(port, port.into(), Standing::Lost));
         }
         assert_eq!((sessions.now.len(), sessions.ended.len()), (0, MOST_ENDED));
         let html = written(|page| sessions.write(page));
         assert!(html.contains("The latest 100 of 2000 that are over") && html.contains("lost"), "{html}");
         for port in 1..=2_000 {
-            sessions.hear(&served(port, port.into(), Standing::Running));
+            sessions.absorb(&served(port, port.into(), Standing::Running));
         }
         assert!(written(|page| sessions.write(page)).contains("and 1800 more"));
     }
@@ -498,9 +498,9 @@ mod tests {
     #[test]
     fn sessions_of_another_protocol_have_its_name() {
         let mut sessions = Sessions::default();
-        sessions.hear_beside("ttcp", &served(1, 3, Standing::Running));
+        sessions.absorb_side("ttcp", &served(1, 3, Standing::Running));
         assert!(written(|page| sessions.write(page)).contains("ttcp 3"));
-        sessions.hear_beside("ttcp", &served(1, 3, Standing::Lost));
+        sessions.absorb_side("ttcp", &served(1, 3, Standing::Lost));
         assert!(sessions.now.is_empty());
     }
 
@@ -510,7 +510,7 @@ mod tests {
         let row = LinkRow { local: address, remote: address, since: Wall(0), tx_bytes: 0, rx_bytes: 1 };
         let links = Links { worker: 0, at: Wall(1), ns: 1, rows: vec![row], more: 744 };
         let mut sessions = Sessions::default();
-        sessions.hear_beside("ttcp", &Event::Links(Box::new(links)));
+        sessions.absorb_side("ttcp", &Event::Links(Box::new(links)));
         let html = written(|page| sessions.write(page));
         assert!(html.contains("at least 1") && html.contains("and 744 more connections of ttcp"), "{html}");
     }
@@ -527,16 +527,16 @@ mod tests {
     #[test]
     fn what_is_new_is_the_rate_and_all_is_the_sum() {
         let mut serving = Serving::default();
-        serving.hear("ttcp", &list(0, 1, vec![row(7, 1_000)]));
-        serving.hear("ttcp", &list(0, 2, vec![row(7, 126_000)]));
+        serving.update("ttcp", &list(0, 1, vec![row(7, 1_000)]));
+        serving.update("ttcp", &list(0, 2, vec![row(7, 126_000)]));
         let rows = serving.rows();
         assert_eq!((rows.len(), rows[0].client.as_str()), (1, "192.0.2.2:7"));
         assert_eq!((rows[0].load.latest.rx_bps(), rows[0].load.total.rx_bytes), (1e6, 126_000));
         assert_eq!(rows[0].load.total.ns, 2 * SECOND);
         // Another of the same client, at another worker, and one that came with the same port again.
         let since = |seconds: u64, row| LinkRow { since: Wall((seconds * SECOND) as i64), ..row };
-        serving.hear("ttcp", &list(1, 2, vec![since(1, row(8, 125_000))]));
-        serving.hear("ttcp", &list(0, 3, vec![since(2, row(7, 5_000))]));
+        serving.update("ttcp", &list(1, 2, vec![since(1, row(8, 125_000))]));
+        serving.update("ttcp", &list(0, 3, vec![since(2, row(7, 5_000))]));
         let rows = serving.rows();
         assert_eq!((rows[0].client.as_str(), rows[0].load.open), ("192.0.2.2", 2));
         assert_eq!((rows[0].load.latest.rx_bytes, rows[0].load.total.rx_bytes), (130_000, 130_000));
@@ -545,22 +545,22 @@ mod tests {
     #[test]
     fn whoever_is_gone_is_not_there() {
         let mut serving = Serving::default();
-        serving.hear("echo", &list(0, 1, vec![row(7, 1)]));
-        serving.hear("ttcp", &list(0, 1, vec![row(7, 1)]));
-        serving.hear("echo", &list(0, 2, Vec::new()));
+        serving.update("echo", &list(0, 1, vec![row(7, 1)]));
+        serving.update("ttcp", &list(0, 1, vec![row(7, 1)]));
+        serving.update("echo", &list(0, 2, Vec::new()));
         assert_eq!(serving.rows().len(), 1);
-        serving.over("ttcp");
+        serving.remove("ttcp");
         assert!(serving.rows().is_empty());
     }
 
     #[test]
     fn one_that_had_no_place_in_the_list_before_has_not_moved_all_of_it_now() {
         let mut serving = Serving::default();
-        serving.hear("ttcp", &Links { more: 3, ..list(0, 9, vec![row(7, 1_000)]) });
+        serving.update("ttcp", &Links { more: 3, ..list(0, 9, vec![row(7, 1_000)]) });
         assert_eq!(serving.more(), BTreeMap::from([("ttcp", 3)]));
         assert!(serving.rows()[0].at_least);
         // It is ten seconds old.
-        serving.hear("ttcp", &list(0, 10, vec![row(8, 10_000)]));
+        serving.update("ttcp", &list(0, 10, vec![row(8, 10_000)]));
         let rows = serving.rows();
         assert_eq!((rows[0].load.latest.rx_bytes, rows[0].load.latest.ns), (1_000, SECOND));
         assert_eq!(rows[0].load.total.rx_bytes, 10_000);

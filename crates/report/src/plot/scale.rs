@@ -283,18 +283,18 @@ mod tests {
     use super::*;
 
     /// The texts of the ticks of an axis, and the unit that they share.
-    fn told(axis: &Axis, low: f64, high: f64, log: bool) -> String {
+    fn tick_texts(axis: &Axis, low: f64, high: f64, log: bool) -> String {
         let (all, words) = ticks(axis, Scale::new(low, high, log));
         let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
         format!("{} [{words}]", texts.join(", "))
     }
 
     fn linear(unit: impl Into<AxisUnit>, low: f64, high: f64) -> String {
-        told(&Axis::new("", unit), low, high, false)
+        tick_texts(&Axis::new("", unit), low, high, false)
     }
 
     fn log(unit: impl Into<AxisUnit>, low: f64, high: f64) -> String {
-        told(&Axis::new("", unit).log(), low, high, true)
+        tick_texts(&Axis::new("", unit).log(), low, high, true)
     }
 
     #[test]

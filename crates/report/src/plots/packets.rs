@@ -8,7 +8,7 @@ use model::{End, FrameTime, Interval, Measure, PacketReport, PingInterval, Point
 use std::borrow::Cow;
 
 /// One direction of datagrams, by the receiving end.
-struct Way {
+struct PlotWay {
     /// As part of a file's name.
     slug: &'static str,
     name: &'static str,
@@ -16,11 +16,13 @@ struct Way {
     sender: End,
 }
 
-const UP: Way = Way { slug: "up", name: "to the server", receiver: End::Remote, sender: End::Local };
-const DOWN: Way = Way { slug: "down", name: "from the server", receiver: End::Local, sender: End::Remote };
-const HERE: Way = Way { slug: "here", name: "received here", receiver: End::Local, sender: End::Local };
+const UP: PlotWay = PlotWay { slug: "up", name: "to the server", receiver: End::Remote, sender: End::Local };
+const DOWN: PlotWay =
+    PlotWay { slug: "down", name: "from the server", receiver: End::Local, sender: End::Remote };
+const HERE: PlotWay =
+    PlotWay { slug: "here", name: "received here", receiver: End::Local, sender: End::Local };
 
-impl Way {
+impl PlotWay {
     /// The report of the receivers, all servers together, on all of it.
     fn total<'a>(&self, point: &'a Point) -> Option<Cow<'a, PacketReport>> {
         match self.receiver {
@@ -37,7 +39,7 @@ impl Way {
 
 pub(super) fn datagrams(point: &Point, serving: bool) -> Vec<Plot> {
     let ways = if serving { vec![HERE] } else { vec![UP, DOWN] };
-    let moved = |way: &Way| {
+    let moved = |way: &PlotWay| {
         let came = |r: &PacketReport| r.counts.received + r.counts.corrupt > 0 || r.counts.lost > 0;
         let mut told = point.intervals.iter().filter_map(|interval| way.receiver.packets(interval));
         way.total(point).is_some_and(|total| came(&total)) || told.any(came)
@@ -45,7 +47,7 @@ pub(super) fn datagrams(point: &Point, serving: bool) -> Vec<Plot> {
     ways.iter().filter(|way| moved(way)).flat_map(|way| of_way(point, way)).collect()
 }
 
-fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
+fn of_way(point: &Point, way: &PlotWay) -> Vec<Plot> {
     let named = |what: &str| format!("{what}-{}", way.slug);
     let title = |what: &str| format!("{what}, {}", way.name);
     let bound = way.total(point).and_then(|report| report.clock_bound_ns);
@@ -106,7 +108,7 @@ fn of_way(point: &Point, way: &Way) -> Vec<Plot> {
 }
 
 /// The distributions of a whole phase, from their summaries.
-fn distributions(report: &PacketReport, way: &Way, certain: &str) -> Vec<Plot> {
+fn distributions(report: &PacketReport, way: &PlotWay, certain: &str) -> Vec<Plot> {
     let kinds: [(&str, &Option<DistSummary>); 4] = [
         ("delay from the actual send", &report.delay_ns),
         ("delay from the intended send", &report.intended_ns),
@@ -128,7 +130,7 @@ fn distributions(report: &PacketReport, way: &Way, certain: &str) -> Vec<Plot> {
 }
 
 /// Lost, late, repeated and reordered datagrams.
-fn fates(point: &Point, way: &Way) -> Plot {
+fn fates(point: &Point, way: &PlotWay) -> Plot {
     let count = |of: fn(&Packets) -> u64| way.over_time(point, move |report| Some(real(of(&report.counts))));
     let unsent = over_time(point, |i| Some(real(way.sender.packets(i)?.counts.unsent)));
     let own = [

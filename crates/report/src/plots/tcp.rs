@@ -13,7 +13,7 @@ const MOST_SLOTS: usize = 12;
 const MOST_SAMPLED: usize = 64;
 
 pub(super) fn plots(point: &Point) -> Vec<Plot> {
-    [shares(point), told(point), connections(point).into_iter().collect()].concat()
+    [shares(point), tcp_info_plots(point), connections(point).into_iter().collect()].concat()
 }
 
 /// `connect`: how many, how fast, and how long each took.
@@ -100,21 +100,21 @@ fn slots(point: &Point) -> Slots<'_> {
 }
 
 /// Connections without a sample of all their bytes, because they ended between two.
-struct Ended<'a> {
+struct EndedConnections<'a> {
     /// Connections that were sampled before they ended.
     sampled: HashMap<Uuid, &'a ConnectionRecord>,
     /// When the others ended, in order, ns.
     unseen: Vec<u64>,
 }
 
-impl<'a> Ended<'a> {
+impl<'a> EndedConnections<'a> {
     fn of(point: &'a Point) -> Self {
         let seen: HashSet<Uuid> = point.intervals.iter().flat_map(|i| &i.samples).map(|s| s.id).collect();
         let (sampled, unseen): (Vec<_>, Vec<_>) =
             point.connections.iter().partition(|c| seen.contains(&c.id));
         let mut unseen: Vec<u64> = unseen.iter().map(|c| c.ended_ns).collect();
         unseen.sort_unstable();
-        Ended { sampled: sampled.into_iter().map(|c| (c.id, c)).collect(), unseen }
+        EndedConnections { sampled: sampled.into_iter().map(|c| (c.id, c)).collect(), unseen }
     }
 
     /// True if a connection began and ended within the interval: its slot is not known.
@@ -147,7 +147,7 @@ fn is_whole(interval: &Interval) -> bool {
 
 /// By slot: its traffic in each interval, as bits/s; a gap where that is not known.
 fn rates(point: &Point, slots: &Slots<'_>, way: Bytes) -> Lines {
-    let ended = Ended::of(point);
+    let ended = EndedConnections::of(point);
     steps(slots, |(interval, sample), before| {
         let next = before.is_none_or(|(i, _)| i.index + 1 == interval.index);
         let moved = match before {
@@ -251,7 +251,7 @@ fn spread(slots: Lines) -> Vec<Series> {
 }
 
 /// TCP_INFO over time.
-fn told(point: &Point) -> Vec<Plot> {
+fn tcp_info_plots(point: &Point) -> Vec<Plot> {
     let slots = slots(point);
     let read = |of: fn(&TcpInfo) -> Option<f64>| {
         let value = |(interval, sample): &(&Interval, &Sample)| (seconds(interval.end_ns), of(&sample.info));

@@ -1,6 +1,6 @@
 //! The result in some lines: the answer, what else was found, and the gravest caveats.
 
-use super::{found_in_all, kinds, load, point, sweep, tone_of};
+use super::{kinds, load, point, result_words_of_all, sweep, tone_of};
 use crate::text::{Page, Tone};
 use crate::words;
 use metrics::{Clamped, format_duration};
@@ -19,7 +19,7 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
     if outcome.begin.verb == "load" {
         load::stages(outcome, page);
     } else if let [only] = outcome.points.as_slice() {
-        page.groups("  ", &beside(only), MOST_LINES);
+        page.groups("  ", &further_figures(only), MOST_LINES);
     } else if sweep::is_repeated(outcome) || outcome.path_mtu.is_some() || outcome.begin.verb == "demo" {
         // All of it is said.
     } else {
@@ -29,7 +29,7 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
     caveats(outcome, page);
     // Below a long table the answer is out of sight.
     if sweep::is_one(outcome) {
-        page.paragraph(tone, "", &found_in_all(outcome).join(", "));
+        page.paragraph(tone, "", &result_words_of_all(outcome).join(", "));
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn line(outcome: &Outcome) -> String {
         [one] => format!(" {one}"),
         [one, more @ ..] => format!(" {one} and {} more", more.len()),
     };
-    let mut found = found_in_all(outcome);
+    let mut found = result_words_of_all(outcome);
     if found.is_empty() && outcome.status == Status::Complete {
         found.push("no figure".to_owned());
     }
@@ -83,8 +83,8 @@ fn conditions(of: &Point, serving: bool) -> Vec<String> {
     lasted.map(format_duration).into_iter().chain(what).collect()
 }
 
-/// The figures beside the answer, those of one distribution together.
-fn beside(of: &Point) -> Vec<String> {
+/// The figures beside the answer; figures of one distribution stand together.
+fn further_figures(of: &Point) -> Vec<String> {
     if point::nothing(of) {
         return Vec::new();
     }

@@ -20,7 +20,7 @@ pub(super) fn only_trips(point: &Point) -> bool {
 }
 
 /// The result in a few words: the range of each figure.
-pub(super) fn found(point: &Point) -> Vec<String> {
+pub(super) fn result_words(point: &Point) -> Vec<String> {
     let mut words = vec![count(u64::clamped(point.shown().count()), "test")];
     let mut ranges: Vec<(&Reading, &Reading)> = Vec::new();
     for figure in point.shown().flat_map(|shown| &shown.figures) {

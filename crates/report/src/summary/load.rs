@@ -3,7 +3,7 @@
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::{format_bits_per_second, format_duration};
-use model::load::{Found, OneWay, RESPONSIVENESS, under_load};
+use model::load::{OneWay, RESPONSIVENESS, StageResult, under_load};
 use model::{Outcome, Status};
 
 /// Writes the results of all stages.
@@ -39,12 +39,12 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
 }
 
 /// Number of repetitions of the stages; `None` for one.
-fn repetitions(found: &[Found]) -> Option<String> {
+fn repetitions(found: &[StageResult]) -> Option<String> {
     let most = found.iter().map(|f| f.repetitions).max().filter(|most| *most > 1);
     most.map(|most| words::count(most.into(), "repetition"))
 }
 
-fn ways(found: &[Found], page: &mut Page<'_>) {
+fn ways(found: &[StageResult], page: &mut Page<'_>) {
     let columns: [Column<OneWay>; 6] = [
         ("goodput", |way| or_dash(way.goodput_bps, format_bits_per_second)),
         ("delay p50", |way| format_duration(way.p50_ns)),
@@ -60,8 +60,8 @@ fn ways(found: &[Found], page: &mut Page<'_>) {
     page.table(&Table::of("Each way", &columns, rows));
 }
 
-fn trips(found: &[Found], page: &mut Page<'_>) {
-    let columns: [Column<&Found>; 9] = [
+fn trips(found: &[StageResult], page: &mut Page<'_>) {
+    let columns: [Column<&StageResult>; 9] = [
         ("p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
         ("added p50", |f| or_dash(f.added_ns, signed)),
@@ -82,12 +82,12 @@ fn signed(ns: i64) -> String {
 }
 
 /// The stage with the worst grade.
-pub(crate) fn worst(found: &[Found]) -> Option<&Found> {
+pub(crate) fn worst(found: &[StageResult]) -> Option<&StageResult> {
     found.iter().filter(|f| f.grade().is_some()).max_by_key(|f| f.grown_ns())
 }
 
 /// The verdict: the worst of the stages.
-fn grade(found: &[Found], page: &mut Page<'_>) {
+fn grade(found: &[StageResult], page: &mut Page<'_>) {
     let Some(worst) = worst(found) else {
         return page.paragraph(Tone::Warning, "", "No grade: nothing was measured under load");
     };
@@ -119,7 +119,7 @@ fn grade(found: &[Found], page: &mut Page<'_>) {
 
 /// A line for each stage.
 pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
-    let columns: [Column<Found>; 7] = [
+    let columns: [Column<StageResult>; 7] = [
         ("to server", |f| or_dash(f.up.and_then(|way| way.goodput_bps), format_bits_per_second)),
         ("from server", |f| or_dash(f.down.and_then(|way| way.goodput_bps), format_bits_per_second)),
         ("trip p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
@@ -136,17 +136,17 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
 }
 
 /// Goodput and grade, when all stages were run, and how often they were.
-pub(super) fn found(outcome: &Outcome) -> Vec<String> {
+pub(super) fn result_words(outcome: &Outcome) -> Vec<String> {
     let stages = under_load(outcome);
     if outcome.status != Status::Complete || stages.is_empty() {
         return Vec::new();
     }
-    let goodput = |stage: &str, way: fn(&Found) -> Option<OneWay>, direction| {
+    let goodput = |stage: &str, way: fn(&StageResult) -> Option<OneWay>, direction| {
         let bps = stages.iter().find(|f| f.stage == stage).and_then(way)?.goodput_bps?;
         Some(format!("{} {direction}", format_bits_per_second(bps)))
     };
     let ways = [goodput("up", |f| f.up, "to server"), goodput("down", |f| f.down, "from server")];
-    let grade = worst(&stages).and_then(Found::grade);
+    let grade = worst(&stages).and_then(StageResult::grade);
     let grade = grade.map_or("no grade".to_owned(), |grade| format!("latency under load: {grade}"));
     ways.into_iter().flatten().chain([grade]).chain(repetitions(&stages)).collect()
 }

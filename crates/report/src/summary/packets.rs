@@ -8,7 +8,7 @@ use metrics::{
 use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit};
 
 /// One direction: the reports of sender and receiver.
-struct Way<'a> {
+struct WayReports<'a> {
     name: &'static str,
     sent: Option<&'a PacketReport>,
     /// The result; `None` when its receiver never told it.
@@ -16,30 +16,31 @@ struct Way<'a> {
     goodput_bps: Option<f64>,
 }
 
-/// The directions in which something was to go. Several servers are told as one, as far as that goes.
-fn ways<'a>(point: &'a Point, remote: Option<&'a PacketReport>) -> Vec<Way<'a>> {
+/// The directions of the phase. Reports of several servers are added up, without their
+/// distributions.
+fn ways<'a>(point: &'a Point, remote: Option<&'a PacketReport>) -> Vec<WayReports<'a>> {
     let local = point.local.packets.as_deref();
     let pattern = point.phase.pattern;
     let mut all = Vec::new();
     if pattern.sends_up() {
         let goodput_bps = point.up.filter(|d| d.confirmed).map(|d| d.goodput_bps);
-        all.push(Way { name: "to server", sent: local, got: remote, goodput_bps });
+        all.push(WayReports { name: "to server", sent: local, got: remote, goodput_bps });
     }
     if pattern.sends_down() {
         let goodput_bps = point.down.map(|d| d.goodput_bps);
-        all.push(Way { name: "from server", sent: remote, got: local, goodput_bps });
+        all.push(WayReports { name: "from server", sent: remote, got: local, goodput_bps });
     }
     all
 }
 
 fn together(remote: &[Totals]) -> Option<PacketReport> {
-    sum_of(remote.iter().filter_map(|totals| totals.packets.as_deref()).cloned(), PacketReport::beside)
+    sum_of(remote.iter().filter_map(|totals| totals.packets.as_deref()).cloned(), PacketReport::add_host)
 }
 
 /// The result in a few words.
-pub(super) fn found(point: &Point) -> Vec<String> {
+pub(super) fn result_words(point: &Point) -> Vec<String> {
     let remote = together(&point.remote);
-    let words = |way: &Way<'_>| {
+    let words = |way: &WayReports<'_>| {
         let got = way.got?;
         let loss = got.loss().map_or("nothing received".to_owned(), |loss| format!("{} lost", share(loss)));
         let delay = got.delay_ns.as_ref().map(|d| {
@@ -62,8 +63,8 @@ pub(super) fn write(point: &Point, page: &mut Page<'_>) {
     }
 }
 
-fn counts(ways: &[Way<'_>], page: &mut Page<'_>) {
-    let columns: [Column<&Way<'_>>; 9] = [
+fn counts(ways: &[WayReports<'_>], page: &mut Page<'_>) {
+    let columns: [Column<&WayReports<'_>>; 9] = [
         ("sent", |way| or_dash(way.sent.and_then(PacketReport::sent), |n| n.to_string())),
         ("received", |way| {
             way.got.and_then(PacketReport::received).map_or("NOT CONFIRMED".to_owned(), |n| n.to_string())
@@ -83,7 +84,7 @@ fn counts(ways: &[Way<'_>], page: &mut Page<'_>) {
     page.table(&Table::of("Datagrams (receiver's count)", &columns, rows));
 }
 
-fn times(ways: &[Way<'_>], page: &mut Page<'_>) {
+fn times(ways: &[WayReports<'_>], page: &mut Page<'_>) {
     let mut table = Table::new(&format!("One-way delay|{TIMES}"));
     for way in ways {
         if let Some(got) = way.got {
@@ -107,8 +108,8 @@ fn times(ways: &[Way<'_>], page: &mut Page<'_>) {
     page.section(&table);
 }
 
-/// What the tables have no column for.
-fn remarks(way: &Way<'_>, asked: bool, page: &mut Page<'_>) {
+/// Remarks without a column in the tables.
+fn remarks(way: &WayReports<'_>, asked: bool, page: &mut Page<'_>) {
     let mut words = Vec::new();
 
     if let Some(got) = way.got {
@@ -245,13 +246,13 @@ pub(super) fn flows(point: &Point, page: &mut Page<'_>) {
 }
 
 /// One direction's receiver.
-struct Shown<'a> {
+struct ReceiverFrames<'a> {
     name: &'static str,
     frames: Option<Frames>,
     playout: Option<&'a PlayoutSummary>,
 }
 
-fn shown(point: &Point) -> Vec<Shown<'_>> {
+fn shown(point: &Point) -> Vec<ReceiverFrames<'_>> {
     let pattern = point.phase.pattern;
     let mut all = Vec::new();
     if pattern.sends_up() {
@@ -263,18 +264,18 @@ fn shown(point: &Point) -> Vec<Shown<'_>> {
         let frames = point.remote.iter().fold(None, sum);
         // Those of several servers cannot be told as one.
         let playout = if let [one] = point.remote.as_slice() { one.playout.as_ref() } else { None };
-        all.push(Shown { name: "to server", frames, playout });
+        all.push(ReceiverFrames { name: "to server", frames, playout });
     }
     if pattern.sends_down() {
         let Totals { frames, playout, .. } = &point.local;
-        all.push(Shown { name: "from server", frames: *frames, playout: playout.as_ref() });
+        all.push(ReceiverFrames { name: "from server", frames: *frames, playout: playout.as_ref() });
     }
     all
 }
 
 /// The result in a few words.
 pub(super) fn frames_found(point: &Point) -> Vec<String> {
-    let words = |shown: &Shown<'_>| {
+    let words = |shown: &ReceiverFrames<'_>| {
         let frames = shown.frames?;
         let part = share(real(frames.dropped) / real(frames.judged().max(1)));
         Some(format!("{}: {} of {} frames dropped ({part})", shown.name, frames.dropped, frames.judged()))
@@ -284,7 +285,7 @@ pub(super) fn frames_found(point: &Point) -> Vec<String> {
 
 /// All about `point`'s frames.
 pub(super) fn frames(point: &Point, page: &mut Page<'_>) {
-    let columns: [Column<&Shown<'_>>; 7] = [
+    let columns: [Column<&ReceiverFrames<'_>>; 7] = [
         ("frames", |one| one.frames.map_or("NOT CONFIRMED".to_owned(), |f| f.judged().to_string())),
         ("whole", |one| or_dash(one.frames, |f| f.completed.to_string())),
         ("dropped", |one| or_dash(one.frames, |f| f.dropped.to_string())),

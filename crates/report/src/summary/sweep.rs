@@ -146,7 +146,7 @@ pub(super) fn is_one(outcome: &Outcome) -> bool {
 
 /// Which setting was best, and where the knee is; of parts that are no settings of one thing, how
 /// many there were.
-pub(super) fn found(outcome: &Outcome) -> Vec<String> {
+pub(super) fn result_words(outcome: &Outcome) -> Vec<String> {
     let rows = outcome.sweep.as_slice();
     if outcome.begin.verb == "demo" || rows.iter().all(|row| row.label.is_empty()) {
         return parts(outcome);
@@ -203,7 +203,7 @@ fn rates(row: &SweepRow) -> Option<(Unit, f64, f64)> {
 /// Results of each part.
 fn parts(outcome: &Outcome) -> Vec<String> {
     let part = |point: &Point| {
-        let found = super::found(point);
+        let found = super::result_words(point);
         let name = words::setting(&point.label, point.repeat);
         (!found.is_empty()).then(|| format!("{name}: {}", found.join(", ")))
     };
@@ -273,7 +273,7 @@ pub(super) fn is_repeated(outcome: &Outcome) -> bool {
 }
 
 /// A figure over the repetitions that measured something.
-fn over(points: &[Point], figure: Figure) -> Option<Spread> {
+fn spread(points: &[Point], figure: Figure) -> Option<Spread> {
     let measured = points.iter().filter(|point| point.status != Status::Failed);
     Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
 }
@@ -281,7 +281,7 @@ fn over(points: &[Point], figure: Figure) -> Option<Spread> {
 pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) {
     let mut table = Table::new("Figure|runs|mean|± 95 %|sd|min|max");
     for figure in Figure::compared() {
-        let Some(spread) = over(&outcome.points, figure) else { continue };
+        let Some(spread) = spread(&outcome.points, figure) else { continue };
         let show = |value: f64| figure.unit().show(value);
         let known = |value: f64| if spread.n > 1 { show(value) } else { "-".to_owned() };
         let cells = [
@@ -303,7 +303,7 @@ pub(super) fn repetitions(outcome: &Outcome, page: &mut Page<'_>) {
 pub(super) fn over_repetitions(outcome: &Outcome) -> Vec<String> {
     let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
     let about = Figure::deciding(kind).iter().filter_map(|figure| {
-        let spread = over(&outcome.points, *figure)?;
+        let spread = spread(&outcome.points, *figure)?;
         let show = |value: f64| figure.unit().show(value);
         let known = spread.margin().map_or_else(String::new, |width| format!(" ± {}", show(width)));
         Some(format!("{figure} {}{known} in {}", show(spread.mean), words::count(spread.n, "run")))

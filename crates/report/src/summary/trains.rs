@@ -15,7 +15,7 @@ const MOST_SHOWN: usize = 20;
 const NUMBERS: usize = 8;
 
 /// The result in a few words.
-pub(super) fn found(point: &Point) -> Vec<String> {
+pub(super) fn result_words(point: &Point) -> Vec<String> {
     let Some(trains) = &point.trains else { return vec!["no train confirmed by both ends".to_owned()] };
     let settings = &trains.report.settings;
     let of = |s: &TrainSetting| {

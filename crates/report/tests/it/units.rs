@@ -98,7 +98,7 @@ fn tile(rate: u64) -> String {
 /// The rate from clients, of a server's page.
 fn server_tile(rate: u64) -> String {
     let mut page = LivePage::default();
-    events("serve", rate).iter().for_each(|event| page.hear(event));
+    events("serve", rate).iter().for_each(|event| page.absorb(event));
     let parts = page.view().parts;
     let (_, first) = parts.iter().find(|(name, _)| *name == "first").unwrap();
     between(first, "from clients</span><span class=\"value\">", "<").to_owned()

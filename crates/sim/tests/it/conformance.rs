@@ -19,7 +19,7 @@ struct Hosts {
 impl Hosts {
     fn new() -> Self {
         let client = Sim::new(1, [10, 0, 0, 1].into());
-        let server = client.beside([10, 0, 0, 2].into());
+        let server = client.process_at([10, 0, 0, 2].into());
         Hosts { client, server }
     }
 }

@@ -39,7 +39,7 @@ fn at(host: u8) -> SocketAddr {
 fn hosts(link: Link) -> (Sim, Sim) {
     let one = Sim::new(1, at(1).ip());
     one.set_links(link, Link::new());
-    let other = one.beside(at(2).ip());
+    let other = one.process_at(at(2).ip());
     (one, other)
 }
 

@@ -72,7 +72,7 @@ fn at(n: u8) -> SocketAddr {
 fn hosts(seed: u64) -> (Sim, Sim) {
     let one = Sim::new(seed, ip(1));
     one.set_links(Link::new().delay(MS), Link::new().delay(MS));
-    let other = one.beside(ip(2));
+    let other = one.process_at(ip(2));
     (one, other)
 }
 
@@ -100,7 +100,7 @@ enum Came {
     Fault(i32),
 }
 
-fn came(got: Got<'_>) -> Came {
+fn outcome(got: Got<'_>) -> Came {
     match got {
         Got::Nothing => Came::Nothing,
         Got::Received(received) => Came::Bytes(received.bytes.to_vec()),
@@ -112,7 +112,7 @@ fn came(got: Got<'_>) -> Came {
 fn recv(sim: &Sim, socket: &Socket, most: u64) -> Came {
     let (mut buffer, clock) = ([0; 4_096], sim.clock());
     let mut net = StreamSocket::net(socket, &mut buffer, &clock, false);
-    came(net.recv(Read::look(most)))
+    outcome(net.recv(Read::look(most)))
 }
 
 /// Accepts one connection and hands it to `then` with all that happens at it.

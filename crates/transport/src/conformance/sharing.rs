@@ -116,7 +116,7 @@ pub fn the_peers_of_a_closed_socket_go_to_the_others<B: Bench>(bench: &B) {
 }
 
 /// The server's own socket for a peer of the socket `bound`.
-fn beside<'b, B: Bench>(bench: &'b B, bound: &Udp<'_, B>, to: &Target, peer: &Udp<'_, B>) -> Udp<'b, B> {
+fn peer_socket<'b, B: Bench>(bench: &'b B, bound: &Udp<'_, B>, to: &Target, peer: &Udp<'_, B>) -> Udp<'b, B> {
     let path = Path { peer: peer.path().local, local: to.to };
     let platform = bench.server();
     let socket = platform.udp_beside(&bound.socket, &path, &plain()).unwrap();
@@ -132,7 +132,7 @@ pub fn a_socket_beside_takes_over_its_peer<B: Bench>(bench: &B) {
     let (mut sockets, to) = bound(bench, sharing);
     let mut clients = peers(bench, &to, 8);
     let by = received_by(bench, &mut clients, &mut sockets);
-    let own = |client: &Udp<'_, B>| beside(bench, &sockets[by[&client.path().local]], &to, client);
+    let own = |client: &Udp<'_, B>| peer_socket(bench, &sockets[by[&client.path().local]], &to, client);
     let mut own: Vec<_> = clients[..4].iter().map(own).collect();
     let (theirs, others) = clients.split_at_mut(4);
     for _ in 0..2 {
@@ -154,7 +154,7 @@ pub fn what_came_before_the_socket_beside_stays_where_it_is<B: Bench>(bench: &B)
     let mut client = Udp::connected(bench, &to, &plain());
     client.send(b"first");
     sockets[0].until(|ready| ready.readable);
-    let mut own = beside(bench, &sockets[0], &to, &client);
+    let mut own = peer_socket(bench, &sockets[0], &to, &client);
     client.send(b"second");
     assert_eq!(own.recv().0, b"second");
     assert!(own.rest().is_empty());
@@ -165,7 +165,7 @@ pub fn what_came_before_the_socket_beside_stays_where_it_is<B: Bench>(bench: &B)
 pub fn a_peer_whose_socket_is_closed_goes_back_to_the_bound_one<B: Bench>(bench: &B) {
     let (mut sockets, to) = bound(bench, 1);
     let mut clients = peers(bench, &to, 1);
-    let own = beside(bench, &sockets[0], &to, &clients[0]);
+    let own = peer_socket(bench, &sockets[0], &to, &clients[0]);
     drop(own);
     received_by(bench, &mut clients, &mut sockets);
 }

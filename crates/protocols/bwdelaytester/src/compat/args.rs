@@ -185,12 +185,12 @@ fn gap_of(mbit: u64, size: u32, as_original: bool) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn asked(line: &str) -> Result<Request<Spec>, String> {
+    fn read_line(line: &str) -> Result<Request<Spec>, String> {
         read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     fn spec(line: &str) -> Spec {
-        match asked(line) {
+        match read_line(line) {
             Ok(Request::Run(spec)) => spec,
             other => panic!("{line}: {other:?}"),
         }
@@ -210,7 +210,7 @@ mod tests {
     fn compensation_is_in_milliseconds_as_the_usage_says() {
         assert_eq!(spec("-a -l 5").compensation_us, 5_000);
         assert_eq!(spec("-a -l -5 --as-original").compensation_us, -5);
-        assert!(asked("-a -l -5").unwrap_err().contains("0 ms and more"));
+        assert!(read_line("-a -l -5").unwrap_err().contains("0 ms and more"));
         // What the original takes for microseconds (its `-l 500` made the first delay print 500).
         assert_eq!(spec("-a -l 500 --as-original").compensation_us, 500);
     }
@@ -257,7 +257,7 @@ mod tests {
             ("server", "not an option"),
             ("-:", "invalid option"),
         ] {
-            let told = asked(line).unwrap_err();
+            let told = read_line(line).unwrap_err();
             assert!(told.contains(why), "{line}: {told}");
         }
     }

@@ -160,7 +160,7 @@ fn stream(lines: &[[f64; 7]], histogram: &[(f64, u64)]) -> ImportedPhase {
         // The file has ten times the bytes and packets of a line, as if for a second.
         let traffic =
             Traffic { tx_bytes: 0, rx_bytes: u64::clamped(bytes / 10.0), ns: TENTH, ..Traffic::default() };
-        remote.traffic.after(&traffic);
+        remote.traffic.add_later(&traffic);
         came += packets / 10.0;
         drops += dropped;
         let mut report = received(u64::clamped(packets / 10.0), u64::clamped(*dropped), 0);

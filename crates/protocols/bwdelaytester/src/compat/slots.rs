@@ -62,7 +62,7 @@ impl Delays {
 
 /// A tenth of a second.
 #[derive(Default)]
-struct Slot {
+struct TenthOfSecond {
     index: u64,
     bytes: u64,
     /// Missing numbers that were noticed in it: first by sender, and one after the last.
@@ -71,7 +71,7 @@ struct Slot {
     delays: Delays,
 }
 
-impl Slot {
+impl TenthOfSecond {
     fn lost(&self) -> u64 {
         let gaps = self.gaps.iter().map(|(&(_, first), &end)| end - first);
         gaps.fold(self.more, u64::saturating_add)
@@ -124,7 +124,7 @@ pub(super) struct Slots {
     runs: u32,
     /// When the first slot began, ns of the receiver's clock.
     start: Option<u64>,
-    open: VecDeque<Slot>,
+    open: VecDeque<TenthOfSecond>,
     rates: BTreeMap<usize, Sums>,
     histogram: Histogram,
     pub(super) sum: Sum,
@@ -189,7 +189,7 @@ impl Slots {
     /// Opens slot `index`, unless a later one is open.
     fn open_for(&mut self, index: u64) {
         if self.open.back().is_none_or(|slot| slot.index < index) {
-            self.open.push_back(Slot { index, ..Slot::default() });
+            self.open.push_back(TenthOfSecond { index, ..TenthOfSecond::default() });
         }
     }
 

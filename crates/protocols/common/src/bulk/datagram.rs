@@ -35,7 +35,7 @@ const MOST: u64 = 60_000;
 
 /// Stages of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum DatagramStep {
     /// The test has not begun.
     Wait,
     /// This many start markers are left to send.
@@ -55,7 +55,7 @@ enum Step {
 pub struct DatagramSender {
     measured: Measured,
     marks: Marks,
-    step: Step,
+    step: DatagramStep,
     /// Datagrams of data that have left, and those offered last.
     sent: u64,
     offered: u64,
@@ -66,15 +66,15 @@ impl DatagramSender {
     /// The sender of this slot.
     pub fn new(params: Arc<Params>, marks: Marks, slot: u32) -> Self {
         let measured = Measured::new(params, slot, true);
-        DatagramSender { measured, marks, step: Step::Wait, sent: 0, offered: 0, not_before: Mono(0) }
+        DatagramSender { measured, marks, step: DatagramStep::Wait, sent: 0, offered: 0, not_before: Mono(0) }
     }
 
     /// Begins at its time.
     fn begin(&mut self, now: Mono) {
-        if self.step == Step::Wait && self.measured.begins(now) {
+        if self.step == DatagramStep::Wait && self.measured.begins(now) {
             self.step = match self.marks.starts() {
-                0 => Step::Data,
-                n => Step::Start(n),
+                0 => DatagramStep::Data,
+                n => DatagramStep::Start(n),
             };
         }
     }
@@ -102,41 +102,41 @@ impl DatagramSender {
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
         self.measured.stops(cx.now);
-        if self.step != Step::Data || self.left() > 0 || self.measured.owes(cx.now).is_some() {
+        if self.step != DatagramStep::Data || self.left() > 0 || self.measured.owes(cx.now).is_some() {
             return;
         }
         self.measured.settle();
         match self.marks.ends() {
             0 => {
                 let Params { table, hold_ns, .. } = &*self.measured.params;
-                self.step = Step::Hold(table.quiet().min(cx.now).plus(*hold_ns));
+                self.step = DatagramStep::Hold(table.quiet().min(cx.now).plus(*hold_ns));
                 self.measured.complete(cx);
             }
-            n => self.step = Step::End(n, cx.now),
+            n => self.step = DatagramStep::End(n, cx.now),
         }
     }
 
     /// All markers are sent.
-    fn over(&mut self, cx: &mut Context<'_>) {
+    fn complete(&mut self, cx: &mut Context<'_>) {
         self.measured.complete(cx);
-        self.step = Step::Over(self.measured.ending(self.sent * self.measured.params.buffer));
+        self.step = DatagramStep::Over(self.measured.ending(self.sent * self.measured.params.buffer));
     }
 
-    /// A word has left, or was given up: the next step.
-    fn said(&mut self, cx: &mut Context<'_>) {
+    /// A start or end marker has left, or was given up: enters the next step.
+    fn on_marker_sent(&mut self, cx: &mut Context<'_>) {
         self.measured.calls += 1;
         match self.step {
-            Step::Start(n) if n > 1 => self.step = Step::Start(n - 1),
-            Step::Start(_) => self.step = Step::Data,
-            Step::End(n, _) => {
+            DatagramStep::Start(n) if n > 1 => self.step = DatagramStep::Start(n - 1),
+            DatagramStep::Start(_) => self.step = DatagramStep::Data,
+            DatagramStep::End(n, _) => {
                 // The classic program stops its clock behind the first of its ends, epi_ttcp's
                 // before it.
                 if n == self.marks.ends() && self.marks == Marks::Classic {
                     self.measured.last = cx.now;
                 }
-                self.step = Step::End(n - 1, cx.now.plus(APART));
+                self.step = DatagramStep::End(n - 1, cx.now.plus(APART));
                 if n == 1 {
-                    self.over(cx);
+                    self.complete(cx);
                 }
             }
             _ => {}
@@ -164,14 +164,14 @@ impl DatagramSender {
         match self.step {
             _ if passes => self.not_before = cx.now.plus(AFTER_REFUSAL),
             // An ICMP error after the first end means that the receiver has it and is gone.
-            Step::End(..) => self.said(cx),
-            Step::Hold(_) | Step::Over(_) => {}
+            DatagramStep::End(..) => self.on_marker_sent(cx),
+            DatagramStep::Hold(_) | DatagramStep::Over(_) => {}
             // The receiver's timer began before ours.
             _ if params.table.quiet().since(cx.now) <= CLOSE => {}
-            _ if params.reset_is_end && kind == ErrorKind::ConnectionRefused => self.over(cx),
+            _ if params.reset_is_end && kind == ErrorKind::ConnectionRefused => self.complete(cx),
             _ => {
                 self.measured.complete(cx);
-                self.step = Step::Refused(fault);
+                self.step = DatagramStep::Refused(fault);
             }
         }
     }
@@ -185,30 +185,30 @@ impl Flow for DatagramSender {
         let quiet = Interest { read: Read::look(64), ..Interest::NONE };
         let Measured { core, params, pace, .. } = &self.measured;
         match self.step {
-            Step::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
-            Step::Start(_) => Interest { send: When::At(self.not_before), ..quiet },
-            Step::Data if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
-            Step::Data => {
+            DatagramStep::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
+            DatagramStep::Start(_) => Interest { send: When::At(self.not_before), ..quiet },
+            DatagramStep::Data if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
+            DatagramStep::Data => {
                 let due = pace.map_or(Mono(0), |pace| pace.due()).max(self.not_before);
                 let end = params.table.quiet();
                 Interest { send: When::At(due), wake: (end.0 < u64::MAX).then_some(end), ..quiet }
             }
-            Step::End(_, at) => Interest { send: When::At(at.max(self.not_before)), ..quiet },
-            Step::Hold(until) => Interest { wake: Some(until), ..quiet },
-            Step::Refused(_) => Interest { wake: Some(Mono(0)), ..quiet },
-            Step::Over(how) => Interest::done(how),
+            DatagramStep::End(_, at) => Interest { send: When::At(at.max(self.not_before)), ..quiet },
+            DatagramStep::Hold(until) => Interest { wake: Some(until), ..quiet },
+            DatagramStep::Refused(_) => Interest { wake: Some(Mono(0)), ..quiet },
+            DatagramStep::Over(how) => Interest::done(how),
         }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let Params { filler, buffer, .. } = *self.measured.params;
         match self.step {
-            Step::Start(_) => out.fixed(self.marks.start()),
-            Step::End(..) if self.marks == Marks::None => filler.offer(0, 1, buffer, out),
-            Step::End(..) => {
+            DatagramStep::Start(_) => out.fixed(self.marks.start()),
+            DatagramStep::End(..) if self.marks == Marks::None => filler.offer(0, 1, buffer, out),
+            DatagramStep::End(..) => {
                 out.copy(&self.marks.end(self.sent));
             }
-            Step::Data => {
+            DatagramStep::Data => {
                 self.offered = self.many(cx.now, out).min(self.left());
                 let size = buffer as usize;
                 let from = self.sent * buffer;
@@ -231,8 +231,8 @@ impl Flow for DatagramSender {
         if n.bytes > 0 {
             self.measured.core.moved = cx.now;
             match self.step {
-                Step::Data => self.data_sent(cx, u64::clamped(n.bytes)),
-                Step::Start(_) | Step::End(..) => self.said(cx),
+                DatagramStep::Data => self.data_sent(cx, u64::clamped(n.bytes)),
+                DatagramStep::Start(_) | DatagramStep::End(..) => self.on_marker_sent(cx),
                 _ => {}
             }
         }
@@ -251,23 +251,23 @@ impl Flow for DatagramSender {
             FlowEvent::Stop => {
                 self.measured.stopping = true;
                 match self.step {
-                    Step::Wait => self.step = Step::Over(Ending::Stopped),
-                    Step::Start(_) => self.step = Step::Data,
+                    DatagramStep::Wait => self.step = DatagramStep::Over(Ending::Stopped),
+                    DatagramStep::Start(_) => self.step = DatagramStep::Data,
                     _ => {}
                 }
                 self.check_end(cx);
-                if let Step::Hold(_) = self.step {
-                    self.step = Step::End(FAREWELLS, cx.now);
+                if let DatagramStep::Hold(_) = self.step {
+                    self.step = DatagramStep::End(FAREWELLS, cx.now);
                 }
             }
             FlowEvent::Wake => {
-                if let Step::Refused(fault) = self.step {
+                if let DatagramStep::Refused(fault) = self.step {
                     return Err(Violation::Refused(fault));
                 }
                 self.begin(cx.now);
                 self.check_end(cx);
-                if matches!(self.step, Step::Hold(until) if until <= cx.now) {
-                    self.step = Step::End(FAREWELLS, cx.now);
+                if matches!(self.step, DatagramStep::Hold(until) if until <= cx.now) {
+                    self.step = DatagramStep::End(FAREWELLS, cx.now);
                 }
             }
             _ => {}

@@ -3,7 +3,7 @@
 
 use super::Params;
 use crate::kernel::{Core, PacedWay};
-use crate::message::tell;
+use crate::message::post_event;
 use metrics::{Ending, Mono};
 use model::{Event, Pace, Portion};
 use std::sync::Arc;
@@ -109,11 +109,11 @@ impl Measured {
     /// The measurement is over.
     pub(super) fn complete(&mut self, cx: &mut Context<'_>) {
         self.core.complete(cx, self.last.max(self.since));
-        self.tell(cx);
+        self.report(cx);
     }
 
     /// Reports the moved bytes, once.
-    pub(super) fn tell(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn report(&mut self, cx: &mut Context<'_>) {
         let Some(path) = self.core.path.filter(|_| !std::mem::replace(&mut self.told, true)) else { return };
         let (tx_bytes, rx_bytes) = if self.sends { (self.bytes, 0) } else { (0, self.bytes) };
         let portion = Portion {
@@ -124,6 +124,6 @@ impl Measured {
             calls: self.calls,
             ..Portion::new(path.local, path.peer, self.since.0)
         };
-        tell(cx, Event::Portion(Box::new(portion)));
+        post_event(cx, Event::Portion(Box::new(portion)));
     }
 }

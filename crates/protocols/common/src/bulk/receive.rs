@@ -3,7 +3,7 @@
 
 use super::measured::Measured;
 use super::{Filler, Params};
-use crate::message::{Told, notice};
+use crate::message::{SharedMessage, notice};
 use metrics::{Clamped, Ending};
 use model::Level;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Flow for Receiver {
             self.recognise(cx, path, got.bytes);
             if self.measured.params.from_first_byte {
                 self.measured.since = cx.now;
-                cx.post(Told::FirstByte(path, cx.now));
+                cx.post(SharedMessage::FirstByte(path, cx.now));
             }
         }
         self.got += u64::clamped(got.len);
@@ -77,7 +77,7 @@ impl Flow for Receiver {
                 self.measured.moved(cx, 0, 1);
                 self.end(cx, Ending::Completed, false);
             }
-            FlowEvent::Broken(_) => self.measured.tell(cx),
+            FlowEvent::Broken(_) => self.measured.report(cx),
             FlowEvent::Stop => self.end(cx, Ending::Stopped, false),
             FlowEvent::Wake => {
                 if let Some(stalled) = self.measured.core.stalled(cx.now) {

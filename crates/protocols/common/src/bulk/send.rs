@@ -31,7 +31,7 @@ const LISTEN: u64 = 4096;
 
 /// Stages of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum SendStep {
     /// The test has not begun.
     Wait,
     Send,
@@ -47,7 +47,7 @@ enum Step {
 #[derive(Debug)]
 pub struct Sender {
     measured: Measured,
-    step: Step,
+    step: SendStep,
     sent: u64,
     /// The peer has said its FIN: nothing is read any more.
     hushed: bool,
@@ -56,13 +56,13 @@ pub struct Sender {
 impl Sender {
     /// The connection of this slot.
     pub fn new(params: Arc<Params>, slot: u32) -> Self {
-        Sender { measured: Measured::new(params, slot, true), step: Step::Wait, sent: 0, hushed: false }
+        Sender { measured: Measured::new(params, slot, true), step: SendStep::Wait, sent: 0, hushed: false }
     }
 
     /// Begins to send at its time.
     fn begin(&mut self, now: Mono) {
-        if self.step == Step::Wait && self.measured.begins(now) {
-            self.step = Step::Send;
+        if self.step == SendStep::Wait && self.measured.begins(now) {
+            self.step = SendStep::Send;
         }
     }
 
@@ -86,7 +86,7 @@ impl Sender {
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
         self.measured.stops(cx.now);
-        if self.step != Step::Send || self.left() > 0 || self.measured.owes(cx.now).is_some() {
+        if self.step != SendStep::Send || self.left() > 0 || self.measured.owes(cx.now).is_some() {
             return;
         }
         self.measured.settle();
@@ -94,24 +94,24 @@ impl Sender {
         let Params { table, hold_ns, .. } = &*self.measured.params;
         // A test without a timetable has nothing to wait for.
         let until = if table.to() == Mono(u64::MAX) { cx.now } else { table.quiet().plus(*hold_ns) };
-        self.step = Step::Hold(until);
+        self.step = SendStep::Hold(until);
         self.let_go(cx.now);
     }
 
     fn let_go(&mut self, now: Mono) {
-        if let Step::Hold(until) = self.step
+        if let SendStep::Hold(until) = self.step
             && until <= now
         {
-            self.step = if self.hushed { self.over() } else { Step::Part(now.plus(LINGER)) };
+            self.step = if self.hushed { self.last_step() } else { SendStep::Part(now.plus(LINGER)) };
         }
     }
 
-    fn over(&self) -> Step {
-        Step::Over(self.measured.ending(self.sent))
+    fn last_step(&self) -> SendStep {
+        SendStep::Over(self.measured.ending(self.sent))
     }
 
     fn fail(&mut self, violation: Violation) -> Checked {
-        self.step = Step::Failed;
+        self.step = SendStep::Failed;
         Err(violation)
     }
 
@@ -120,12 +120,12 @@ impl Sender {
         self.check_end(cx);
         self.let_go(cx.now);
         match (self.step, self.measured.core.stalled(cx.now)) {
-            (Step::Send, Some(stalled)) if self.left() > 0 => {
+            (SendStep::Send, Some(stalled)) if self.left() > 0 => {
                 let why = format!("the receiver takes nothing more after {} bytes", self.sent);
                 self.fail(stalled.likely(why))
             }
-            (Step::Part(until), _) if until <= cx.now => {
-                self.step = self.over();
+            (SendStep::Part(until), _) if until <= cx.now => {
+                self.step = self.last_step();
                 Ok(())
             }
             _ => Ok(()),
@@ -145,9 +145,9 @@ impl Flow for Sender {
         let read = if self.hushed { Read::Pause } else { Read::look(LISTEN) };
         let quiet = Interest { read, ..Interest::NONE };
         match self.step {
-            Step::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
-            Step::Send if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
-            Step::Send => Interest {
+            SendStep::Wait => Interest { wake: Some(core.moved.plus(LOOK)), ..quiet },
+            SendStep::Send if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
+            SendStep::Send => Interest {
                 send: pace.map_or(When::Now, |pace| When::At(pace.due())),
                 wake: core
                     .stalls_at()
@@ -155,15 +155,15 @@ impl Flow for Sender {
                     .into(),
                 ..quiet
             },
-            Step::Hold(until) => Interest { wake: Some(until), ..quiet },
-            Step::Part(until) => Interest { wake: Some(until), end: Some(End::Half), ..quiet },
-            Step::Over(how) => Interest::done(how),
-            Step::Failed => Interest::NONE,
+            SendStep::Hold(until) => Interest { wake: Some(until), ..quiet },
+            SendStep::Part(until) => Interest { wake: Some(until), end: Some(End::Half), ..quiet },
+            SendStep::Over(how) => Interest::done(how),
+            SendStep::Failed => Interest::NONE,
         }
     }
 
     fn prepare_send(&mut self, _: &mut Context<'_>, out: &mut Transmit<'_>) {
-        if self.step == Step::Send {
+        if self.step == SendStep::Send {
             let n = self.next().min(u64::clamped(out.room()));
             let Params { filler, buffer, .. } = *self.measured.params;
             filler.offer(self.sent, usize::clamped(n), buffer, out);
@@ -171,7 +171,7 @@ impl Flow for Sender {
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
-        if n.bytes == 0 || self.step != Step::Send {
+        if n.bytes == 0 || self.step != SendStep::Send {
             return;
         }
         let buffer = self.measured.params.buffer;
@@ -194,28 +194,28 @@ impl Flow for Sender {
             }
             FlowEvent::Fin => {
                 self.hushed = true;
-                if matches!(self.step, Step::Part(_)) {
-                    self.step = self.over();
+                if matches!(self.step, SendStep::Part(_)) {
+                    self.step = self.last_step();
                 }
             }
             FlowEvent::Broken(fault) => {
-                self.measured.tell(cx);
+                self.measured.report(cx);
                 let params = &self.measured.params;
                 // The receiver went while its time was up, or ours: nothing is lost that counts.
-                if matches!(self.step, Step::Hold(_))
+                if matches!(self.step, SendStep::Hold(_))
                     || params.table.quiet().since(cx.now) <= CLOSE
                     || (params.reset_is_end && is_reset(fault))
                 {
-                    self.step = self.over();
+                    self.step = self.last_step();
                 }
             }
             FlowEvent::Stop => {
                 self.measured.stopping = true;
-                if self.step == Step::Wait {
-                    self.step = Step::Hold(cx.now);
+                if self.step == SendStep::Wait {
+                    self.step = SendStep::Hold(cx.now);
                 }
                 self.check_end(cx);
-                if let Step::Hold(until) = &mut self.step {
+                if let SendStep::Hold(until) = &mut self.step {
                     *until = cx.now;
                 }
                 self.let_go(cx.now);

@@ -14,7 +14,7 @@ mod window;
 use model::Phase;
 pub use params::{Params, Remote};
 pub use pinger::Pinger;
-pub use talk::{Said, Talk, Times};
+pub use talk::{DecodedEcho, Talk, Times};
 
 /// Settings of STAMP packets are for STAMP only.
 ///

@@ -6,15 +6,15 @@
 //! *late*, else it is *lost*. Over TCP nothing is lost: what does not come back is unsettled when
 //! the connection ends.
 
-mod came;
+mod arrival;
 
 use super::codec::{self, HEAD, Head};
 use super::params::{Params, Remote};
 use super::slots::Slots;
 use super::talk::Talk;
-use super::window::{Slot, State, Window};
+use super::window::{MessageSlot, MessageState, Window};
 use crate::kernel::Core;
-use crate::message::tell;
+use crate::message::post_event;
 use metrics::{Clamped, Ending, Mono};
 use model::{Echo, Event, PingRow, Schedule};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ const LONGEST: u64 = 65_535;
 
 /// Stages of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Step {
+enum PingStep {
     /// Sending and receiving.
     #[default]
     Running,
@@ -79,7 +79,7 @@ struct Coming {
 pub struct Pinger {
     params: Arc<Params>,
     core: Core,
-    step: Step,
+    step: PingStep,
     since: Mono,
     window: Window,
     sending: Option<Sending>,
@@ -131,7 +131,7 @@ impl Pinger {
 
     /// When the next message may begin; `None` when none may.
     fn begins(&self) -> Option<Mono> {
-        let may = self.step == Step::Running
+        let may = self.step == PingStep::Running
             && self.window.next() < self.most()
             && self.params.span.and_then(|(_, end)| end).is_none_or(|end| self.due < end)
             && (!self.closed_loop() || self.window.waiting() == 0);
@@ -179,7 +179,7 @@ impl Pinger {
             self.due = self.due.plus(gap);
         }
         let left = if self.params.units() >= 64 { u64::MAX } else { (1 << self.params.units()) - 1 };
-        let slot = Slot { intended, word, left, counted: !warm, ..Slot::sent(cx.now) };
+        let slot = MessageSlot { intended, word, left, counted: !warm, ..MessageSlot::sent(cx.now) };
         self.window.push(slot, self.params.remembered());
         self.sending = Some(Sending { number, word, off: 0 });
         if let Some(talk) = &mut self.talk {
@@ -219,7 +219,7 @@ impl Pinger {
         self.core.packet(cx, |packets| packets.refused += 1);
         if begun.is_none() {
             // The message has a number, but it never was under way.
-            let slot = Slot { left: 0, state: State::Settled, ..Slot::sent(cx.now) };
+            let slot = MessageSlot { left: 0, state: MessageState::Settled, ..MessageSlot::sent(cx.now) };
             if let Some(talk) = &mut self.talk {
                 talk.left(self.window.next(), false);
             }
@@ -229,7 +229,14 @@ impl Pinger {
     }
 
     /// Reports a message.
-    fn tell(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot, echo: Echo, remote_ns: Option<u64>) {
+    fn record_message(
+        &mut self,
+        cx: &mut Context<'_>,
+        number: u64,
+        slot: &MessageSlot,
+        echo: Echo,
+        remote_ns: Option<u64>,
+    ) {
         if !self.params.ping.samples || !slot.counted {
             return;
         }
@@ -243,29 +250,29 @@ impl Pinger {
             echo,
         });
         if self.rows.len() >= AT_ONCE || cx.now.since(self.told) >= TELL_AFTER {
-            self.tell_all(cx);
+            self.report_messages(cx);
         }
     }
 
-    fn tell_all(&mut self, cx: &mut Context<'_>) {
+    fn report_messages(&mut self, cx: &mut Context<'_>) {
         self.told = cx.now;
         if !self.rows.is_empty() {
-            tell(cx, Event::Pings { rows: std::mem::take(&mut self.rows) });
+            post_event(cx, Event::Pings { rows: std::mem::take(&mut self.rows) });
         }
     }
 
     /// After everything that may have been the last: whether the connection is over, and how.
     fn settle(&mut self, cx: &mut Context<'_>) -> Checked {
         let all_sent = self.window.next() >= self.most() && self.sending.is_none();
-        if self.step == Step::Running && (self.stopped || all_sent) {
-            self.step = Step::Draining(None);
+        if self.step == PingStep::Running && (self.stopped || all_sent) {
+            self.step = PingStep::Draining(None);
         }
-        let Step::Draining(until) = self.step else { return Ok(()) };
+        let PingStep::Draining(until) = self.step else { return Ok(()) };
         let timeout = self.params.ping.timeout_ns;
         if self.window.waiting() > 0 && !self.params.datagrams() {
             // Nothing is lost over TCP, but the run has to end some time.
             if self.stopped && until.is_none() {
-                self.step = Step::Draining(Some(cx.now.plus(timeout)));
+                self.step = PingStep::Draining(Some(cx.now.plus(timeout)));
             }
             if until.is_none_or(|until| cx.now < until) {
                 return Ok(());
@@ -276,16 +283,16 @@ impl Pinger {
             // A missing echo may be late.
             let until = until.unwrap_or(cx.now.plus(timeout));
             if cx.now < until {
-                self.step = Step::Draining(Some(until));
+                self.step = PingStep::Draining(Some(until));
                 return Ok(());
             }
         }
-        self.tell_all(cx);
+        self.report_messages(cx);
         if let Some(talk) = &mut self.talk {
             talk.finish(cx);
         }
         let whole = all_sent && self.window.waiting() == 0;
-        self.step = Step::Over(if whole { Ending::Completed } else { Ending::Stopped });
+        self.step = PingStep::Over(if whole { Ending::Completed } else { Ending::Stopped });
         match self.first_bad.take() {
             Some(bad) => self.fail(bad),
             None => Ok(()),
@@ -293,7 +300,7 @@ impl Pinger {
     }
 
     fn fail(&mut self, violation: Violation) -> Checked {
-        self.step = Step::Failed;
+        self.step = PingStep::Failed;
         Err(violation)
     }
 
@@ -303,10 +310,10 @@ impl Pinger {
         } else {
             (self.window.waiting() > 0).then(|| self.core.stalls_at())
         };
-        if self.rows.is_empty() && self.step == Step::Running {
+        if self.rows.is_empty() && self.step == PingStep::Running {
             return first;
         }
-        let until = if let Step::Draining(until) = self.step { until } else { None };
+        let until = if let PingStep::Draining(until) = self.step { until } else { None };
         let told = (!self.rows.is_empty()).then(|| self.told.plus(TELL_AFTER));
         [first, until, told].into_iter().flatten().min()
     }
@@ -314,11 +321,11 @@ impl Pinger {
     fn woken(&mut self, cx: &mut Context<'_>) -> Checked {
         self.overdue(cx);
         if cx.now.since(self.told) >= TELL_AFTER {
-            self.tell_all(cx);
+            self.report_messages(cx);
         }
         let waits = !self.params.datagrams() && self.window.waiting() > 0;
         if let Some(stalled) = self.core.stalled(cx.now).filter(|_| waits) {
-            self.tell_all(cx);
+            self.report_messages(cx);
             return self.fail(stalled.likely("the echo does not arrive: is it an echo service?"));
         }
         self.settle(cx)
@@ -345,9 +352,9 @@ impl Pinger {
 impl Flow for Pinger {
     fn interest(&self) -> Interest {
         match self.step {
-            Step::Over(how) => return Interest::done(how),
-            Step::Failed => return Interest::NONE,
-            Step::Running | Step::Draining(_) => {}
+            PingStep::Over(how) => return Interest::done(how),
+            PingStep::Failed => return Interest::NONE,
+            PingStep::Running | PingStep::Draining(_) => {}
         }
         let send = match (self.sending, self.begins()) {
             (Some(_), _) => When::Now,
@@ -362,7 +369,7 @@ impl Flow for Pinger {
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
-        if !matches!(self.step, Step::Running | Step::Draining(_)) {
+        if !matches!(self.step, PingStep::Running | PingStep::Draining(_)) {
             return;
         }
         self.give_up(cx);
@@ -442,7 +449,7 @@ impl Flow for Pinger {
                 return self.settle(cx);
             }
             FlowEvent::Fin => {
-                self.tell_all(cx);
+                self.report_messages(cx);
                 let (want, got) = self.bytes;
                 let why = "the echo service closed the connection";
                 return self.fail(Violation::TooFew { got, want }.likely(why));
@@ -451,12 +458,12 @@ impl Flow for Pinger {
                 self.refused += 1;
                 self.core.packet(cx, |packets| packets.refused += 1);
                 if self.refused >= HOPELESS && !self.answered {
-                    self.tell_all(cx);
+                    self.report_messages(cx);
                     let why = "no program listens at that UDP port (ICMP port unreachable)";
                     return self.fail(Violation::Vanished.likely(why));
                 }
             }
-            FlowEvent::Broken(_) => self.tell_all(cx),
+            FlowEvent::Broken(_) => self.report_messages(cx),
             FlowEvent::Stamped { tag, stamp, .. } => self.left_at(tag, stamp.at),
             _ => {}
         }

@@ -6,7 +6,7 @@ use transport::{Context, Received, Transmit};
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said {
+pub enum DecodedEcho {
     /// The answer to message `number`, which had this word.
     Answer {
         /// The message's number.
@@ -36,7 +36,7 @@ pub trait Talk: Send + fmt::Debug {
     /// The message that was offered last has left, or was refused for good.
     fn left(&mut self, number: u64, accepted: bool);
     /// Decodes a datagram; the next message to be sent is number `next`.
-    fn decode(&mut self, bytes: &[u8], next: u64) -> Said;
+    fn decode(&mut self, bytes: &[u8], next: u64) -> DecodedEcho;
     /// The datagram decoded last answers a message sent at `sent`, for the first time if `fresh`.
     fn on_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, sent: Mono, fresh: bool) -> Times;
     /// No further answer is waited for.

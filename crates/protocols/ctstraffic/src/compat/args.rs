@@ -1,7 +1,7 @@
 //! The command line: words to a [`Spec`].
 
 use super::grammar::Word;
-use super::options::{self, Page, Row};
+use super::options::{self, OptionRow, Page};
 use super::raw::RawOptions;
 use super::spec::{Role, Spec, Transport};
 
@@ -89,7 +89,7 @@ fn unknown(word: &Word) -> String {
 }
 
 /// Why an option that exists is none for this command line.
-fn misplaced(row: &Row, role: Option<Role>, given: &RawOptions) -> Option<String> {
+fn misplaced(row: &OptionRow, role: Option<Role>, given: &RawOptions) -> Option<String> {
     let elsewhere = match (row.who, role, row.over, given.transport()) {
         (Some(Role::Client), Some(Role::Server), ..) => {
             Some("it is for clients, and -Listen makes this a server")

@@ -2,7 +2,7 @@
 
 use super::connection::address;
 use super::line::layout;
-use super::spec::{Place, Role, Spec, Transport};
+use super::spec::{Binding, Role, Spec, Transport};
 use model::{Burst, HostSnapshot, Pattern, Range, Verify};
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,7 +56,7 @@ pub(super) fn settings(spec: &Spec, resolved: &Resolved) -> Vec<String> {
     tell(format!("Level of verification: {level}"));
     tell(format!("Port: {}", spec.port));
     sizes(spec, &mut tell);
-    if let Some(Place::Compartment(name)) = &spec.place {
+    if let Some(Binding::Compartment(name)) = &spec.place {
         tell(format!("IP Compartment: {name}"));
     }
     if let Some(dscp) = phase.sockets.dscp {
@@ -136,7 +136,7 @@ fn server(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
 
 fn client(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
     let phase = &spec.phase;
-    if let Some(Place::Interface(index)) = &spec.place {
+    if let Some(Binding::Interface(index)) = &spec.place {
         tell(format!("InterfaceIndex: {index}"));
     }
     tell("Connecting out to addresses:".to_owned());

@@ -2,7 +2,7 @@
 
 use super::line::{layout, per_second, seconds};
 use super::spec::{Role, Transport};
-use super::windows::{Verdict, one_line};
+use super::windows::{ConnectionOutcome, one_line};
 use metrics::{FrameJitter, FrameStamps, Frames};
 use model::{ConnectionRecord, FrameRow, FrameVerdict};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ pub(super) const JITTER_CSV: &str = "SequenceNumber,SenderQpc,SenderQpf,Receiver
 RelativeInFlightTimeMs,PrevToCurrentInFlightTimeJitter";
 
 /// An ended connection in the original's form.
-pub(super) struct Ended {
+pub(super) struct ConnectionEnd {
     transport: Transport,
     /// When it ended, as text.
     pub(super) at: String,
@@ -28,17 +28,17 @@ pub(super) struct Ended {
     /// in error.
     numbers: [u64; 5],
     /// Outcome of the connection.
-    pub(super) verdict: Verdict,
+    pub(super) verdict: ConnectionOutcome,
 }
 
-impl Ended {
+impl ConnectionEnd {
     /// A connection of this end with `verdict`.
     pub(super) fn new(
         record: &ConnectionRecord,
-        verdict: Verdict,
+        verdict: ConnectionOutcome,
         role: Role,
         transport: Transport,
-    ) -> Ended {
+    ) -> ConnectionEnd {
         let was_up = match (role, transport) {
             (Role::Client, Transport::Tcp) => record.connect_ns.is_some(),
             (Role::Client, Transport::Udp) => record.duration_ns > 0 || !record.id.is_nil(),
@@ -54,7 +54,7 @@ impl Ended {
                 [per_second(bits, ms), completed, dropped, repeated, errors]
             }
         };
-        Ended {
+        ConnectionEnd {
             transport,
             at: seconds(record.ended_ns / 1_000_000),
             local: record.local.filter(|_| was_up).map_or_else(String::new, address),
@@ -66,11 +66,11 @@ impl Ended {
     }
 
     pub(super) fn line(&self) -> String {
-        let Ended { at, local, remote, id, numbers: [a, b, c, d, e], .. } = self;
+        let ConnectionEnd { at, local, remote, id, numbers: [a, b, c, d, e], .. } = self;
         let (how, gap) = match &self.verdict {
-            Verdict::Succeeded => ("succeeded".to_owned(), ""),
-            Verdict::Protocol(name) => (format!("failed with the protocol error {name}"), " "),
-            Verdict::System(number, words) => {
+            ConnectionOutcome::Succeeded => ("succeeded".to_owned(), ""),
+            ConnectionOutcome::Protocol(name) => (format!("failed with the protocol error {name}"), " "),
+            ConnectionOutcome::System(number, words) => {
                 (format!("failed with the error {number}: {}", one_line(words)), " ")
             }
         };
@@ -89,7 +89,7 @@ impl Ended {
 
     /// The row of the connection CSV.
     pub(super) fn row(&self) -> String {
-        let Ended { at, local, remote, id, verdict, .. } = self;
+        let ConnectionEnd { at, local, remote, id, verdict, .. } = self;
         format!("{at},{local},{remote},{},{},{id}", self.cells(","), verdict.cell())
     }
 
@@ -118,7 +118,7 @@ impl Ended {
             sndbuf,
         ];
         let cells = cells.map(|cell| cell.map_or_else(String::new, |n| n.to_string())).join(", ");
-        let Ended { at, local, remote, id, .. } = self;
+        let ConnectionEnd { at, local, remote, id, .. } = self;
         Some(format!("{at}, {local}, {remote}, {id}, {}, {cells}", self.cells(", ")))
     }
 }
@@ -180,8 +180,13 @@ pub(super) mod tests {
         }
     }
 
-    fn ended(record: &ConnectionRecord, role: Role, transport: Transport) -> Ended {
-        Ended::new(record, super::super::windows::verdict(record, transport).unwrap(), role, transport)
+    fn ended(record: &ConnectionRecord, role: Role, transport: Transport) -> ConnectionEnd {
+        ConnectionEnd::new(
+            record,
+            super::super::windows::verdict(record, transport).unwrap(),
+            role,
+            transport,
+        )
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Help pages, made of the table of options.
 
 use super::line::layout;
-use super::options::{Page, ROWS, Row};
+use super::options::{OptionRow, Page, ROWS};
 use super::spec::{Role, Transport};
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub(crate) fn page(page: Page) -> String {
     text
 }
 
-fn option(row: &Row, text: &mut String) {
+fn option(row: &OptionRow, text: &mut String) {
     let mut marks = Vec::new();
     marks.extend(row.who.map(|role| if role == Role::Client { "client" } else { "server" }));
     let titled = |over: &Transport| {

@@ -2,7 +2,7 @@
 
 mod ended;
 
-use super::read::{Slice, Table, is_table};
+use super::read::{CsvTable, Slice, is_table};
 use super::spec::Transport;
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns};
@@ -20,19 +20,19 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
         return None;
     }
     let mut notices = Vec::new();
-    let phase = match Table::read(bytes)? {
-        Table::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
+    let phase = match CsvTable::read(bytes)? {
+        CsvTable::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
             status(&rows, first_is_void || source.is_utf16())
         }
-        Table::Status { transport: Transport::Udp, rows, .. } => frames(&rows),
-        Table::Connections(table) => ended::connections(&table),
-        Table::Jitter { rows, undone, .. } => {
+        CsvTable::Status { transport: Transport::Udp, rows, .. } => frames(&rows),
+        CsvTable::Connections(table) => ended::connections(&table),
+        CsvTable::Jitter { rows, undone, .. } => {
             if undone {
                 notices.push("the sender's stamps were written 65,536 times too large: that was undone");
             }
             ended::frames(&rows)
         }
-        Table::TcpInfo { rows, .. } => {
+        CsvTable::TcpInfo { rows, .. } => {
             notices.push(
                 "how often segments were sent again is made of the bytes sent again and the segment size",
             );

@@ -37,7 +37,7 @@ pub(super) enum Kind {
     Range(&'static Kind),
 }
 
-pub(super) struct Row {
+pub(super) struct OptionRow {
     /// Its name, spelt as in the original.
     pub(super) name: &'static str,
     /// Values after the colon, for the help page.
@@ -58,7 +58,7 @@ pub(super) struct Row {
     pub(super) help: &'static str,
 }
 
-impl Row {
+impl OptionRow {
     pub(super) fn read(&self, text: &str) -> Result<Arg, String> {
         match self.kind {
             Kind::Text => Ok(Arg::Text(text.to_owned())),
@@ -89,14 +89,14 @@ fn number(kind: Kind, text: &str) -> Result<u64, String> {
 }
 
 /// The option of this name (in lower case, the dash included).
-pub(super) fn find(name: &str) -> Option<&'static Row> {
+pub(super) fn find(name: &str) -> Option<&'static OptionRow> {
     ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name))
 }
 
 /// The option whose name is most like `name`, if one is.
 pub(super) fn like(name: &str) -> Option<&'static str> {
     let given = name.trim_start_matches(['-', '/']).to_ascii_lowercase();
-    let local = |row: &&Row| {
+    let local = |row: &&OptionRow| {
         let known = row.name[1..].to_ascii_lowercase();
         let longer = given.len().max(known.len());
         (distance(&given, &known), longer)

@@ -3,7 +3,7 @@
 use super::banner::Resolved;
 use super::files::{Logs, OpenFile};
 use super::line::{HEADER_EVERY, layout};
-use super::spec::{Role, Shown, Spec, Transport};
+use super::spec::{BannerSettings, Role, Spec, Transport};
 use super::transcript::{Item, Transcript};
 use compat::{Printed, Text};
 use model::{Event, Kind, Level, Outcome};
@@ -153,7 +153,8 @@ fn of_run(outcome: &Outcome) -> (Spec, Resolved) {
     }
     let resolved = Resolved { targets, ..Resolved::default() };
     let port = resolved.targets.first().map_or(0, |at| at.port());
-    let shown = Shown { connect_function: "connect", receives: 1, sends: 1, ..Shown::default() };
+    let shown =
+        BannerSettings { connect_function: "connect", receives: 1, sends: 1, ..BannerSettings::default() };
     let spec = Spec { role, transport, port, phase, verbosity: 5, shown, ..Spec::default() };
     (spec, resolved)
 }

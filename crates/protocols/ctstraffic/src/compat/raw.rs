@@ -2,7 +2,7 @@
 //! that join several of them.
 
 use super::grammar::Word;
-use super::spec::{LogFiles, Place, Role, Shown, Spec, Transport};
+use super::spec::{BannerSettings, Binding, LogFiles, Role, Spec, Transport};
 use crate::PORT;
 use common::Placement;
 use metrics::SECOND;
@@ -129,7 +129,7 @@ impl RawOptions {
             (Some(_), Some(_)) => {
                 return Err("-Compartment and -IfIndex both say where sockets belong: give one".to_owned());
             }
-            (name, index) => name.map(Place::Compartment).or(index.map(Place::Interface)),
+            (name, index) => name.map(Binding::Compartment).or(index.map(Binding::Interface)),
         };
         Ok(Spec {
             role,
@@ -354,7 +354,7 @@ impl RawOptions {
         }
     }
 
-    fn shown(&self, role: Role, transport: Transport) -> Shown {
+    fn shown(&self, role: Role, transport: Transport) -> BannerSettings {
         let tcp = transport == Transport::Tcp;
         let io = self.word("-IO").unwrap_or("iocp");
         let inline_by_default = if tcp { io == "iocp" } else { role == Role::Client };
@@ -370,7 +370,7 @@ impl RawOptions {
             sockets.rcvbuf.map(|n| format!("SO_RCVBUF({n})")),
             sockets.sndbuf.map(|n| format!("SO_SNDBUF({n})")),
         ];
-        Shown {
+        BannerSettings {
             connect_function: match (role, self.word("-Conn")) {
                 (Role::Server, _) => self.word("-Acc").unwrap_or("AcceptEx"),
                 (_, Some("connect")) => "connect",

@@ -27,7 +27,7 @@ pub(crate) fn is_table(bytes: &[u8]) -> bool {
 /// # Errors
 /// When a file is no such table: one sentence.
 pub(crate) fn report(files: &[NamedFile]) -> Result<String, String> {
-    let tables: Vec<(&str, Table)> = files.iter().map(one).collect::<Result<_, _>>()?;
+    let tables: Vec<(&str, CsvTable)> = files.iter().map(one).collect::<Result<_, _>>()?;
     let mut lines = Vec::new();
     for (name, table) in &tables {
         show::table(name, table, &mut lines);
@@ -36,7 +36,7 @@ pub(crate) fn report(files: &[NamedFile]) -> Result<String, String> {
     let connections: Vec<(&str, &Connections)> = tables
         .iter()
         .filter_map(|(name, table)| match table {
-            Table::Connections(c) => Some((*name, c)),
+            CsvTable::Connections(c) => Some((*name, c)),
             _ => None,
         })
         .collect();
@@ -46,9 +46,10 @@ pub(crate) fn report(files: &[NamedFile]) -> Result<String, String> {
     Ok(lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect())
 }
 
-fn one(file: &NamedFile) -> Result<(&str, Table), String> {
+fn one(file: &NamedFile) -> Result<(&str, CsvTable), String> {
     let name = file.name.as_str();
-    let table = Table::read(&file.bytes).ok_or_else(|| format!("{name} is none of ctsTraffic's tables"))?;
+    let table =
+        CsvTable::read(&file.bytes).ok_or_else(|| format!("{name} is none of ctsTraffic's tables"))?;
     Ok((name, table))
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Slice {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ended {
+pub(super) struct ConnectionLine {
     pub(super) at_s: f64,
     pub(super) local: String,
     pub(super) remote: String,
@@ -90,7 +91,7 @@ pub(super) struct Ended {
     pub(super) id: String,
 }
 
-impl Ended {
+impl ConnectionLine {
     pub(super) fn succeeded(&self) -> bool {
         self.result == "Succeeded"
     }
@@ -109,7 +110,7 @@ impl Ended {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Connections {
     pub(super) transport: Transport,
-    pub(super) rows: Vec<Ended>,
+    pub(super) rows: Vec<ConnectionLine>,
 }
 
 /// A row of the jitter table.
@@ -140,7 +141,7 @@ pub(super) struct TcpInfo {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Table {
+pub(super) enum CsvTable {
     Status {
         transport: Transport,
         rows: Vec<Slice>,
@@ -161,9 +162,9 @@ pub(super) enum Table {
     },
 }
 
-impl Table {
+impl CsvTable {
     /// The table in `bytes`; `None` when there is none.
-    pub(super) fn read(bytes: &[u8]) -> Option<Table> {
+    pub(super) fn read(bytes: &[u8]) -> Option<CsvTable> {
         let text = decode(bytes);
         let mut lines = text.lines();
         let shape = Shape::of(lines.next()?)?;
@@ -173,20 +174,20 @@ impl Table {
                 let (rows, damaged) = each(lines, slice);
                 // Ours is right, and UTF-8 unless asked otherwise.
                 let first_is_void = bytes.starts_with(&[0xff, 0xfe]);
-                Table::Status { transport, rows, first_is_void, damaged }
+                CsvTable::Status { transport, rows, first_is_void, damaged }
             }
             Shape::Connections(transport) => {
                 let (rows, _) = each(lines, ended);
-                Table::Connections(Connections { transport, rows })
+                CsvTable::Connections(Connections { transport, rows })
             }
             Shape::Jitter => {
                 let (mut rows, damaged) = each(lines, frame);
                 let undone = undo(&mut rows);
-                Table::Jitter { rows, undone, damaged }
+                CsvTable::Jitter { rows, undone, damaged }
             }
             Shape::TcpInfo => {
                 let (rows, damaged) = each(lines, tcp_info);
-                Table::TcpInfo { rows, damaged }
+                CsvTable::TcpInfo { rows, damaged }
             }
         })
     }
@@ -220,10 +221,10 @@ fn slice(cells: &[&str]) -> Option<Slice> {
     Some(Slice { at_s: time(at)?, numbers: numbers(rest)? })
 }
 
-fn ended(cells: &[&str]) -> Option<Ended> {
+fn ended(cells: &[&str]) -> Option<ConnectionLine> {
     let [at, local, remote, a, b, c, d, e, result, id] = cells else { return None };
     let nil = id.bytes().all(|b| b == b'0' || b == b'-');
-    Some(Ended {
+    Some(ConnectionLine {
         at_s: time(at)?,
         local: (*local).to_owned(),
         remote: (*remote).to_owned(),

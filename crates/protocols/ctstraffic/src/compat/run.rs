@@ -153,7 +153,7 @@ impl Reporter<'_> {
 
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
-        if self.interrupt.asked() {
+        if self.interrupt.is_requested() {
             print(self.driver, self.printer.interrupt());
         }
         print(self.driver, self.printer.on_event(event));
@@ -166,7 +166,7 @@ impl Reporter<'_> {
     fn finish(mut self) -> u8 {
         const STEP_MS: u64 = 20;
         let mut left = self.pause_ms;
-        while left > 0 && !self.interrupt.asked() {
+        while left > 0 && !self.interrupt.is_requested() {
             (self.driver.sleep)(Duration::from_millis(left.min(STEP_MS)));
             left = left.saturating_sub(STEP_MS);
         }

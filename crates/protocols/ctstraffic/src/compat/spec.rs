@@ -25,7 +25,7 @@ pub(crate) struct LogFiles {
 
 /// Binding of sockets, besides addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Binding {
     /// To the interface with this number (`-IfIndex`).
     Interface(u32),
     /// To this network namespace, VRF or interface (`-Compartment`).
@@ -64,13 +64,13 @@ pub(crate) struct Spec {
     /// Worker threads, when given (`-ShardCount`).
     pub(crate) workers: Option<u16>,
     /// Interface, namespace.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<Binding>,
     /// The interface that sockets are bound to, once the place has been entered.
     pub(crate) device: Option<String>,
     /// Networks that a UDP server streams to, besides its own (`-Allow`).
     pub(crate) allow: Vec<String>,
     /// The original's settings in the banner that are no part of the phase.
-    pub(crate) shown: Shown,
+    pub(crate) shown: BannerSettings,
     /// Arguments that have no effect here, as typed, each with the reason.
     pub(crate) ignored: Vec<String>,
     /// Arguments of which another value is used, each with that.
@@ -79,7 +79,7 @@ pub(crate) struct Spec {
 
 /// Settings that only the banner shows: they choose between ways in which Windows can do the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct BannerSettings {
     /// The function that opens or accepts connections, as error lines name it.
     pub(crate) connect_function: &'static str,
     /// Words of the `Options` line.

@@ -2,10 +2,10 @@
 //! pick from.
 
 use super::banner::{self, Resolved};
-use super::connection::{Ended, established, jitter_row};
+use super::connection::{ConnectionEnd, established, jitter_row};
 use super::line::{Slice, seconds};
 use super::spec::{Role, Spec, Transport};
-use super::windows::{Verdict, function, one_line, verdict};
+use super::windows::{ConnectionOutcome, function, one_line, verdict};
 use jiff::Timestamp;
 use metrics::{FrameJitter, Wall, real};
 use model::{ConnectionRecord, Event, Failure, Interval, Level, Status, Totals};
@@ -122,7 +122,7 @@ impl Transcript {
             return Vec::new();
         }
         let Some(verdict) = verdict(record, self.spec.transport) else { return Vec::new() };
-        let ended = Ended::new(record, verdict, self.spec.role, self.spec.transport);
+        let ended = ConnectionEnd::new(record, verdict, self.spec.role, self.spec.transport);
         let mut items: Vec<Item> = self.error(record, &ended).into_iter().collect();
         let tcp_info = ended.tcp_info_row(record);
         items.push(Item::Connection { line: ended.line(), row: ended.row(), tcp_info });
@@ -130,20 +130,20 @@ impl Transcript {
     }
 
     /// The error log's line of a failure.
-    fn error(&self, record: &ConnectionRecord, ended: &Ended) -> Option<Item> {
+    fn error(&self, record: &ConnectionRecord, ended: &ConnectionEnd) -> Option<Item> {
         let at = &ended.at;
         Some(match (&ended.verdict, &record.failure) {
-            (Verdict::Succeeded, _) => return None,
-            (Verdict::Protocol(name), _) => {
+            (ConnectionOutcome::Succeeded, _) => return None,
+            (ConnectionOutcome::Protocol(name), _) => {
                 let particulars = record.error.as_deref().map_or_else(String::new, |e| format!(" ({e})"));
                 let text = format!("[{at}] Connection aborted due to the protocol error {name}{particulars}");
                 Item::Error(one_line(&text))
             }
-            (Verdict::System(number, words), Some(Failure::System { deed, .. })) => {
+            (ConnectionOutcome::System(number, words), Some(Failure::System { deed, .. })) => {
                 let function = function(deed, self.spec.shown.connect_function);
                 Item::Error(format!("[{at}] {function} failed ({number}) {words}"))
             }
-            (Verdict::System(_, words), _) => {
+            (ConnectionOutcome::System(_, words), _) => {
                 let text = one_line(&format!("connection with {}: {words}", record.remote));
                 Item::Message { at: at.clone(), text, level: Level::Error }
             }

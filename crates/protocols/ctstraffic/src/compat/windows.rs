@@ -6,7 +6,7 @@ use model::{ConnectionRecord, Failure};
 
 /// Outcome of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ConnectionOutcome {
     Succeeded,
     /// One of the three protocol errors, by its name.
     Protocol(&'static str),
@@ -78,9 +78,9 @@ fn of_errno(errno: i32) -> (u32, String) {
 
 /// Verdict on a connection; `None` when the end of the run cut it, which the original counts
 /// nowhere.
-pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option<Verdict> {
+pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option<ConnectionOutcome> {
     Some(match (record.result, &record.failure) {
-        (Ending::Completed, _) => Verdict::Succeeded,
+        (Ending::Completed, _) => ConnectionOutcome::Succeeded,
         (Ending::Stopped, _) => return None,
         (_, Some(Failure::System { errno, deed })) => {
             // Windows reports a closed UDP port as a reset.
@@ -90,26 +90,30 @@ pub(super) fn verdict(record: &ConnectionRecord, transport: Transport) -> Option
             if number == 10049 && deed == "connect" {
                 words.push_str(" (no local port is left)");
             }
-            Verdict::System(number, words)
+            ConnectionOutcome::System(number, words)
         }
-        (_, Some(Failure::BadData)) => Verdict::Protocol("ErrorDataDidNotMatchBitPattern"),
-        (_, Some(Failure::TooFew)) => Verdict::Protocol(NOT_ALL),
-        (_, Some(Failure::TooMany)) => Verdict::Protocol(TOO_MUCH),
+        (_, Some(Failure::BadData)) => ConnectionOutcome::Protocol("ErrorDataDidNotMatchBitPattern"),
+        (_, Some(Failure::TooFew)) => ConnectionOutcome::Protocol(NOT_ALL),
+        (_, Some(Failure::TooMany)) => ConnectionOutcome::Protocol(TOO_MUCH),
         (_, Some(Failure::Stalled)) => {
-            Verdict::System(10060, record.error.clone().unwrap_or_else(|| TIMED_OUT.to_owned()))
+            ConnectionOutcome::System(10060, record.error.clone().unwrap_or_else(|| TIMED_OUT.to_owned()))
         }
-        (Ending::NetworkError, _) => Verdict::System(10053, record.error.clone().unwrap_or_default()),
-        (Ending::DataError | Ending::ProtocolError, _) => Verdict::Protocol(NOT_ALL),
+        (Ending::NetworkError, _) => {
+            ConnectionOutcome::System(10053, record.error.clone().unwrap_or_default())
+        }
+        (Ending::DataError | Ending::ProtocolError, _) => ConnectionOutcome::Protocol(NOT_ALL),
     })
 }
 
-impl Verdict {
+impl ConnectionOutcome {
     /// The cell of the `Result` column: no commas, on one line.
     pub(super) fn cell(&self) -> String {
         match self {
-            Verdict::Succeeded => "Succeeded".to_owned(),
-            Verdict::Protocol(name) => (*name).to_owned(),
-            Verdict::System(number, words) => format!("{number}: {}", one_line(words).replace(',', " ")),
+            ConnectionOutcome::Succeeded => "Succeeded".to_owned(),
+            ConnectionOutcome::Protocol(name) => (*name).to_owned(),
+            ConnectionOutcome::System(number, words) => {
+                format!("{number}: {}", one_line(words).replace(',', " "))
+            }
         }
     }
 }
@@ -162,7 +166,7 @@ mod tests {
         let failure = Some(Failure::System { deed: "receive".to_owned(), errno: 111 });
         let record = ConnectionRecord { result: Ending::NetworkError, failure, ..record() };
         let number = |transport| match verdict(&record, transport) {
-            Some(Verdict::System(number, _)) => number,
+            Some(ConnectionOutcome::System(number, _)) => number,
             other => panic!("{other:?}"),
         };
         assert_eq!((number(Transport::Udp), number(Transport::Tcp)), (10054, 10061));
@@ -170,8 +174,8 @@ mod tests {
 
     #[test]
     fn result_cells_hold_no_commas() {
-        let cell = Verdict::System(10061, "a, b\r\nc".to_owned()).cell();
+        let cell = ConnectionOutcome::System(10061, "a, b\r\nc".to_owned()).cell();
         assert_eq!(cell, "10061: a  b  c");
-        assert_eq!(Verdict::Protocol(TOO_MUCH).cell(), "ErrorTooMuchDataTransferred");
+        assert_eq!(ConnectionOutcome::Protocol(TOO_MUCH).cell(), "ErrorTooMuchDataTransferred");
     }
 }

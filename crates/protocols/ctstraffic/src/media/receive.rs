@@ -8,7 +8,7 @@ use crate::payload::Source;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::Params;
 use common::kernel::Core;
-use common::message::{tell, warn};
+use common::message::{post_event, warn};
 use metrics::{Clamped, Ending, FrameStamps, Frames, Mono, Packets, SECOND, Window};
 use model::{Event, FrameRow, FrameVerdict, Media, Verify};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Receiver {
         if !self.rows.is_empty() && (all || much) {
             self.told = cx.now;
             let rows = std::mem::take(&mut self.rows);
-            tell(cx, Event::Frames { id: self.core.id, rows });
+            post_event(cx, Event::Frames { id: self.core.id, rows });
         }
     }
 

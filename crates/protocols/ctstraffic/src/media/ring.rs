@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// A frame that has not been judged.
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct PendingFrame {
     bytes: u64,
     /// Stamps of the latest datagram.
     stamps: FrameStamps,
@@ -24,7 +24,7 @@ pub struct Ring {
     /// The next to be judged, from 1.
     head: u64,
     /// Frames from `head` to the last one with a datagram.
-    held: VecDeque<Held>,
+    held: VecDeque<PendingFrame>,
 }
 
 impl Ring {
@@ -50,7 +50,7 @@ impl Ring {
         let Some(at) = frame.checked_sub(self.head).filter(|&at| at < 2 * self.depth()) else { return false };
         let at = usize::clamped(at);
         if self.held.len() <= at {
-            self.held.resize(at + 1, Held::default());
+            self.held.resize(at + 1, PendingFrame::default());
         }
         let held = &mut self.held[at];
         held.bytes = held.bytes.saturating_add(bytes);
@@ -61,7 +61,7 @@ impl Ring {
     pub fn judge(&mut self) -> Option<FrameRow> {
         let seq = self.next()?;
         self.head += 1;
-        let Held { bytes, stamps } = self.held.pop_front().unwrap_or_default();
+        let PendingFrame { bytes, stamps } = self.held.pop_front().unwrap_or_default();
         let verdict = match bytes.cmp(&self.media.frame_size) {
             std::cmp::Ordering::Less => FrameVerdict::Dropped,
             std::cmp::Ordering::Equal => FrameVerdict::Completed,

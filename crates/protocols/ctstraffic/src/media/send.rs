@@ -18,7 +18,7 @@ const TEMPLATE: Template = Template { key: 0x6374_7300_0000_0000, payload: HEADE
 const LONGEST: usize = 65_507;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum MediaStep {
     Id,
     Frames,
     Over(Ending),
@@ -31,7 +31,7 @@ enum Step {
 pub struct Sender {
     media: Media,
     core: Core,
-    step: Step,
+    step: MediaStep,
     /// When the socket was there, which is when our ticks begin.
     up: Mono,
     /// When frame 0 would have been due.
@@ -47,7 +47,7 @@ impl Sender {
     pub fn new(params: &Params, media: Media) -> Self {
         Sender {
             core: Core::new(params.group, 0, 0).telling(params.arrivals),
-            step: Step::Id,
+            step: MediaStep::Id,
             up: Mono(0),
             base: Mono(0),
             frame: 1,
@@ -113,7 +113,7 @@ impl Sender {
             self.left = self.media.frame_size;
             self.frame += 1;
             if self.frame > self.media.frames {
-                self.step = Step::Over(Ending::Completed);
+                self.step = MediaStep::Over(Ending::Completed);
             }
         }
     }
@@ -161,40 +161,42 @@ impl Flow for Sender {
             return elsewhere;
         }
         match self.step {
-            Step::Over(how) => Interest::done(how),
-            Step::Refused(_) => Interest { wake: Some(Mono(0)), ..Interest::NONE },
-            Step::Id => Interest { send: When::Now, read: Read::look(1024), ..Interest::NONE },
-            Step::Frames => Interest { send: When::At(self.due()), read: Read::look(1024), ..Interest::NONE },
+            MediaStep::Over(how) => Interest::done(how),
+            MediaStep::Refused(_) => Interest { wake: Some(Mono(0)), ..Interest::NONE },
+            MediaStep::Id => Interest { send: When::Now, read: Read::look(1024), ..Interest::NONE },
+            MediaStep::Frames => {
+                Interest { send: When::At(self.due()), read: Read::look(1024), ..Interest::NONE }
+            }
         }
     }
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         match self.step {
-            Step::Id => {
+            MediaStep::Id => {
                 let id = encode_stream_id(self.core.id);
                 out.copy(&id);
             }
-            Step::Frames => self.fill_frames(cx, out),
-            Step::Over(_) | Step::Refused(_) => {}
+            MediaStep::Frames => self.fill_frames(cx, out),
+            MediaStep::Over(_) | MediaStep::Refused(_) => {}
         }
     }
 
     fn on_sent(&mut self, cx: &mut Context<'_>, n: Sent) {
         if let Some(fault) = n.fault.filter(|&fault| Sender::is_final(fault)) {
-            self.step = Step::Refused(fault);
+            self.step = MediaStep::Refused(fault);
             return;
         }
         if n.bytes == 0 && n.fault.is_none() {
             return;
         }
         match self.step {
-            Step::Id => {
+            MediaStep::Id => {
                 self.core.framing_sent(cx, n.bytes);
-                self.step = Step::Frames;
+                self.step = MediaStep::Frames;
                 self.base = cx.now;
             }
-            Step::Frames => self.frames_sent(cx, n),
-            Step::Over(_) | Step::Refused(_) => {}
+            MediaStep::Frames => self.frames_sent(cx, n),
+            MediaStep::Over(_) | MediaStep::Refused(_) => {}
         }
     }
 
@@ -215,11 +217,13 @@ impl Flow for Sender {
                 self.core.id = cx.rng.uuid();
                 self.core.up(cx, path);
             }
-            (FlowEvent::Broken(fault), Step::Id | Step::Frames) if Sender::is_final(fault) => {
+            (FlowEvent::Broken(fault), MediaStep::Id | MediaStep::Frames) if Sender::is_final(fault) => {
                 return Err(Violation::Refused(fault));
             }
-            (FlowEvent::Wake, Step::Refused(fault)) => return Err(Violation::Refused(fault)),
-            (FlowEvent::Stop, Step::Id | Step::Frames) => self.step = Step::Over(Ending::Stopped),
+            (FlowEvent::Wake, MediaStep::Refused(fault)) => return Err(Violation::Refused(fault)),
+            (FlowEvent::Stop, MediaStep::Id | MediaStep::Frames) => {
+                self.step = MediaStep::Over(Ending::Stopped)
+            }
             _ => {}
         }
         Ok(())

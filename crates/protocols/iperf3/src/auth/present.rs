@@ -88,11 +88,11 @@ impl Authenticator {
         // Decrypting with the wrong padding gives other text, never an error: the user in the text
         // decides.
         let older = self.pkcs1.then(|| Pkcs1v15Encrypt.decrypt(Some(&mut draw), &self.key, &sealed).ok());
-        [oaep, older.flatten()].iter().flatten().any(|plain| self.knows(plain, now))
+        [oaep, older.flatten()].iter().flatten().any(|plain| self.is_valid(plain, now))
     }
 
     /// True if the content of a token is right.
-    fn knows(&self, plain: &[u8], now: Wall) -> bool {
+    fn is_valid(&self, plain: &[u8], now: Wall) -> bool {
         let Some(Claim { user, password, at_s }) = Claim::read(plain) else { return false };
         let Some(list) = (self.users)() else { return false };
         let hash = hashed(user, password);

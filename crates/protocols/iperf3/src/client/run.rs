@@ -1,10 +1,10 @@
 //! A client's test while it runs: its beginning, the reports of its streams, its end.
 
-use super::{Client, GROUP, Step, TOO_OLD};
-use crate::codec::State;
+use super::{Client, ClientStep, GROUP, TOO_OLD};
+use crate::codec::StateByte;
 use crate::stream_stats::StreamStats;
-use crate::test_state::{Posted, Standing};
-use common::message::{Heard, hear};
+use crate::test_state::{Posted, StreamState};
+use common::message::{SessionMessage, downcast};
 use metrics::{Clamped, SECOND};
 use model::Status;
 use transport::{Context, Message, Order};
@@ -14,7 +14,7 @@ impl Client {
     pub(super) fn gathered(&mut self, cx: &Context<'_>) {
         let terms = &self.plan.parameters.terms;
         let joined = u32::clamped(self.joined.len());
-        if self.step != Step::Gathering || (joined < terms.all_streams() && cx.now < self.due()) {
+        if self.step != ClientStep::Gathering || (joined < terms.all_streams() && cx.now < self.due()) {
             return;
         }
         // The server has begun: with half of the streams, or an answer to the last was lost.
@@ -26,7 +26,7 @@ impl Client {
 
     pub(super) fn begin(&mut self, cx: &Context<'_>) {
         let Some(test_state) = self.test_state.clone() else { return };
-        self.enter(Step::Running, cx.now);
+        self.enter(ClientStep::Running, cx.now);
         let (interval, silence) = (self.plan.interval_ns, self.plan.silence_ns);
         let used = (self.plan.meter)();
         let stats = StreamStats::new(test_state.clone(), interval, silence, used, cx.now);
@@ -34,7 +34,7 @@ impl Client {
         let omit = u64::from(test_state.terms.omit_s) * SECOND;
         self.driver.count_from(cx.now, omit, &self.plan.phase);
         self.driver.order(GROUP, Order::Start(cx.now));
-        self.tell_begin(cx, &test_state);
+        self.report_begin(cx, &test_state);
     }
 
     /// Something is due in a running test.
@@ -50,10 +50,10 @@ impl Client {
     }
 
     pub(super) fn freeze(&mut self, cx: &Context<'_>) {
-        if self.step != Step::Running {
+        if self.step != ClientStep::Running {
             return;
         }
-        self.enter(Step::Freezing, cx.now);
+        self.enter(ClientStep::Freezing, cx.now);
         if let Some(stats) = &mut self.stats {
             let tag = stats.freeze(cx.now, (self.plan.meter)());
             self.driver.order(GROUP, Order::Freeze(tag));
@@ -62,26 +62,26 @@ impl Client {
     }
 
     pub(super) fn check_frozen(&mut self, cx: &Context<'_>) {
-        if self.step == Step::Freezing && self.stats.as_ref().is_none_or(StreamStats::complete) {
-            self.say(vec![State::TEST_END.0]);
-            self.enter(Step::Ended, cx.now);
+        if self.step == ClientStep::Freezing && self.stats.as_ref().is_none_or(StreamStats::complete) {
+            self.say(vec![StateByte::TEST_END.0]);
+            self.enter(ClientStep::Ended, cx.now);
         }
     }
 
     pub(super) fn note(&mut self, cx: &Context<'_>, message: Message) {
-        let Heard::Own(posted) = hear(message) else { return };
+        let SessionMessage::Own(posted) = downcast(message) else { return };
         match posted {
-            Posted::Standing(standing) => self.standing(cx, &standing),
+            Posted::Progress(standing) => self.standing(cx, &standing),
             Posted::Joined { when, path, .. } => {
                 self.joined.insert(when, path);
                 self.gathered(cx);
             }
             Posted::Spent { slot, sender } => self.enough(cx, slot, sender),
             Posted::Gone(why) => match self.step {
-                Step::Creating | Step::Gathering => {
+                ClientStep::Creating | ClientStep::Gathering => {
                     self.fail(cx, format!("a stream could not be opened: {why}"));
                 }
-                Step::Running => {
+                ClientStep::Running => {
                     self.driver.status = Status::Partial;
                     let why = if self.turned_away() { TOO_OLD.to_owned() } else { why };
                     self.driver.reason.get_or_insert(why);
@@ -101,10 +101,10 @@ impl Client {
         self.plan.parameters.terms.bidir && came.contains(&1) && came.iter().all(|bytes| *bytes <= 1)
     }
 
-    pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
+    pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &StreamState) {
         let Some(stats) = &mut self.stats else { return };
-        let told = stats.hear(standing);
-        told.into_iter().for_each(|news| self.tell(news));
+        let told = stats.update(standing);
+        told.into_iter().for_each(|news| self.report(news));
         self.check_frozen(cx);
     }
 

@@ -1,7 +1,7 @@
 //! What the server says, and the documents of both.
 
-use super::{Client, GROUP, Step, TOO_OLD};
-use crate::codec::{LONGEST_RESULTS, State, error_text, framed};
+use super::{Client, ClientStep, GROUP, TOO_OLD};
+use crate::codec::{LONGEST_RESULTS, StateByte, error_text, framed};
 use crate::dial::Dialer;
 use crate::params;
 use crate::results;
@@ -14,46 +14,46 @@ use transport::{Context, GroupPlan, LinkSource};
 impl Client {
     /// The next thing that the server has said; false when there is none yet.
     pub(super) fn next(&mut self, cx: &Context<'_>) -> bool {
-        if matches!(self.step, Step::Closing | Step::Over) {
+        if matches!(self.step, ClientStep::Closing | ClientStep::Over) {
             return false;
         }
-        if self.step == Step::Exchanging {
+        if self.step == ClientStep::Exchanging {
             return self.results(cx);
         }
         if self.inbox.awaits_code() {
             return false;
         }
         let Some(byte) = self.inbox.byte() else { return false };
-        self.said(cx, byte);
+        self.on_state(cx, byte);
         true
     }
 
-    pub(super) fn said(&mut self, cx: &Context<'_>, byte: u8) {
-        match (State(byte), self.step) {
-            (State::PARAM_EXCHANGE, Step::Greeting) => {
+    pub(super) fn on_state(&mut self, cx: &Context<'_>, byte: u8) {
+        match (StateByte(byte), self.step) {
+            (StateByte::PARAM_EXCHANGE, ClientStep::Greeting) => {
                 let text = params::write(&self.plan.parameters);
                 self.say(framed(&text));
-                self.enter(Step::Asking, cx.now);
+                self.enter(ClientStep::Asking, cx.now);
             }
-            (State::CREATE_STREAMS, Step::Asking) => self.create(cx),
-            // Whether all streams are there our workers say, perhaps a little later.
-            (State::TEST_START, Step::Creating) => {}
-            (State::TEST_RUNNING, Step::Creating) => {
-                self.enter(Step::Gathering, cx.now);
+            (StateByte::CREATE_STREAMS, ClientStep::Asking) => self.create(cx),
+            // Our own workers report the streams, perhaps a little later.
+            (StateByte::TEST_START, ClientStep::Creating) => {}
+            (StateByte::TEST_RUNNING, ClientStep::Creating) => {
+                self.enter(ClientStep::Gathering, cx.now);
                 self.gathered(cx);
             }
-            (State::EXCHANGE_RESULTS, Step::Ended) => self.send_results(cx),
-            (State::DISPLAY_RESULTS, Step::Results) => {
-                self.say(vec![State::DONE.0]);
+            (StateByte::EXCHANGE_RESULTS, ClientStep::Ended) => self.send_results(cx),
+            (StateByte::DISPLAY_RESULTS, ClientStep::Results) => {
+                self.say(vec![StateByte::DONE.0]);
                 self.close(cx);
             }
-            (State::DENIED, _) => self.fail(cx, "the server is busy running a test. try again later"),
-            (State::SERVER_TERMINATE, _) => {
-                self.say(vec![State::DONE.0]);
+            (StateByte::DENIED, _) => self.fail(cx, "the server is busy running a test. try again later"),
+            (StateByte::SERVER_TERMINATE, _) => {
+                self.say(vec![StateByte::DONE.0]);
                 self.fail(cx, "the server has terminated");
             }
-            // Its code follows; of what may come behind that nothing is needed.
-            (State::SERVER_ERROR, _) => {
+            // The error's code follows; further bytes are not needed.
+            (StateByte::SERVER_ERROR, _) => {
                 let number = self.inbox.number().unwrap_or_default();
                 let why = format!("server error: {} ({number})", error_text(number));
                 // The server's reason explains the streams that it closed, which may be told before.
@@ -62,7 +62,7 @@ impl Client {
                 }
                 self.fail(cx, why);
             }
-            (_, Step::Greeting) => self.fail(cx, "it answers, but it is not an iperf3 server"),
+            (_, ClientStep::Greeting) => self.fail(cx, "it answers, but it is not an iperf3 server"),
             _ => self.fail(cx, format!("the server sent an unexpected state ({byte})")),
         }
     }
@@ -86,14 +86,14 @@ impl Client {
         };
         self.test_state = Some(test_state);
         self.driver.group(plan, LinkSource::connectors(connectors));
-        self.enter(Step::Creating, cx.now);
+        self.enter(ClientStep::Creating, cx.now);
     }
 
     pub(super) fn send_results(&mut self, cx: &Context<'_>) {
         let Some(stats) = &self.stats else { return };
         let ours = stats.results(&self.plan.congestion, None);
         self.say(framed(&results::write(&ours)));
-        self.enter(Step::Exchanging, cx.now);
+        self.enter(ClientStep::Exchanging, cx.now);
     }
 
     pub(super) fn results(&mut self, cx: &Context<'_>) -> bool {
@@ -109,7 +109,7 @@ impl Client {
                 if let Some(stats) = &mut self.stats {
                     stats.remote = Some(remote);
                 }
-                self.enter(Step::Results, cx.now);
+                self.enter(ClientStep::Results, cx.now);
                 true
             }
             Err(why) => {

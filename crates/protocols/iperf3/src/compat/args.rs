@@ -3,7 +3,7 @@
 mod spec;
 mod values;
 
-pub(crate) use spec::{Output, Role, Spec};
+pub(crate) use spec::{Output, RunRole, Spec};
 
 use crate::BulkTerms;
 use compat::options::{Letters, Opt, Request, Stop, Takes, Value, Words, find, parse, request, stop};
@@ -235,14 +235,14 @@ impl RawOptions {
         self.spec.role = match (self.server, self.client) {
             (true, Some(_)) => return Err("cannot be both server and client".into()),
             (false, None) => return Err("must either be a client (-c) or server (-s)".into()),
-            (true, None) => Role::Server,
+            (true, None) => RunRole::Server,
             (false, Some(host)) => {
                 let (host, device) = match host.split_once('%') {
                     Some((host, device)) if !host.contains(':') => (host.to_owned(), Some(device.to_owned())),
                     _ => (host, None),
                 };
                 self.spec.device = device.or(self.spec.device.take());
-                Role::Client(host)
+                RunRole::Client(host)
             }
         };
         let among = |names: &str, name: &str| names.split_whitespace().any(|known| known == name);
@@ -313,13 +313,13 @@ mod tests {
         let spec =
             run("-c host -u -b 5M/10 -t2 -l 1K -P 3 -R -i.5 --get-server-output -w 1M -S 0x28").unwrap();
         let terms = &spec.terms;
-        assert_eq!(spec.role, Role::Client("host".into()));
+        assert_eq!(spec.role, RunRole::Client("host".into()));
         assert_eq!((terms.rate, terms.burst, terms.time_s, terms.block), (5_000_000, 10, 2, 1024));
         assert_eq!((terms.streams, terms.reverse, terms.server_output), (3, true, true));
         assert_eq!((terms.window, terms.tos, spec.interval_ns), (1 << 20, 0x28, SECOND / 2));
         // Letters in one word, names cut short, values behind an equals sign.
         let spec = run("-sV1 --server-bitrate-limit=1M/1 --idle 5").unwrap();
-        assert_eq!((spec.role, spec.verbose, spec.one_off), (Role::Server, true, true));
+        assert_eq!((spec.role, spec.verbose, spec.one_off), (RunRole::Server, true, true));
         assert_eq!((spec.limits.rate, spec.idle_s), (Some((1_000_000, 1)), Some(5)));
         // Rates: UDP has one, TCP has none; bytes instead of time.
         assert_eq!(run("-c h -u").unwrap().terms.rate, 1 << 20);
@@ -334,7 +334,7 @@ mod tests {
         assert_eq!((spec.user_timeout_ns, spec.keepalive_ns), (Some(SECOND / 5), Some(30 * SECOND)));
         assert_eq!((spec.terms.time_s, spec.ignored.len()), (0, 0));
         assert_eq!(run("-c h -A 2/2").unwrap().terms.server_core, None);
-        assert_eq!(run("-c fe80::1%eth0").unwrap().role, Role::Client("fe80::1%eth0".into()));
+        assert_eq!(run("-c fe80::1%eth0").unwrap().role, RunRole::Client("fe80::1%eth0".into()));
         assert_eq!(run("-c 10.0.0.1%eth0").unwrap().device.as_deref(), Some("eth0"));
     }
 

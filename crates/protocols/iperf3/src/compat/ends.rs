@@ -5,7 +5,7 @@ use metrics::{Clamped, real};
 
 /// Figures of a stream, or of several together, at one end.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Side {
+pub(super) struct StreamFigures {
     pub(super) bytes: u64,
     pub(super) ns: u64,
     pub(super) retransmits: Option<u64>,
@@ -15,26 +15,30 @@ pub(super) struct Side {
     pub(super) streams: u32,
 }
 
-impl Side {
-    pub(super) fn local(row: &StreamRow) -> Side {
+impl StreamFigures {
+    pub(super) fn local(row: &StreamRow) -> StreamFigures {
         let StreamRow { bytes, retransmits, jitter_ns, lost, .. } = *row;
         let packets = i64::clamped(row.packets);
-        Side { bytes, retransmits, jitter_ns, lost, packets, ..Side::silent(row) }
+        StreamFigures { bytes, retransmits, jitter_ns, lost, packets, ..StreamFigures::silent(row) }
     }
 
     /// The peer's; where it does not say how long it took, it is what we saw.
-    fn remote(row: &RemoteRow, local: &StreamRow) -> Side {
-        let silent = Side::silent(local);
+    fn remote(row: &RemoteRow, local: &StreamRow) -> StreamFigures {
+        let silent = StreamFigures::silent(local);
         let RemoteRow { bytes, retransmits, jitter_ns, lost, packets, ns, .. } = *row;
-        Side { bytes, retransmits, jitter_ns, lost, packets, ns: ns.unwrap_or(silent.ns), ..silent }
+        StreamFigures { bytes, retransmits, jitter_ns, lost, packets, ns: ns.unwrap_or(silent.ns), ..silent }
     }
 
     /// Of a peer that said nothing: it took as long as we saw.
-    fn silent(local: &StreamRow) -> Side {
-        Side { ns: local.end_ns.saturating_sub(local.start_ns), streams: 1, ..Side::default() }
+    fn silent(local: &StreamRow) -> StreamFigures {
+        StreamFigures {
+            ns: local.end_ns.saturating_sub(local.start_ns),
+            streams: 1,
+            ..StreamFigures::default()
+        }
     }
 
-    pub(super) fn add(&mut self, other: &Side) {
+    pub(super) fn add(&mut self, other: &StreamFigures) {
         self.bytes += other.bytes;
         self.ns = self.ns.max(other.ns);
         self.retransmits = match (self.retransmits, other.retransmits) {
@@ -57,16 +61,17 @@ impl Side {
 }
 
 /// The sender's and the receiver's word on a stream; `None` where the peer said nothing.
-pub(super) fn sides(ended: &BulkEnded, row: &StreamRow) -> (Option<Side>, Option<Side>) {
+pub(super) fn sides(ended: &BulkEnded, row: &StreamRow) -> (Option<StreamFigures>, Option<StreamFigures>) {
     let remote = ended.remote.iter().find(|remote| remote.slot == row.slot);
-    let (local, remote) = (Some(Side::local(row)), remote.map(|remote| Side::remote(remote, row)));
+    let (local, remote) =
+        (Some(StreamFigures::local(row)), remote.map(|remote| StreamFigures::remote(remote, row)));
     if row.sender { (local, remote) } else { (remote, local) }
 }
 
 /// The same; a peer that said nothing has moved nothing.
-pub(super) fn told(ended: &BulkEnded, row: &StreamRow) -> [Side; 2] {
+pub(super) fn sides_or_empty(ended: &BulkEnded, row: &StreamRow) -> [StreamFigures; 2] {
     let (sent, got) = sides(ended, row);
-    [sent, got].map(|side| side.unwrap_or(Side::silent(row)))
+    [sent, got].map(|side| side.unwrap_or(StreamFigures::silent(row)))
 }
 
 /// The rows of each direction, with whether we send in it: first the direction in which the client

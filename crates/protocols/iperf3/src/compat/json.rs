@@ -2,7 +2,7 @@
 //! of 3.21.
 
 use super::disk::DiskFile;
-use super::ends::{Side, congestions, directions, told};
+use super::ends::{StreamFigures, congestions, directions, sides_or_empty};
 use super::opening::time;
 use super::text::socket;
 use crate::{BulkBegun, BulkEnded, BulkNews, BulkStream, BulkTerms, ServerOutput, StreamRow};
@@ -94,7 +94,7 @@ fn with(mut object: Value, more: Value) -> Value {
     object
 }
 
-impl Side {
+impl StreamFigures {
     /// Its datagrams.
     fn datagrams(&self) -> Value {
         json!({
@@ -245,15 +245,15 @@ impl JsonReport {
         let streams: Vec<Value> = rows.iter().map(|row| self.stream_row(omitted, row)).collect();
         let mut interval = json!({ "streams": streams });
         for (sender, rows) in directions(self.begun.serving, rows) {
-            let mut all = Side::default();
-            rows.iter().for_each(|row| all.add(&Side::local(row)));
+            let mut all = StreamFigures::default();
+            rows.iter().for_each(|row| all.add(&StreamFigures::local(row)));
             interval[format!("sum{}", self.suffix(sender))] = self.row(omitted, rows[0], &all);
         }
         interval
     }
 
     /// An interval of a stream, or of several in the time of `row`.
-    fn row(&self, omitted: bool, row: &StreamRow, side: &Side) -> Value {
+    fn row(&self, omitted: bool, row: &StreamRow, side: &StreamFigures) -> Value {
         let map = moved(seconds(row.start_ns), seconds(row.end_ns), side.bytes);
         let map = with(map, json!({ "omitted": omitted, "sender": row.sender }));
         match (self.begun.terms.udp, row.sender) {
@@ -265,7 +265,7 @@ impl JsonReport {
     }
 
     fn stream_row(&self, omitted: bool, row: &StreamRow) -> Value {
-        let mut map = self.row(omitted, row, &Side::local(row));
+        let mut map = self.row(omitted, row, &StreamFigures::local(row));
         map["socket"] = json!(socket(row.slot));
         if self.begun.terms.udp || !row.sender {
             return map;
@@ -313,9 +313,9 @@ impl JsonReport {
 
     /// The sums of one direction in the end.
     fn sums(&self, ended: &BulkEnded, sender: bool, rows: &[&StreamRow]) -> Vec<(&'static str, Value)> {
-        let (mut sent, mut got) = (Side::default(), Side::default());
+        let (mut sent, mut got) = (StreamFigures::default(), StreamFigures::default());
         for row in rows {
-            let [s, g] = told(ended, row);
+            let [s, g] = sides_or_empty(ended, row);
             sent.add(&s);
             got.add(&g);
         }
@@ -326,8 +326,8 @@ impl JsonReport {
             return vec![("sum_sent", sent), ("sum_received", with(got.moved(), of(sender)))];
         }
         // A sender knows how many it sent, and nothing of loss and jitter.
-        let there = Side { packets: sent.packets, ..Side::default() };
-        let mixed = Side { packets: sent.packets, ..got };
+        let there = StreamFigures { packets: sent.packets, ..StreamFigures::default() };
+        let mixed = StreamFigures { packets: sent.packets, ..got };
         vec![
             ("sum", with(with(sent.moved(), mixed.datagrams()), of(sender))),
             ("sum_sent", with(with(sent.moved(), there.datagrams()), of(true))),
@@ -336,11 +336,11 @@ impl JsonReport {
     }
 
     fn stream_end(&self, ended: &BulkEnded, row: &StreamRow) -> Value {
-        let [sent, got] = told(ended, row);
+        let [sent, got] = sides_or_empty(ended, row);
         let common = json!({ "socket": socket(row.slot), "sender": row.sender });
         if self.begun.terms.udp {
             // Bytes of the sender, loss of the receiver.
-            let loss = Side { packets: sent.packets, ..got };
+            let loss = StreamFigures { packets: sent.packets, ..got };
             let map = with(with(sent.moved(), common), loss.datagrams());
             return json!({ "udp": with(map, json!({ "out_of_order": row.out_of_order })) });
         }

@@ -1,7 +1,8 @@
 //! `netcaliper iperf3`: from its understood command line to a run.
 
 use super::{
-    DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, Role, ServerReport, Spec, Style, program, read,
+    DiskFile, Facts, HELP, JsonReport, Output, Prefix, Report, RunRole, ServerReport, Spec, Style, program,
+    read,
 };
 use crate::auth::{self, Authenticator, Users};
 use crate::client::{BEGIN_OF_ORIGINAL, RESULTS_OF_ORIGINAL};
@@ -66,8 +67,8 @@ fn start(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     // Opened before anything can fail: whatever fails is reported there.
     let mut printout = Printout::new(spec, driver)?;
     let done = match &spec.role {
-        Role::Server => serve(spec, &mut printout),
-        Role::Client(host) => client(spec, host, &mut printout),
+        RunRole::Server => serve(spec, &mut printout),
+        RunRole::Client(host) => client(spec, host, &mut printout),
     };
     let (text, code) = match done {
         Err(Refusal::Usage(text)) => (format!("parameter error - {text}"), CODES.failed),
@@ -459,7 +460,7 @@ fn check_sockets(spec: &Spec, driver: &Driver, config: &ClientConfig, phase: &Ph
 
 /// The address of -B with its interface, if it is named.
 fn bound_to(ip: IpAddr, spec: &Spec, driver: &Driver) -> Result<SocketAddr, Refusal> {
-    let client = matches!(spec.role, Role::Client(_));
+    let client = matches!(spec.role, RunRole::Client(_));
     let text = match &spec.device {
         Some(device) if model::is_link_local(ip) => format!("{ip}%{device}"),
         // A client's address has the interface of its server.

@@ -45,13 +45,13 @@ pub(crate) fn print(outcome: &Outcome) -> String {
 fn news(point: &Point) -> Vec<BulkNews> {
     let udp = point.phase.kind == Kind::Delay;
     let ways = [(true, point.up), (false, point.down)].into_iter().filter(|(_, found)| found.is_some());
-    let way = |(slot, (sender, found)): (u32, (bool, Option<Direction>))| Way {
+    let way = |(slot, (sender, found)): (u32, (bool, Option<Direction>))| PayloadWay {
         slot,
         sender,
         udp,
         found: found.unwrap_or_default(),
     };
-    let ways: Vec<Way> = (0..).zip(ways).map(way).collect();
+    let ways: Vec<PayloadWay> = (0..).zip(ways).map(way).collect();
     let terms = BulkTerms { udp, bidir: ways.len() > 1, reverse: point.up.is_none(), ..BulkTerms::usual() };
     let mut news = vec![BulkNews::Begun(Box::new(BulkBegun { terms, ..BulkBegun::default() }))];
     news.extend(point.intervals.iter().map(|interval| {
@@ -68,14 +68,14 @@ fn news(point: &Point) -> Vec<BulkNews> {
 }
 
 /// A way that payload went: ours is the first.
-struct Way {
+struct PayloadWay {
     slot: u32,
     sender: bool,
     udp: bool,
     found: Direction,
 }
 
-impl Way {
+impl PayloadWay {
     fn row(
         &self,
         (start_ns, end_ns): (u64, u64),
@@ -83,7 +83,7 @@ impl Way {
         retransmits: u64,
         packets: Option<&PacketReport>,
     ) -> StreamRow {
-        let Way { slot, sender, udp, .. } = *self;
+        let PayloadWay { slot, sender, udp, .. } = *self;
         let retransmits = (sender && !udp).then_some(retransmits);
         let row = StreamRow { slot, sender, start_ns, end_ns, bytes, retransmits, ..StreamRow::default() };
         counted(row, packets)
@@ -103,7 +103,7 @@ impl Way {
 
     /// The other end's word on the way, where there is one.
     fn remote(&self, remote: &Totals) -> Option<RemoteRow> {
-        let Way { slot, sender, udp, found } = self;
+        let PayloadWay { slot, sender, udp, found } = self;
         let row = StreamRow { sender: !sender, ..StreamRow::default() };
         let row = counted(row, remote.packets.as_deref());
         (found.confirmed || !sender).then_some(RemoteRow {

@@ -1,6 +1,6 @@
 //! iperf3's printed report of one test, line by line.
 
-use super::ends::{Side, congestions, directions, sides};
+use super::ends::{StreamFigures, congestions, directions, sides};
 use super::json::Facts;
 use super::opening::{accepted, called};
 use super::units::amount;
@@ -120,10 +120,10 @@ impl Report {
         self.intervals += 1;
         let mark = if omitted { "(omitted)" } else { "" };
         for (sender, rows) in directions(self.begun.serving, rows) {
-            let mut sum = Side::default();
+            let mut sum = StreamFigures::default();
             let mut span = (0, 0);
             for row in &rows {
-                let side = Side::local(row);
+                let side = StreamFigures::local(row);
                 let window = row.info.map(|info| u64::from(info.cwnd) * u64::from(info.snd_mss));
                 span = (row.start_ns, row.end_ns);
                 let head = self.head(Some(row.slot), sender, span, &side);
@@ -138,7 +138,7 @@ impl Report {
     }
 
     /// The columns that all lines have.
-    fn head(&self, slot: Option<u32>, sender: bool, span: (u64, u64), side: &Side) -> String {
+    fn head(&self, slot: Option<u32>, sender: bool, span: (u64, u64), side: &StreamFigures) -> String {
         let (from, to) = (real(span.0) / 1e9, real(span.1) / 1e9);
         let seconds = real(span.1.saturating_sub(span.0)) / 1e9;
         let rate = if seconds > 0.0 { real(side.bytes) / seconds } else { 0.0 };
@@ -147,7 +147,7 @@ impl Report {
     }
 
     /// The columns of sent or received data, in an interval with the window of its end.
-    fn columns(&self, side: &Side, sent: bool, window: Option<u64>) -> String {
+    fn columns(&self, side: &StreamFigures, sent: bool, window: Option<u64>) -> String {
         let packets = side.packets;
         match (self.begun.terms.udp, sent, side.retransmits, window) {
             (true, true, ..) => format!("{packets}  "),
@@ -188,7 +188,7 @@ impl Report {
     }
 
     fn summary(&self, out: &mut Text, ended: &BulkEnded, sender: bool, rows: &[&StreamRow]) {
-        let (mut sent_all, mut got_all) = (Side::default(), Side::default());
+        let (mut sent_all, mut got_all) = (StreamFigures::default(), StreamFigures::default());
         let serving = self.begun.serving;
         for row in rows {
             let (sent, got) = sides(ended, row);
@@ -225,14 +225,14 @@ impl Report {
     }
 
     /// Final line of a stream's sender or receiver, or of all together.
-    fn result(&self, out: &mut Text, slot: Option<u32>, sender: bool, side: &Side, sent: bool) {
+    fn result(&self, out: &mut Text, slot: Option<u32>, sender: bool, side: &StreamFigures, sent: bool) {
         let head = self.head(slot, sender, (0, side.ns), side);
         if !sent {
             writeln!(out, "{head}  {}receiver", self.columns(side, false, None));
             return;
         }
         // A sender of datagrams knows nothing of loss and jitter.
-        let side = Side { lost: 0, jitter_ns: 0.0, ..*side };
+        let side = StreamFigures { lost: 0, jitter_ns: 0.0, ..*side };
         writeln!(out, "{head}  {}sender", self.columns(&side, !self.begun.terms.udp, None));
     }
 }

@@ -1,10 +1,10 @@
 //! Tests that run, and how they end.
 
-use super::{GRACE, Server, Step, Test};
-use crate::codec::{LONGEST_CLIENT_RESULTS, State, code, framed};
+use super::{GRACE, Server, Test, TestStep};
+use crate::codec::{LONGEST_CLIENT_RESULTS, StateByte, code, framed};
 use crate::results;
 use crate::stream_stats::StreamStats;
-use crate::test_state::Standing;
+use crate::test_state::StreamState;
 use metrics::{Group, Mono, SECOND};
 
 use transport::{Context, Link, Order};
@@ -23,14 +23,14 @@ impl Server {
         tags.into_iter().for_each(|tag| self.driver.order(group, Order::Ask(tag)));
     }
 
-    /// A stream says how it stands.
-    pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &Standing) {
+    /// A stream has reported its counts.
+    pub(super) fn standing(&mut self, cx: &Context<'_>, standing: &StreamState) {
         let Some((link, test)) = self.of(standing.group) else { return };
         let Some(stats) = &mut test.stats else { return };
-        let told = stats.hear(standing);
+        let told = stats.update(standing);
         let complete = stats.complete();
-        let freezing = test.step == Step::Freezing;
-        told.into_iter().for_each(|news| self.tell(link, news));
+        let freezing = test.step == TestStep::Freezing;
+        told.into_iter().for_each(|news| self.report(link, news));
         if freezing && complete {
             self.exchange(cx, link);
         }
@@ -39,7 +39,7 @@ impl Server {
     /// Bytes that a test has moved in an interval: the limit is kept over the last seconds.
     pub(super) fn moved(&mut self, cx: &Context<'_>, group: Group, bytes: u64, ns: u64) {
         let Some((most, over_s)) = self.plan.options.limits.rate else { return };
-        let Some((link, test)) = self.of(group).filter(|(_, test)| test.step == Step::Running) else {
+        let Some((link, test)) = self.of(group).filter(|(_, test)| test.step == TestStep::Running) else {
             return;
         };
         test.recent.push_back((bytes, ns));
@@ -64,7 +64,7 @@ impl Server {
         let Some(stats) = &mut test.stats else { return };
         let (group, tag) = (stats.group(), stats.freeze(cx.now, used));
         let complete = stats.complete();
-        (test.step, test.since) = (Step::Freezing, cx.now);
+        (test.step, test.since) = (TestStep::Freezing, cx.now);
         self.driver.order(group, Order::Freeze(tag));
         if complete {
             self.exchange(cx, link);
@@ -76,21 +76,21 @@ impl Server {
     pub(super) fn settle(&mut self, cx: &Context<'_>, link: Link) {
         let Some(stats) = self.tests.get_mut(&link).and_then(|test| test.stats.as_mut()) else { return };
         let told = stats.settle();
-        told.into_iter().for_each(|news| self.tell(link, news));
+        told.into_iter().for_each(|news| self.report(link, news));
         self.exchange(cx, link);
     }
 
     fn exchange(&mut self, cx: &Context<'_>, link: Link) {
         if let Some(test) = self.tests.get_mut(&link) {
-            (test.step, test.since) = (Step::Exchanging, cx.now);
-            self.state(link, State::EXCHANGE_RESULTS);
+            (test.step, test.since) = (TestStep::Exchanging, cx.now);
+            self.state(link, StateByte::EXCHANGE_RESULTS);
             while self.results(cx, link) {}
         }
     }
 
     /// Reads the client's results, when they have arrived; ours are sent then.
     pub(super) fn results(&mut self, cx: &Context<'_>, link: Link) -> bool {
-        let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == Step::Exchanging) else {
+        let Some(test) = self.tests.get_mut(&link).filter(|test| test.step == TestStep::Exchanging) else {
             return false;
         };
         let streams = test.parameters.terms.all_streams();
@@ -113,9 +113,9 @@ impl Server {
         };
         let Some(stats) = &test.stats else { return false };
         let ours = stats.results(&self.plan.congestion.0, output);
-        (test.step, test.since) = (Step::Parting, cx.now);
+        (test.step, test.since) = (TestStep::Parting, cx.now);
         self.say(link, framed(&results::write(&ours)));
-        self.state(link, State::DISPLAY_RESULTS);
+        self.state(link, StateByte::DISPLAY_RESULTS);
         true
     }
 
@@ -125,8 +125,8 @@ impl Server {
         let Some(stats) = &mut test.stats else { return };
         let told = stats.settle();
         let ended = stats.ended(&self.plan.congestion.0, error);
-        told.into_iter().for_each(|news| self.tell(link, news));
-        self.tell(link, ended);
+        told.into_iter().for_each(|news| self.report(link, news));
+        self.report(link, ended);
     }
 }
 

@@ -34,15 +34,15 @@ pub(super) fn stand(test: &mut Test, news: &BulkNews) -> Option<Event> {
         }
         BulkNews::Interval { rows, .. } => {
             served.latest = moved(rows);
-            served.total.after(&served.latest);
+            served.total.add_later(&served.latest);
         }
-        BulkNews::Ended(ended) => over(served, ended.error.is_some()),
-        BulkNews::Failed { .. } => over(served, true),
+        BulkNews::Ended(ended) => close(served, ended.error.is_some()),
+        BulkNews::Failed { .. } => close(served, true),
     }
     Some(Event::Served(Box::new(served.clone())))
 }
 
-fn over(served: &mut Served, failed: bool) {
+fn close(served: &mut Served, failed: bool) {
     served.standing = if failed { Standing::Lost } else { Standing::Ended };
     (served.latest, served.open) = (Traffic::default(), 0);
 }
@@ -52,7 +52,7 @@ fn moved(rows: &[StreamRow]) -> Traffic {
     let mut all = Traffic::default();
     for row in rows {
         let (tx_bytes, rx_bytes) = if row.sender { (row.bytes, 0) } else { (0, row.bytes) };
-        all.beside(&Traffic {
+        all.add_host(&Traffic {
             tx_bytes,
             rx_bytes,
             ns: row.end_ns.saturating_sub(row.start_ns),

@@ -1,8 +1,8 @@
 //! Clients' messages, up to the start of their test.
 
-use super::{Server, Step, Test};
+use super::{Server, Test, TestStep};
 use crate::balance::{Placed, first_worker};
-use crate::codec::{LONGEST_PARAMETERS, State, code, error_text};
+use crate::codec::{LONGEST_PARAMETERS, StateByte, code, error_text};
 use crate::params::{self, BLOCK, Parameters, Refused};
 use crate::quota::holder;
 use crate::stream_stats::StreamStats;
@@ -30,33 +30,33 @@ impl Server {
     fn next(&mut self, cx: &Context<'_>, link: Link) -> bool {
         let Some(test) = self.tests.get_mut(&link) else { return false };
         match test.step {
-            Step::Parameters if test.cookie.is_none() => return false,
-            Step::Parameters => {
+            TestStep::Parameters if test.cookie.is_none() => return false,
+            TestStep::Parameters => {
                 let Some(text) = test.inbox.document(LONGEST_PARAMETERS).transpose() else { return false };
-                self.asked(cx, link, text);
+                self.on_parameters(cx, link, text);
             }
-            Step::Exchanging => return self.results(cx, link),
+            TestStep::Exchanging => return self.results(cx, link),
             _ => {
                 let Some(byte) = test.inbox.byte() else { return false };
-                self.said(cx, link, byte);
+                self.on_state(cx, link, byte);
             }
         }
         true
     }
 
-    fn said(&mut self, cx: &Context<'_>, link: Link, byte: u8) {
+    fn on_state(&mut self, cx: &Context<'_>, link: Link, byte: u8) {
         let Some(test) = self.tests.get(&link) else { return };
-        match (State(byte), test.step) {
-            (State::TEST_END, Step::Running) => self.freeze(cx, link),
-            (State::DONE, Step::Parting) => self.leave(cx, link),
+        match (StateByte(byte), test.step) {
+            (StateByte::TEST_END, TestStep::Running) => self.freeze(cx, link),
+            (StateByte::DONE, TestStep::Parting) => self.leave(cx, link),
             // Older clients send this state, too, after a server's error.
-            (State::DONE, _) => self.lose(cx, link, "the client gave up"),
-            (State::CLIENT_TERMINATE, _) => self.lose(cx, link, "the client has terminated"),
+            (StateByte::DONE, _) => self.lose(cx, link, "the client gave up"),
+            (StateByte::CLIENT_TERMINATE, _) => self.lose(cx, link, "the client has terminated"),
             _ => self.fail(cx, link, code::MESSAGE, "the client sent an unknown state"),
         }
     }
 
-    fn asked(&mut self, cx: &Context<'_>, link: Link, text: Result<String, &'static str>) {
+    fn on_parameters(&mut self, cx: &Context<'_>, link: Link, text: Result<String, &'static str>) {
         let bad = |why: &str| Refused { code: code::PARAMETERS, why: why.to_owned() };
         let parameters = match text.map_err(bad).and_then(|text| params::read(&text)) {
             Ok(parameters) => parameters,
@@ -71,10 +71,10 @@ impl Server {
         let Some(test) = self.tests.get_mut(&link) else { return };
         test.parameters = parameters;
         if self.plan.options.judge.is_some() {
-            (test.step, test.since, test.asked) = (Step::Held, cx.now, cx.now);
+            (test.step, test.since, test.asked) = (TestStep::Held, cx.now, cx.now);
             return self.ask(cx, link);
         }
-        test.step = Step::Waiting;
+        test.step = TestStep::Waiting;
         self.create(cx, link);
     }
 
@@ -104,7 +104,7 @@ impl Server {
         let verdict = test.verdict.as_ref().and_then(|verdict| verdict.get().copied());
         match verdict {
             Some(true) => {
-                test.step = Step::Waiting;
+                test.step = TestStep::Waiting;
                 self.create(cx, link);
             }
             None if cx.now.since(test.asked) < TOKEN_PATIENCE => test.since = cx.now,
@@ -128,10 +128,10 @@ impl Server {
 
     /// A test's streams are asked for, when it is its turn.
     pub(super) fn create(&mut self, cx: &Context<'_>, link: Link) {
-        let Some(test) = self.tests.get(&link).filter(|test| test.step == Step::Waiting) else { return };
+        let Some(test) = self.tests.get(&link).filter(|test| test.step == TestStep::Waiting) else { return };
         let (terms, address) = (test.parameters.terms.clone(), test.path.peer.ip().to_canonical());
         let same = |other: &Test| {
-            other.step == Step::Creating
+            other.step == TestStep::Creating
                 && other.parameters.terms.udp
                 && other.path.peer.ip().to_canonical() == address
         };
@@ -170,9 +170,9 @@ impl Server {
         let plan = test_state.group_plan(SECOND, congestion, user_timeout_ns);
         self.shared.expect(&test_state, address);
         test.test_state = Some(test_state);
-        (test.step, test.since) = (Step::Creating, cx.now);
+        (test.step, test.since) = (TestStep::Creating, cx.now);
         self.driver.group(plan, Vec::new());
-        self.state(link, State::CREATE_STREAMS);
+        self.state(link, StateByte::CREATE_STREAMS);
     }
 
     /// The worker that runs on the core that a client asks for.
@@ -198,7 +198,7 @@ impl Server {
 
     /// A stream was opened.
     pub(super) fn joined(&mut self, cx: &Context<'_>, group: Group, when: u64, path: Path) {
-        let found = self.of(group).filter(|(_, test)| test.step == Step::Creating);
+        let found = self.of(group).filter(|(_, test)| test.step == TestStep::Creating);
         let Some((link, test)) = found else { return };
         test.joined.insert(when, path);
         if u32::clamped(test.joined.len()) == test.parameters.terms.all_streams() {
@@ -212,15 +212,15 @@ impl Server {
         let (interval, silence) = (self.plan.interval_ns, self.plan.options.limits.silence_ns);
         let Some(test) = self.tests.get_mut(&link) else { return };
         let Some(test_state) = test.test_state.clone() else { return };
-        (test.step, test.since) = (Step::Running, cx.now);
+        (test.step, test.since) = (TestStep::Running, cx.now);
         self.shared.forget(&test_state);
         let begun = test_state.begun(&test.joined, cx.clock.wall(cx.now));
         test.stats = Some(StreamStats::new(test_state.clone(), interval, silence, used, cx.now));
         test_state.begin();
         // Before the client can know, so that no datagram finds its stream holding still.
         self.driver.order(test_state.group, Order::Start(cx.now));
-        self.say(link, vec![State::TEST_START.0, State::TEST_RUNNING.0]);
-        self.tell(link, BulkNews::Begun(Box::new(begun)));
+        self.say(link, vec![StateByte::TEST_START.0, StateByte::TEST_RUNNING.0]);
+        self.report(link, BulkNews::Begun(Box::new(begun)));
         self.admit(cx);
     }
 }

@@ -1,7 +1,7 @@
 //! Waits of a server, and their limits.
 
 use super::run::expires;
-use super::{MOST_SILENT, Server, Step, Test};
+use super::{MOST_SILENT, Server, Test, TestStep};
 use crate::codec::code;
 use metrics::{Mono, SECOND};
 use model::Level;
@@ -24,14 +24,14 @@ impl Server {
     /// When a test is to be looked at next.
     pub(super) fn due(test: &Test) -> Mono {
         let patience = match test.step {
-            Step::Parameters => PATIENCE,
-            Step::Held => HELD,
-            Step::Waiting => return Mono(u64::MAX),
-            Step::Creating => CREATING,
-            Step::Freezing => STANDING,
-            Step::Exchanging => EXCHANGING,
-            Step::Parting => PARTING,
-            Step::Running => {
+            TestStep::Parameters => PATIENCE,
+            TestStep::Held => HELD,
+            TestStep::Waiting => return Mono(u64::MAX),
+            TestStep::Creating => CREATING,
+            TestStep::Freezing => STANDING,
+            TestStep::Exchanging => EXCHANGING,
+            TestStep::Parting => PARTING,
+            TestStep::Running => {
                 return test.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(expires(stats)));
             }
         };
@@ -44,14 +44,14 @@ impl Server {
         for link in self.tests.keys().copied().collect::<Vec<_>>() {
             let Some(test) = self.tests.get(&link).filter(|test| Self::due(test) <= cx.now) else { continue };
             match test.step {
-                Step::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters arrived"),
-                Step::Held => self.verdicts(cx, link),
-                Step::Creating => self.fail(cx, link, code::STREAM, "its streams were not opened"),
-                Step::Running => self.run_on(cx, link),
-                Step::Freezing => self.settle(cx, link),
-                Step::Exchanging => self.fail(cx, link, code::RESULTS, "no results arrived"),
-                Step::Parting => self.leave(cx, link),
-                Step::Waiting => {}
+                TestStep::Parameters => self.fail(cx, link, code::PARAMETERS, "no parameters arrived"),
+                TestStep::Held => self.verdicts(cx, link),
+                TestStep::Creating => self.fail(cx, link, code::STREAM, "its streams were not opened"),
+                TestStep::Running => self.run_on(cx, link),
+                TestStep::Freezing => self.settle(cx, link),
+                TestStep::Exchanging => self.fail(cx, link, code::RESULTS, "no results arrived"),
+                TestStep::Parting => self.leave(cx, link),
+                TestStep::Waiting => {}
             }
         }
         self.early.truncate(MOST_SILENT);

@@ -75,7 +75,7 @@ impl Client {
     /// The server has proved that it has a key, or not.
     fn shaken(&mut self, cx: &Context<'_>, at: usize, data: &str) -> Agreed {
         let Some(mut shake) = self.servers[at].shake.take() else { return Ok(()) };
-        shake.hear(data).ok_or(match self.plan.config.keys.own {
+        shake.read_message(data).ok_or(match self.plan.config.keys.own {
             None => "wrong pre-shared key: the server does not know it, or something else answers in its place",
             Some(_) => {
                 "the server has not proved that it has its private key, or something else answers in its place"

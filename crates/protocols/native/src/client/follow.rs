@@ -5,10 +5,10 @@ use super::{
     HEARTBEAT, LIVELY, MOST_BEATS, PATIENCE, SILENCE, Server, Stage, Step, UNANSWERED, reach,
 };
 use crate::message::Message;
-use crate::udp::found;
+use crate::udp::trains_of;
 use common::Patience;
 use metrics::{Ending, Mono, SECOND, Tally};
-use model::ending::Asked;
+use model::ending::JudgedPhase;
 use model::{Event, Status, Totals};
 use transport::Order;
 
@@ -175,7 +175,7 @@ impl Client {
         let headers = if server.peer.address.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 };
         let (sender, receiver) =
             if phase.pattern.sends_up() { (&*local, &server.log) } else { (&server.log, &*local) };
-        let Some((trains, rows)) = found(train, probe.size, headers, sender, receiver) else { return };
+        let Some((trains, rows)) = trains_of(train, probe.size, headers, sender, receiver) else { return };
         let samples = train.samples;
         self.driver.ask(Event::Trains(Box::new(trains)));
         if samples {
@@ -196,7 +196,7 @@ impl Client {
             }
         }
         (self.driver.status, self.driver.reason) = (status, reason);
-        let asked = Asked { phase: &self.plan.phase, protocol: "native", needs_report: false };
+        let asked = JudgedPhase { phase: &self.plan.phase, protocol: "native", needs_report: false };
         self.driver.finish(Some(asked).filter(|_| collected), None);
     }
 
@@ -244,9 +244,9 @@ impl Client {
                     (interval.remote, interval.remote_packets) = (Some(*traffic), packets.clone());
                     continue;
                 };
-                sum.beside(traffic);
+                sum.add_host(traffic);
                 if let (Some(sum), Some(packets)) = (&mut interval.remote_packets, packets) {
-                    sum.beside(packets);
+                    sum.add_host(packets);
                 }
             }
             let interval = std::mem::take(interval);

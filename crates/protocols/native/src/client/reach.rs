@@ -109,7 +109,7 @@ impl Client {
     }
 
     /// A server's hellos are answered.
-    pub(super) fn answered(&mut self, at: usize, now: Mono) {
+    pub(super) fn on_hello_answered(&mut self, at: usize, now: Mono) {
         if matches!(self.servers.get(at).map(|s| s.step), Some(Step::Reaching | Step::Unreached)) {
             self.enter(at, Step::Measured, now);
             self.advance(now);

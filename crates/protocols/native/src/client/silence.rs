@@ -129,9 +129,10 @@ impl Silence {
         self.up.arrived(index, packets.counts.received, last_ns);
     }
 
-    /// Which ways died, and when, in a sentence; `stalled` says which end gave a flow up because it heard nothing more, this one or a
-    /// server: on a way without data no word about the other one arrived.
-    fn told(&self, kind: Kind, stalled: [bool; 2]) -> Option<String> {
+    /// A sentence on the ways that died, and when. `stalled` says if this end, and if a server,
+    /// gave up a flow because nothing arrived: words about the other way are missing on a way
+    /// without data.
+    fn explanation(&self, kind: Kind, stalled: [bool; 2]) -> Option<String> {
         let until = self.up.until.max(self.down.until);
         // Of several flows one may have died.
         let heard_nothing = |end: usize| {
@@ -181,7 +182,7 @@ impl Client {
             );
             self.driver.notice(Level::Warning, text);
         }
-        if let Some(why) = self.silence.told(self.plan.phase.kind, stalled) {
+        if let Some(why) = self.silence.explanation(self.plan.phase.kind, stalled) {
             self.driver.fails(Status::Partial, why.clone());
             self.driver.notice(Level::Error, why);
         }
@@ -228,7 +229,7 @@ mod tests {
         // Data arrives up to the end, at 12 s; this end gave up because the last word came at 3.5 s.
         let (up, heard) = (way(100, 12, |_| (100, 999)), [3_500_000_000, 12_000_000_000]);
         let silence = Silence { up, heard, reported: 12, ..Silence::default() };
-        let told = |stalled| silence.told(Kind::Delay, stalled).unwrap_or_default();
+        let told = |stalled| silence.explanation(Kind::Delay, stalled).unwrap_or_default();
         assert!(
             told([true, false]).starts_with("nothing arrived from the server over UDP after 3.5 s"),
             "{}",

@@ -127,7 +127,7 @@ impl Data {
             Kind::Refused => Err(refusal(mark.value)),
             Kind::Probe if self.role == Role::Server => self.inside.owe(mark.value),
             Kind::Answer if self.role == Role::Client => {
-                let ns = self.inside.answered(mark.value, cx.now)?;
+                let ns = self.inside.on_answer(mark.value, cx.now)?;
                 let tally = cx.rec.packet_tally(self.params.group);
                 (tally.counts.sent, tally.counts.received) =
                     (tally.counts.sent + 1, tally.counts.received + 1);

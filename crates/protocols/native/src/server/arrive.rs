@@ -197,7 +197,7 @@ impl Server {
         };
         let shake = Shake::server(proof, &prologue(name), drawn);
         let answer = shake.and_then(|mut shake| {
-            shake.hear(data)?;
+            shake.read_message(data)?;
             let data = shake.say()?;
             Some((shake, data))
         });
@@ -220,7 +220,7 @@ impl Server {
             self.close(cx, link);
             return Ok(());
         };
-        let peer = shake.hear(data).and_then(|()| shake.peer()).filter(|_| shake.is_over());
+        let peer = shake.read_message(data).and_then(|()| shake.peer()).filter(|_| shake.is_over());
         let known = self.plan.config.keys.peers.iter().find(|named| Some(named.key) == peer);
         let holder = known.map(Holder::of);
         let is_known = holder.is_some();

@@ -63,7 +63,7 @@ impl Server {
         let Some(held) = self.clients.get_mut(&link).and_then(|v| v.held.as_mut()) else { return };
         let moved = &mut held.moved;
         moved.latest = traffic;
-        moved.total.after(&traffic);
+        moved.total.add_later(&traffic);
         moved.open = tally.open;
         moved.opened += tally.opened;
         moved.errors += tally.errors();

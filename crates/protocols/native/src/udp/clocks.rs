@@ -30,7 +30,7 @@ impl Clocks {
         (bound_ns > 0).then_some(Estimate { offset_ns, bound_ns })
     }
 
-    pub(super) fn told(&mut self, word: &Word) {
+    pub(super) fn apply(&mut self, word: &Word) {
         if word.bound > 0 {
             let same = word.offset == 0 && word.bound == SAME_HOST_BOUND;
             if self.kind == ClockKind::SameHost && !same {
@@ -82,8 +82,8 @@ impl Clocks {
         (self.kind == ClockKind::Realtime).then(|| (wall_above_host(cx), cx.clock.error_ns))
     }
 
-    /// How the clocks are compared, and what came of it at this end.
-    pub(super) fn found(&self, cx: &Context<'_>) -> (ClockKind, Option<ClockFound>) {
+    /// The method of comparing the clocks, and this end's result.
+    pub(super) fn comparison(&self, cx: &Context<'_>) -> (ClockKind, Option<ClockFound>) {
         let found = || self.offset.summary(Mono(cx.clock.host(cx.now)));
         (self.kind, (self.kind == ClockKind::InBand).then(found).flatten())
     }

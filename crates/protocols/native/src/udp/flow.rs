@@ -233,7 +233,7 @@ impl Probe {
 
     /// The client's run is over when both schedules are.
     fn check_end(&mut self, now: Mono) {
-        let ours = self.sender.as_ref().is_none_or(Sender::over);
+        let ours = self.sender.as_ref().is_none_or(Sender::is_over);
         let theirs = self.receiver.is_none() || self.theirs.is_some() || self.terms.echo();
         if self.client && self.state == State::Run && ours && theirs {
             self.end(now);
@@ -306,7 +306,7 @@ impl Probe {
         let known = self.receiver.as_ref().map(|receiver| self.theirs.unwrap_or_else(|| receiver.next()));
         self.live(cx);
         if self.core.row.is_some() {
-            let (kind, found) = self.clocks.found(cx);
+            let (kind, found) = self.clocks.comparison(cx);
             let tally = cx.rec.packet_tally(self.core.group);
             tally.clock = Some(kind);
             tally.merge_clock(found);
@@ -345,9 +345,9 @@ impl Probe {
     /// Posts what is known and remembered of the flow.
     fn post_track(&mut self, cx: &mut Context<'_>, known: Option<u64>) {
         let memory = self.sender.as_mut().and_then(|sender| sender.memory.take());
-        let (sent, sent_left_out) = Memory::told(memory);
+        let (sent, sent_left_out) = Memory::into_parts(memory);
         let memory = self.receiver.as_mut().and_then(|receiver| receiver.memory.take());
-        let (got, got_left_out) = Memory::told(memory);
+        let (got, got_left_out) = Memory::into_parts(memory);
         let sums = self.receiver.as_ref().map(|receiver| receiver.sums).unwrap_or_default();
         cx.post(Posted::Track(Box::new(Track {
             group: Some(self.terms.group),
@@ -499,7 +499,7 @@ impl Flow for Probe {
         if self.client
             && before == State::Run
             && before == self.state
-            && self.sender.as_ref().is_some_and(Sender::over)
+            && self.sender.as_ref().is_some_and(Sender::is_over)
         {
             // Only the remote end's schedule is waited for.
             self.word_at = self.word_at.min(cx.now.plus(AGAIN));
@@ -518,7 +518,7 @@ impl Flow for Probe {
                 let one = Received { bytes: datagram, len: datagram.len(), stride: datagram.len(), ..*got };
                 if is_word(datagram, by_size) {
                     let tally = cx.rec.packet_tally(self.core.group);
-                    tally.came = tally.came.max(got.came().0.at);
+                    tally.came = tally.came.max(got.arrival().0.at);
                     if let Some(receiver) = &mut self.receiver {
                         receiver.overflowed(cx, &mut self.core, &one);
                     }
@@ -535,7 +535,7 @@ impl Flow for Probe {
             receiver.on_received(cx, &mut self.core, got, self.clocks.ours());
             receiver.show(cx, &self.core);
             if let Some(sender) = &mut self.sender {
-                sender.came(got.len);
+                sender.add_received(got.len);
             }
             self.arrive(cx);
         }
@@ -563,7 +563,7 @@ impl Flow for Probe {
             FlowEvent::Broken(_) => self.refused(cx),
             FlowEvent::Stop => {
                 self.note_unopened(cx);
-                self.stopped = !self.sender.as_ref().is_none_or(Sender::over)
+                self.stopped = !self.sender.as_ref().is_none_or(Sender::is_over)
                     || (self.sender.is_none() && !matches!(self.state, State::End(_)));
                 if self.client {
                     self.end(cx.now);

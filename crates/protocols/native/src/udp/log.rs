@@ -98,7 +98,7 @@ impl Log {
 
 /// Result of `train` from the logs of both ends; `None` when the sender's has no start. `headers`
 /// are the bytes that IP and UDP add to a packet of `size` bytes.
-pub(crate) fn found(
+pub(crate) fn trains_of(
     train: &Train,
     size: u32,
     headers: u32,

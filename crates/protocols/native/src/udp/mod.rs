@@ -32,7 +32,7 @@ mod track;
 
 pub use codec::{CONTROL, HEADER, Header, Kind, Word};
 pub use flow::Probe;
-pub(super) use log::{Log, found};
+pub(super) use log::{Log, trains_of};
 pub(super) use terms::{Terms, cookie};
 pub(super) use track::{Track, Tracks};
 

@@ -88,7 +88,7 @@ impl Receiver {
     /// Judges the frames whose time has come, counts them, and tells them now and then.
     pub(super) fn show(&mut self, cx: &mut Context<'_>, core: &Core) {
         if let Some(show) = &mut self.show {
-            show.tell(cx, core, false);
+            show.report(cx, core, false);
         }
     }
 
@@ -132,7 +132,7 @@ impl Receiver {
         got: &Received<'_>,
         clock: Option<Estimate>,
     ) {
-        let (Stamp { at, kind }, card_bound_ns) = got.came();
+        let (Stamp { at, kind }, card_bound_ns) = got.arrival();
         // A sender's time plus the offset is a time of ours.
         let host = cx.clock.host(at);
         let offset_ns = clock.map_or(0, |clock| clock.offset_ns);
@@ -229,7 +229,7 @@ impl Receiver {
                 bytes += size;
                 counts.received += 1;
                 shown(&mut self.show, at, &header, true, host);
-                self.took(header.actual, 1, now, tally, &mut counts);
+                self.count_delay(header.actual, 1, now, tally, &mut counts);
                 if n == 1 {
                     self.alone(header.sequence, header.actual, host, tally);
                 }
@@ -313,11 +313,11 @@ impl Receiver {
         }
         counts.received += s.count;
         record_delay(&mut tally.intended_ns, now, s.intended, s.alike);
-        self.took(s.actual, s.count, now, tally, counts);
+        self.count_delay(s.actual, s.count, now, tally, counts);
     }
 
     /// Records the delay of `n` datagrams that were sent at `actual` and have arrived for the first time, where it is known.
-    fn took(&mut self, actual: u64, n: u64, now: Option<i64>, tally: &mut PacketTally, counts: &mut Packets) {
+    fn count_delay(&mut self, actual: u64, n: u64, now: Option<i64>, tally: &mut PacketTally, counts: &mut Packets) {
         let Some(now) = now else { return };
         let took = now.wrapping_sub(actual as i64);
         if took < 0 {
@@ -369,7 +369,7 @@ impl Receiver {
         self.sequence = None;
         if let Some(show) = &mut self.show {
             show.finish(total);
-            show.tell(cx, core, true);
+            show.report(cx, core, true);
         }
     }
 }
@@ -378,7 +378,7 @@ impl Receiver {
 #[inline]
 fn shown(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: u64) {
     if let Some(show) = show {
-        show.came(at, header, fresh, host);
+        show.on_datagram(at, header, fresh, host);
     }
 }
 

@@ -87,7 +87,7 @@ impl Frames {
     }
 
     /// True after the last one.
-    fn over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.frame >= self.media.frames
     }
 }
@@ -241,7 +241,7 @@ impl Sender {
     }
 
     /// True if its schedule is over, or it was stopped.
-    pub(super) fn over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.progress.over
     }
 
@@ -400,7 +400,7 @@ impl Sender {
 
     /// True if all frames have left, or are about to.
     fn no_more(&self) -> bool {
-        self.frames.as_ref().is_some_and(Frames::over)
+        self.frames.as_ref().is_some_and(Frames::is_over)
     }
 
     /// Another place in the schedule is taken, or given up.
@@ -428,8 +428,8 @@ impl Sender {
         }
     }
 
-    /// This many bytes of data arrived at the flow.
-    pub(super) fn came(&mut self, bytes: usize) {
+    /// Notes received data of the flow, bytes.
+    pub(super) fn add_received(&mut self, bytes: usize) {
         if let Some(turns) = &mut self.turns {
             turns.came = turns.came.saturating_add(bytes);
         }

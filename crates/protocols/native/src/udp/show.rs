@@ -8,7 +8,7 @@
 use super::codec::Header;
 use crate::verdicts::{LAZY, ROWS, SETTLE};
 use common::kernel::Core;
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Clamped, Frames, Mono, SECOND};
 use model::{Event, FrameRow, FrameVerdict, Media};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ struct Held {
 
 /// Result of judging one frame.
 #[derive(Clone, Copy, Debug)]
-enum Told {
+enum FrameResult {
     Complete(i64),
     Never,
     Missed(u64),
@@ -57,7 +57,7 @@ pub(super) struct Show {
     /// Length of the current run of missed frames.
     run: u64,
     frames: Frames,
-    told: Vec<Told>,
+    told: Vec<FrameResult>,
     /// Judged frames that were not reported, if they are to be.
     rows: Option<Vec<FrameRow>>,
 }
@@ -110,7 +110,7 @@ impl Show {
 
     /// A good datagram arrived at `at`, for the first time or again; `sent` and `came` are stamps
     /// of the hosts' clocks.
-    pub(super) fn came(&mut self, at: Mono, header: &Header, fresh: bool, came: u64) {
+    pub(super) fn on_datagram(&mut self, at: Mono, header: &Header, fresh: bool, came: u64) {
         self.begin(at);
         self.judge_until(at);
         let frame = self.frame_of(header.sequence);
@@ -136,7 +136,7 @@ impl Show {
             held.unique += bytes;
             if held.unique == self.media.frame_size {
                 let due = self.due(frame).unwrap_or(at);
-                self.told.push(Told::Complete(at.0 as i64 - due.0 as i64));
+                self.told.push(FrameResult::Complete(at.0 as i64 - due.0 as i64));
             }
         }
     }
@@ -176,7 +176,7 @@ impl Show {
         self.frames.add(verdict.counted());
         if verdict == FrameVerdict::Dropped {
             self.run += 1;
-            self.told.push(Told::Missed(self.run));
+            self.told.push(FrameResult::Missed(self.run));
         } else {
             self.run = 0;
         }
@@ -211,14 +211,14 @@ impl Show {
     fn pop(&mut self) {
         let held = self.held.pop_front().unwrap_or_default();
         if held.unique < self.media.frame_size {
-            self.told.push(Told::Never);
+            self.told.push(FrameResult::Never);
         }
         self.base += 1;
         self.base_at = self.shown_at(self.base);
     }
 
     /// Counts the judged frames, and reports them once there are enough, or `all`.
-    pub(super) fn tell(&mut self, cx: &mut Context<'_>, core: &Core, all: bool) {
+    pub(super) fn report(&mut self, cx: &mut Context<'_>, core: &Core, all: bool) {
         if let Some(at) = cx.now.0.checked_sub(SETTLE) {
             self.judge_until(Mono(at));
         }
@@ -229,15 +229,15 @@ impl Show {
             let playout = cx.rec.tally(core.group).playout.get_or_insert_default();
             for told in self.told.drain(..) {
                 match told {
-                    Told::Complete(need) => playout.complete(need),
-                    Told::Never => playout.never(),
-                    Told::Missed(run) => playout.missed(run),
+                    FrameResult::Complete(need) => playout.complete(need),
+                    FrameResult::Never => playout.never(),
+                    FrameResult::Missed(run) => playout.missed(run),
                 }
             }
         }
         let enough = if all { 1 } else { ROWS };
         if let Some(rows) = self.rows.as_mut().filter(|rows| rows.len() >= enough) {
-            tell(cx, Event::Frames { id: core.id, rows: std::mem::take(rows) });
+            post_event(cx, Event::Frames { id: core.id, rows: std::mem::take(rows) });
         }
     }
 
@@ -347,15 +347,15 @@ mod tests {
             core.row = Some(rec.open(Group(1), Mono(START)));
             for &(at, sequence, fresh) in &arrivals {
                 let header = Header { sequence, intended: 0, actual: 7, size: 1_000, slot: 0 };
-                show.came(Mono(at), &header, fresh, at);
+                show.on_datagram(Mono(at), &header, fresh, at);
                 let now = Mono(at + MS);
                 let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
-                show.tell(&mut cx, &core, false);
+                show.report(&mut cx, &core, false);
             }
             show.finish(120);
             let now = Mono(START + 60_000 * MS);
             let mut cx = Context::new(now, &clock, &mut rng, &mut rec, &mut outbox);
-            show.tell(&mut cx, &core, false);
+            show.report(&mut cx, &core, false);
             let (frames, needs, never) = slow(&arrivals, 10_000 * MS);
             let tally = rec.take_tally(Group(1));
             assert_eq!(tally.frames, frames, "seed {seed}");
@@ -380,7 +380,7 @@ mod tests {
         // Held for two frames, then for 1 ms; 20 more may come early.
         for sequence in [u64::MAX >> 1, 1 << 40, 3 * 22] {
             let header = Header { sequence, intended: 0, actual: 0, size: 1_000, slot: 0 };
-            show.came(Mono(1), &header, true, 1);
+            show.on_datagram(Mono(1), &header, true, 1);
         }
         assert_eq!((show.held.len(), show.frames.errors), (0, 3));
     }

@@ -43,7 +43,7 @@ impl<T> Memory<T> {
     }
 
     /// The remembered ones, and the number of further ones.
-    pub(super) fn told(memory: Option<Box<Self>>) -> (Vec<T>, u64) {
+    pub(super) fn into_parts(memory: Option<Box<Self>>) -> (Vec<T>, u64) {
         memory.map_or_else(|| (Vec::new(), 0), |memory| (memory.all, memory.left_out))
     }
 
@@ -162,10 +162,10 @@ impl Tracks {
         }
     }
 
-    /// Counts the last datagrams of each flow as lost that its receiver never saw nor heard of,
-    /// because the messages about them were lost, too. `tell` gets the end that they were sent to,
-    /// a server or this one, and their number.
-    pub(crate) fn settle(&mut self, mut tell: impl FnMut(Option<usize>, i64)) {
+    /// Counts the last datagrams of each flow as lost that its receiver could not know of, because
+    /// the messages about them were lost, too. Calls `add_lost` with the receiving end (`None` for
+    /// this one, else a server's place) and their number.
+    pub(crate) fn settle(&mut self, mut add_lost: impl FnMut(Option<usize>, i64)) {
         for (slot, local) in &mut self.local {
             let Some(remote) = self.remote.get_mut(slot) else { continue };
             let (up, down, server) = (local.report.out, remote.report.out, remote.server);
@@ -175,7 +175,7 @@ impl Tracks {
                 // Returned packets: a packet lost on the way there is not lost on the way back.
                 let lost = i64::try_from(i128::from(sent) - i128::from(known)).unwrap_or(i64::MAX);
                 got.sums.counts.lost = got.sums.counts.lost.saturating_add(lost);
-                tell(end, lost);
+                add_lost(end, lost);
             }
         }
     }

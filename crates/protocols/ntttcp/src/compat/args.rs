@@ -288,7 +288,7 @@ impl Spec {
 pub(super) mod tests {
     use super::*;
 
-    pub(in super::super) fn asked(words: &str) -> Result<Spec, String> {
+    pub(in super::super) fn read_words(words: &str) -> Result<Spec, String> {
         let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
         match read(&words)? {
             Request::Run(spec) => Ok(*spec),
@@ -299,7 +299,7 @@ pub(super) mod tests {
     #[test]
     fn letters_and_their_values_in_every_form() {
         let spec =
-            asked("-s10.0.0.1 -P 2 -n3 -l 4 -p5201 -t 7 -W 1 -C 2 -b 64K -B 1G -f -N -Q -V --no-delay")
+            read_words("-s10.0.0.1 -P 2 -n3 -l 4 -p5201 -t 7 -W 1 -C 2 -b 64K -B 1G -f -N -Q -V --no-delay")
                 .unwrap();
         assert_eq!((spec.role, spec.address.as_deref()), (Role::Sender, Some("10.0.0.1")));
         assert_eq!(
@@ -315,18 +315,18 @@ pub(super) mod tests {
             (Some(65_536), Some(1_000_000_000), Some(25_001))
         );
         assert!(!spec.layout.sync && spec.quiet && spec.verbose && spec.nodelay);
-        let spec = asked("-r -m 4,*,192.0.2.9 -M -H -R -K eth0 --show-dev-interrupts LOC").unwrap();
+        let spec = read_words("-r -m 4,*,192.0.2.9 -M -H -R -K eth0 --show-dev-interrupts LOC").unwrap();
         assert_eq!((spec.role, spec.layout.ports, spec.layout.threads), (Role::Receiver, 4, 1));
         assert_eq!((spec.address.as_deref(), spec.nic.as_deref()), (Some("192.0.2.9"), Some("eth0")));
         assert!(
             spec.layout.multi && spec.hold && spec.retransmits && spec.interrupts.as_deref() == Some("LOC")
         );
-        assert_eq!(asked("-s 10.0.0.1").unwrap().address.as_deref(), Some("10.0.0.1"));
-        assert_eq!(asked("-r").unwrap(), Spec { role_given: true, ..Spec::default() });
+        assert_eq!(read_words("-s 10.0.0.1").unwrap().address.as_deref(), Some("10.0.0.1"));
+        assert_eq!(read_words("-r").unwrap(), Spec { role_given: true, ..Spec::default() });
         // As getopt reads them: letters without a value in one word, the last one with one.
-        let spec = asked("-rNVQ -6 -HP4").unwrap();
+        let spec = read_words("-rNVQ -6 -HP4").unwrap();
         assert!(!spec.verbose && spec.address.as_deref() == Some("NVQ") && spec.v6 && spec.hold);
-        let spec = asked("-r -NVQP4 --fq-rate-limit=1G").unwrap();
+        let spec = read_words("-r -NVQP4 --fq-rate-limit=1G").unwrap();
         assert!(!spec.layout.sync && spec.verbose && spec.quiet && spec.layout.ports == 4);
         assert_eq!((spec.fq_limit, spec.limit), (Some(1_000_000_000), None));
     }
@@ -336,7 +336,7 @@ pub(super) mod tests {
         // 4 ports, 2 threads each, 1 connection each: an eighth of 1 Gbit/s.
         let words = "-s10.0.0.1 -P4 -n2 --fq-rate-limit 1G";
         let of = |more: &str| {
-            let phase = asked(&format!("{words}{more}")).unwrap().phase();
+            let phase = read_words(&format!("{words}{more}")).unwrap().phase();
             (phase.sockets.pacing, phase.rate)
         };
         assert_eq!(of(""), (Some(125_000_000), None));
@@ -359,7 +359,7 @@ pub(super) mod tests {
             ("-s10.0.0.1 -B x", "number above 0"),
             ("-h", "help"),
         ] {
-            let told = asked(words).unwrap_err();
+            let told = read_words(words).unwrap_err();
             assert!(told.contains(why), "{words}: {told}");
         }
     }

@@ -6,7 +6,7 @@
 //! kept.
 
 use super::args::{Role, Spec};
-use super::host::Reading;
+use super::host::HostReading;
 use super::windows_xml;
 use compat::number::ratio;
 use metrics::real;
@@ -35,7 +35,7 @@ pub(crate) struct Results {
     pub(crate) threads: Vec<Thread>,
     pub(crate) errors: u64,
     pub(crate) connections: u64,
-    pub(crate) host: Reading,
+    pub(crate) host: HostReading,
     /// CPU time of this process, s.
     pub(crate) cpu_s: f64,
     /// Mean smoothed round-trip time of a sender's connections, µs.
@@ -43,15 +43,20 @@ pub(crate) struct Results {
 }
 
 /// A value: its names in XML and in JSON (none where a file does not have it), its unit, its text.
-pub(super) struct Row {
+pub(super) struct NamedValue {
     xml: &'static str,
     json: &'static str,
     unit: &'static str,
     text: String,
 }
 
-pub(super) fn row(xml: &'static str, json: &'static str, unit: &'static str, text: impl ToString) -> Row {
-    Row { xml, json, unit, text: text.to_string() }
+pub(super) fn row(
+    xml: &'static str,
+    json: &'static str,
+    unit: &'static str,
+    text: impl ToString,
+) -> NamedValue {
+    NamedValue { xml, json, unit, text: text.to_string() }
 }
 
 pub(super) fn three(n: f64) -> String {
@@ -61,9 +66,9 @@ pub(super) fn three(n: f64) -> String {
 /// A file: a value is text, or text with a unit; a list has several with one name.
 pub(super) struct Document {
     pub(super) version: &'static str,
-    pub(super) parameters: Vec<Row>,
-    pub(super) threads: Vec<Vec<Row>>,
-    pub(super) rows: Vec<Row>,
+    pub(super) parameters: Vec<NamedValue>,
+    pub(super) threads: Vec<Vec<NamedValue>>,
+    pub(super) rows: Vec<NamedValue>,
 }
 
 fn flag(on: bool) -> &'static str {
@@ -76,7 +81,7 @@ const WAIT_MS: u64 = 600_000;
 
 /// The parameters, with the values of Linux' file and of Windows' file; the ones without a name in
 /// JSON are Windows' alone. Windows' durations are in ms.
-pub(super) fn parameters(spec: &Spec) -> Vec<Row> {
+pub(super) fn parameters(spec: &Spec) -> Vec<NamedValue> {
     let set = |xml, json, linux: &dyn Display, windows: &dyn Display| {
         row(xml, json, "", if spec.windows { windows } else { linux })
     };
@@ -148,7 +153,7 @@ impl Results {
         ratio(host.mhz * 1e6 * self.seconds * real(host.cores) * (1.0 - host.share(3)), self.bytes)
     }
 
-    fn thread(&self, thread: &Thread) -> Vec<Row> {
+    fn thread(&self, thread: &Thread) -> Vec<NamedValue> {
         let rate = ratio(thread.bytes, self.seconds);
         let mega = three(rate / 1e6);
         vec![
@@ -162,7 +167,7 @@ impl Results {
         ]
     }
 
-    fn rows(&self, spec: &Spec) -> Vec<Row> {
+    fn rows(&self, spec: &Spec) -> Vec<NamedValue> {
         let (host, rate) = (&self.host, ratio(self.bytes, self.seconds));
         let (packets, all) = (host.packets, host.interrupts);
         let busy = 100.0 * ratio(self.cpu_s, self.seconds);
@@ -237,8 +242,8 @@ fn escaped(text: &str) -> String {
 }
 
 /// Appends elements, a line each.
-fn elements(out: &mut String, indent: &str, rows: &[Row]) {
-    for Row { xml, unit, text, .. } in rows.iter().filter(|row| !row.xml.is_empty()) {
+fn elements(out: &mut String, indent: &str, rows: &[NamedValue]) {
+    for NamedValue { xml, unit, text, .. } in rows.iter().filter(|row| !row.xml.is_empty()) {
         let unit = if unit.is_empty() { String::new() } else { format!(" metric=\"{unit}\"") };
         // Writing to a string cannot fail.
         let _ = writeln!(out, "{indent}<{xml}{unit}>{}</{xml}>", escaped(text));
@@ -274,7 +279,7 @@ impl Json {
         Json::Text(text.to_owned())
     }
 
-    fn of(row: &Row) -> Json {
+    fn of(row: &NamedValue) -> Json {
         if row.unit.is_empty() {
             return Json::text(&row.text);
         }
@@ -282,9 +287,9 @@ impl Json {
     }
 
     /// Values in order; those in a row with one name are a list.
-    fn object(rows: &[Row]) -> Vec<(&'static str, Json)> {
-        let rows: Vec<&Row> = rows.iter().filter(|row| !row.json.is_empty()).collect();
-        let member = |rows: &[&Row]| match rows {
+    fn object(rows: &[NamedValue]) -> Vec<(&'static str, Json)> {
+        let rows: Vec<&NamedValue> = rows.iter().filter(|row| !row.json.is_empty()).collect();
+        let member = |rows: &[&NamedValue]| match rows {
             [one] => (one.json, Json::of(one)),
             many => (many[0].json, Json::List(many.iter().copied().map(Json::of).collect())),
         };
@@ -327,7 +332,7 @@ pub(crate) fn json(spec: &Spec, results: &Results) -> String {
         ("parameters", Json::Object(Json::object(&document.parameters))),
     ];
     if spec.verbose {
-        let thread = |(index, rows): (usize, &Vec<Row>)| {
+        let thread = |(index, rows): (usize, &Vec<NamedValue>)| {
             let index = ("index", Json::text(&index.to_string()));
             Json::Object([index].into_iter().chain(Json::object(rows)).collect())
         };

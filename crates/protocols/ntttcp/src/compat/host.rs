@@ -4,7 +4,7 @@ use super::args::Spec;
 use metrics::{Clamped, real};
 
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct HostReading {
     /// user, nice, system, idle, iowait, irq, softirq, steal, in ticks.
     pub(crate) cpu: [u64; 8],
     /// CPUs.
@@ -27,10 +27,10 @@ pub(crate) struct Reading {
     pub(crate) deferred: u64,
 }
 
-impl Reading {
+impl HostReading {
     /// Reads the host figures in the printout of a test of `spec`; `text` gives the text of a file
     /// of /proc or /sys, empty where there is none.
-    pub(crate) fn of(spec: &Spec, text: &dyn Fn(&str) -> String) -> Reading {
+    pub(crate) fn of(spec: &Spec, text: &dyn Fn(&str) -> String) -> HostReading {
         let [stat, cpuinfo, snmp, netstat] =
             ["stat", "cpuinfo", "net/snmp", "net/netstat"].map(|name| text(&format!("/proc/{name}")));
         let cpu_lines = || stat.lines().filter(|line| line.starts_with("cpu"));
@@ -52,7 +52,7 @@ impl Reading {
             nic.and_then(|nic| text(&path(nic)).trim().parse().ok()).unwrap_or(0)
         };
         let interrupts_of = |device: &String| interrupts(&text("/proc/interrupts"), device);
-        Reading {
+        HostReading {
             cpu,
             cores: u64::clamped(cpu_lines().count().saturating_sub(1)),
             mhz: mhz.and_then(|line| line.rsplit(':').next()?.trim().parse().ok()).unwrap_or(0.0),
@@ -75,7 +75,7 @@ impl Reading {
     }
 
     /// The counts since `before`.
-    pub(crate) fn since(&self, before: &Reading) -> Reading {
+    pub(crate) fn since(&self, before: &HostReading) -> HostReading {
         let minus = |a: u64, b: u64| a.saturating_sub(b);
         let mut after = self.clone();
         after.cpu.iter_mut().zip(before.cpu).for_each(|(now, then)| *now = minus(*now, then));
@@ -120,15 +120,15 @@ fn interrupts(text: &str, device: &str) -> u64 {
 /// The host's counts in the test of the sample files and of the sample console: 84773 interrupts at
 /// 28251.055 a second.
 #[cfg(test)]
-pub(super) fn sampled() -> Reading {
-    Reading {
+pub(super) fn sampled() -> HostReading {
+    HostReading {
         cpu: [4110, 33, 2762, 17, 0, 0, 3078, 0],
         cores: 2,
         mhz: 2596.124,
         retransmits: [2, 0, 0, 2, 0, 0, 0],
         interrupts: 84_773,
         packets: (242_478, 242_478),
-        ..Reading::default()
+        ..HostReading::default()
     }
 }
 
@@ -157,17 +157,17 @@ mod tests {
             .to_owned()
         };
         let (nic, interrupts) = (Some("eth0".to_owned()), Some("LOC".to_owned()));
-        let reading = Reading::of(&Spec { nic, interrupts, windows: true, ..Spec::default() }, &text);
+        let reading = HostReading::of(&Spec { nic, interrupts, windows: true, ..Spec::default() }, &text);
         assert_eq!((reading.cores, reading.mhz, reading.interrupts), (2, 2596.124, 300));
         assert_eq!(reading.retransmits, [9, 0, 2, 4, 0, 0, 0]);
         assert_eq!((reading.segments, reading.datagrams), ((88, 77), (3, 1)));
         assert_eq!((reading.all_interrupts, reading.deferred), (5, 70));
         assert!((reading.share(0) - 0.1).abs() < 1e-12 && (reading.share(3) - 0.6).abs() < 1e-12);
-        let later = Reading { interrupts: 305, packets: (9, 9), ..reading };
+        let later = HostReading { interrupts: 305, packets: (9, 9), ..reading };
         assert_eq!((later.since(&reading).interrupts, later.since(&reading).packets), (5, (6, 5)));
-        assert_eq!(Reading::of(&Spec::default(), &|_| String::new()), Reading::default());
+        assert_eq!(HostReading::of(&Spec::default(), &|_| String::new()), HostReading::default());
         // An interface's name is no path.
         let spec = Spec { nic: Some("../eth0".to_owned()), ..Spec::default() };
-        assert_eq!(Reading::of(&spec, &|_| "7".to_owned()).packets, (0, 0));
+        assert_eq!(HostReading::of(&spec, &|_| "7".to_owned()).packets, (0, 0));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::args::{Role, Spec};
 use super::files::{RETRANSMITS, Results, Thread};
-use super::host::Reading;
+use super::host::HostReading;
 use super::sockets::Sockets;
 use super::tables;
 use crate::{Layout, SyncStep};
@@ -22,8 +22,8 @@ const INTERRUPTED: &str = "Interrupted by Ctrl+C";
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Printer {
     pub(super) spec: Spec,
-    before: Reading,
-    after: Reading,
+    before: HostReading,
+    after: HostReading,
     arrived: u32,
     /// Each port (receiver) or thread (sender).
     threads: Vec<Thread>,
@@ -109,7 +109,7 @@ impl Printer {
 
     /// Takes an event in; returns its lines of the printout. `host` are the kernel's present
     /// counters.
-    pub(crate) fn on_event(&mut self, event: &Event, now: &Now, host: &Reading) -> String {
+    pub(crate) fn on_event(&mut self, event: &Event, now: &Now, host: &HostReading) -> String {
         let mut out = Lines::at(now);
         match event {
             Event::Established { local, remote, .. } => self.established(*local, *remote, &mut out),
@@ -159,7 +159,7 @@ impl Printer {
         out.text
     }
 
-    fn interval(&mut self, local: &Traffic, host: &Reading, out: &mut Lines<'_>) {
+    fn interval(&mut self, local: &Traffic, host: &HostReading, out: &mut Lines<'_>) {
         // Traffic behind the last whole interval is reported when its connections have ended, which
         // is later.
         let rest = local.ns * 2 < self.spec.phase().interval_ns;
@@ -369,7 +369,7 @@ impl Printer {
         out.line(RULE);
     }
 
-    fn counters(&self, host: &Reading, seconds: f64, out: &mut Lines<'_>) {
+    fn counters(&self, host: &HostReading, seconds: f64, out: &mut Lines<'_>) {
         let per_second = |n: u64| ratio(n, seconds);
         if self.spec.retransmits {
             out.info("tcp retransmit:");
@@ -430,7 +430,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> String {
     let banner = printer.banner(&now);
     let elapsed = i64::try_from(point.local.traffic.ns).unwrap_or(0);
     let now = Now { day: time_of_day(started.saturating_add(elapsed)), ns: 0 };
-    let nothing = Reading::default();
+    let nothing = HostReading::default();
     let told = |event: &&Event| matches!(event, Event::Local(_) | Event::PhaseEnd { .. });
     let lines = events.iter().filter(told).map(|event| printer.on_event(event, &now, &nothing));
     std::iter::once(banner).chain(lines).collect()

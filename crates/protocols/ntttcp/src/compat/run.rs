@@ -1,7 +1,7 @@
 //! `netcaliper ntttcp`: ntttcp for Linux, either end.
 
 use super::{
-    HostFacts, Now, PAGE, Printer, Reading, Results, Role, Spec, is_windows, json, read, time_of_day, xml,
+    HostFacts, HostReading, Now, PAGE, Printer, Results, Role, Spec, is_windows, json, read, time_of_day, xml,
 };
 use crate::{Layout, READY_OFFSET};
 use common::original::{Driver, ExitCodes, Fill, Refusal, Run};
@@ -77,7 +77,7 @@ fn start(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
         Role::Receiver => loop {
             receive(spec, &interrupt, driver, &mut reporter)?;
             reporter.save()?;
-            if !spec.hold || interrupt.asked() {
+            if !spec.hold || interrupt.is_requested() {
                 break;
             }
             // Another test has a report of its own.
@@ -263,7 +263,7 @@ impl Reporter<'_> {
     fn on_event(&mut self, event: &Event) {
         self.run.on_event(event);
         let watched = matches!(event, Event::Start { .. } | Event::Interval(_));
-        let host = if watched { Reading::of(&self.spec, &text) } else { Reading::default() };
+        let host = if watched { HostReading::of(&self.spec, &text) } else { HostReading::default() };
         let printed = self.printer.on_event(event, &self.now(), &host);
         // Real-time lines are not copied, as in the original.
         self.show(&printed, !matches!(event, Event::Interval(_)));

@@ -58,7 +58,7 @@ pub(super) fn write(spec: &Spec, results: &Results, out: &mut Lines<'_>) {
 #[cfg(test)]
 mod tests {
     use super::super::files::Thread;
-    use super::super::host::Reading;
+    use super::super::host::HostReading;
     use super::super::print::Now;
     use super::*;
     use crate::Layout;
@@ -120,7 +120,7 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
             let bytes = (kb * 1024.0 * 300.006).round() as u64;
             Thread { bytes, calls: (bytes as f64 / 65_536.0).round() as u64, seconds: 300.006 }
         };
-        let host = Reading {
+        let host = HostReading {
             // 15.075 % busy.
             cpu: [15_075, 0, 0, 84_925, 0, 0, 0, 0],
             // MHz and cores so that speed · cores · busy · time / bytes is 7.036.
@@ -130,7 +130,7 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
             deferred: 1_265_645,
             all_interrupts: 1_816_762,
             retransmits: [60_412, 0, 0, 0, 0, 0, 0],
-            ..Reading::default()
+            ..HostReading::default()
         };
         let threads = [29_617.328, 29_267.468, 28_978.834, 29_016.806].map(thread).to_vec();
         let results = Results { bytes, seconds, threads, host, ..Results::default() };
@@ -163,7 +163,7 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
             ..Spec::default()
         };
         let thread = Thread { bytes: 115_584 * 1024, calls: 1_806, seconds: 9.999 };
-        let host = Reading { segments: (81_305, 79_529), deferred: 30_489, ..Reading::default() };
+        let host = HostReading { segments: (81_305, 79_529), deferred: 30_489, ..HostReading::default() };
         let results =
             Results { bytes: 118_358_016, seconds: 10.0, threads: vec![thread], host, ..Results::default() };
         let lines = printed(&spec, &results);

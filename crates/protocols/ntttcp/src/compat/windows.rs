@@ -169,12 +169,12 @@ fn finish(spec: &mut Spec, buffers: Option<u64>, v6: bool) -> Result<(), String>
 
 #[cfg(test)]
 mod tests {
-    use super::super::args::tests::asked;
+    use super::super::args::tests::read_words;
     use super::*;
 
     #[test]
     fn the_spelling_of_the_manual_is_windows_s() {
-        let spec = asked("-s -m 1,*,192.168.212.18 -ns").unwrap();
+        let spec = read_words("-s -m 1,*,192.168.212.18 -ns").unwrap();
         assert!(spec.windows && !spec.layout.sync && !spec.layout.token && spec.role == Role::Sender);
         assert_eq!(
             (spec.address.as_deref(), spec.layout.ports, spec.layout.threads),
@@ -183,7 +183,8 @@ mod tests {
         // 20480 buffers of 64 KiB.
         assert_eq!(spec.transfer, Some(20_480 << 16));
         let spec =
-            asked("-r -m 2,*,10.0.0.1 3,0,10.0.0.2 -l 128k -t 60 -wu 2 -cd 2 -rb 2M -a 16 -p 6000").unwrap();
+            read_words("-r -m 2,*,10.0.0.1 3,0,10.0.0.2 -l 128k -t 60 -wu 2 -cd 2 -rb 2M -a 16 -p 6000")
+                .unwrap();
         assert!(spec.windows && spec.layout.token && spec.role == Role::Receiver);
         assert_eq!(
             (spec.layout.ports, spec.layout.all(), spec.layout.port, spec.buffer),
@@ -196,7 +197,7 @@ mod tests {
         );
         assert_eq!((spec.sndbuf, spec.rcvbuf), (None, Some(2 << 20)));
         assert_eq!(spec.ignored.len(), 2, "{:?}", spec.ignored);
-        let spec = asked("-s -m 1,*,10.0.0.1 -u -ns -thr 100 -t 5").unwrap();
+        let spec = read_words("-s -m 1,*,10.0.0.1 -u -ns -thr 100 -t 5").unwrap();
         assert_eq!((spec.buffer, spec.layout.udp, spec.thread_limit), (Some(128), true, Some(819_200)));
     }
 
@@ -209,9 +210,9 @@ mod tests {
             "-r -x file.xml",
             "-s10.0.0.1 -a 10.0.0.2",
         ] {
-            assert!(!asked(words).unwrap().windows, "{words}");
+            assert!(!read_words(words).unwrap().windows, "{words}");
         }
-        assert!(asked("-s -m 1,*,10.0.0.1 --windows -t 1").unwrap().layout.token);
+        assert!(read_words("-s -m 1,*,10.0.0.1 --windows -t 1").unwrap().layout.token);
     }
 
     #[test]
@@ -229,7 +230,7 @@ mod tests {
             ("-s -ns -zz -m 1,*,h", "not an option of NTttcp"),
             ("-s -ns -u -l 70000 -m 1,*,h", "at most 65507"),
         ] {
-            let told = asked(words).unwrap_err();
+            let told = read_words(words).unwrap_err();
             assert!(told.contains(why), "{words}: {told}");
         }
     }

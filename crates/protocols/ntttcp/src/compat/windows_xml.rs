@@ -1,7 +1,7 @@
 //! The XML file of Windows NTttcp 5.40 (`-xml`). KB and MB are 1024 and 1024² bytes.
 
 use super::args::{Role, Spec};
-use super::files::{Document, Results, Row, Thread, parameters, row, three};
+use super::files::{Document, NamedValue, Results, Thread, parameters, row, three};
 use compat::number::ratio;
 use metrics::real;
 
@@ -13,16 +13,16 @@ const NO_COUNT: u64 = i64::MAX.unsigned_abs();
 const QUEUED: u64 = 2;
 
 /// A value of this file, without a unit.
-fn plain(name: &'static str, text: impl ToString) -> Row {
+fn plain(name: &'static str, text: impl ToString) -> NamedValue {
     row(name, "", "", text)
 }
 
 /// A value of this file, with its unit and three decimals.
-fn metric(name: &'static str, unit: &'static str, n: f64) -> Row {
+fn metric(name: &'static str, unit: &'static str, n: f64) -> NamedValue {
     row(name, "", unit, three(n))
 }
 
-fn rates(bytes_per_second: f64) -> [Row; 3] {
+fn rates(bytes_per_second: f64) -> [NamedValue; 3] {
     [
         metric("throughput", "MB/s", bytes_per_second / KILO / KILO),
         metric("throughput", "mbps", bytes_per_second * 8.0 / 1e6),
@@ -30,7 +30,7 @@ fn rates(bytes_per_second: f64) -> [Row; 3] {
     ]
 }
 
-fn thread(thread: &Thread, test_s: f64) -> Vec<Row> {
+fn thread(thread: &Thread, test_s: f64) -> Vec<NamedValue> {
     // Over the duration of the test, as in the original, so that the threads add up to the total.
     let rate = ratio(thread.bytes, test_s);
     let mut rows = vec![metric("realtime", "s", thread.seconds), metric("throughput", "KB/s", rate / KILO)];
@@ -84,7 +84,7 @@ pub(super) fn document(spec: &Spec, results: &Results) -> Document {
 
 #[cfg(test)]
 mod tests {
-    use super::super::host::Reading;
+    use super::super::host::HostReading;
     use super::super::{files::Thread, import::read, xml};
     use super::*;
     use crate::Layout;
@@ -113,14 +113,14 @@ mod tests {
         let thread = |calls: u64| Thread { bytes: calls * 65_536, calls, seconds: 0.0 };
         let bytes = 8_523 * 65_536;
         let seconds = 2.012_752;
-        let host = Reading {
+        let host = HostReading {
             // 99.615 % busy.
             cpu: [99_615, 0, 0, 385, 0, 0, 0, 0],
             cores: 2,
             // So that clock · 2 · 0.99615 · time / bytes is 18.637.
             mhz: 18.637 * bytes as f64 / (2.0 * 0.996_15 * seconds) / 1e6,
             segments: (25_538, 25_538),
-            ..Reading::default()
+            ..HostReading::default()
         };
         let threads = vec![thread(1_637), thread(6_886)];
         let results =

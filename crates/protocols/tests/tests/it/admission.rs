@@ -137,7 +137,7 @@ pub(crate) fn shake(server: &mut Driver, link: Link, key: u8) -> Option<(Frames,
         Message::Noise { data, .. } => Some(data),
         _ => None,
     });
-    shake.hear(&answer?)?;
+    shake.read_message(&answer?)?;
     let hash = shake.hash().to_vec();
     let mut frames = Frames::new(MAX_MESSAGE);
     frames.secure(shake.records()?).ok()?;
@@ -195,7 +195,7 @@ fn what_was_changed_or_replayed_on_the_way_is_not_heard() {
         let first = Message::Noise { protocol: SHARED.to_owned(), key: String::new(), data };
         server.say(link, &first);
         let Some(Message::Noise { data, .. }) = server.messages(link).pop() else { panic!("{n}") };
-        shaken.hear(&data).unwrap();
+        shaken.read_message(&data).unwrap();
         let mut records = shaken.records().unwrap();
         let mut sealed = records.seal(&encode(&hello())).unwrap();
         if n % 2 == 0 {

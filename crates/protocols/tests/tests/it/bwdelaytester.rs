@@ -231,7 +231,7 @@ fn damaged_datagrams() {
         let again = acceptor.on_timer(&mut side.cx(now));
         assert!(again.is_none_or(|at| at > now));
         for message in side.outbox.drain(..) {
-            if let Ok(common::message::Told::Result(event)) = message.downcast().map(|told| *told) {
+            if let Ok(common::message::SharedMessage::Result(event)) = message.downcast().map(|told| *told) {
                 taken += DatagramRow::rows(&event()).len();
             }
         }

@@ -3,7 +3,7 @@
 use crate::support::run::{MS, Told, address, client_ip, network, told};
 use common::Acl;
 use iperf3::codec::framed;
-use iperf3::judge::{Judge, Verdict};
+use iperf3::judge::{Judge, TokenVerdict};
 use iperf3::params::Parameters;
 use iperf3::{Bulk, BulkEnded, BulkNews, BulkTerms};
 use iperf3::{Client, ClientPlan, Limits, Opening, Server, ServerOptions, ServerPlan, Store};
@@ -404,10 +404,10 @@ fn what_is_said_in_any_pieces_is_understood_and_rubbish_ends_one_test() {
         let pieces = vec![(0, Say::Bytes(said[..cut].to_vec())), (50 * MS, Say::Bytes(said[cut..].to_vec()))];
         let raw = net.raw(Ipv4Addr::new(10, 200, 0, 1).into(), address(1), pieces);
         net.run_until(net.now.plus(SECOND));
-        assert_eq!(net.heard(raw).heard, [9, 10], "cut at {cut}");
+        assert_eq!(net.raw_state(raw).heard, [9, 10], "cut at {cut}");
         // Its streams do not come.
         net.run_until(net.now.plus(60 * SECOND));
-        assert_eq!(net.heard(raw).heard, [9, 10, 0xfe, 0, 0, 0, 204, 0, 0, 0, 0]);
+        assert_eq!(net.raw_state(raw).heard, [9, 10, 0xfe, 0, 0, 0, 204, 0, 0, 0, 0]);
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
     }
     for at in 0..document.len() {
@@ -417,7 +417,7 @@ fn what_is_said_in_any_pieces_is_understood_and_rubbish_ends_one_test() {
         let server = serve(&mut net, server_plan());
         let raw = net.raw(Ipv4Addr::new(10, 200, 0, 1).into(), address(1), vec![(0, Say::Bytes(bytes))]);
         net.run_until(net.now.plus(100 * SECOND));
-        assert_eq!(net.heard(raw).heard.first(), Some(&9));
+        assert_eq!(net.raw_state(raw).heard.first(), Some(&9));
         assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0), "{at}");
         assert!(ended(&net, server).is_empty());
     }
@@ -514,7 +514,7 @@ fn results_that_no_client_can_have_are_not_waited_for() {
     let talker = net.raw(from, address(1), talk);
     net.raw(from, address(1), vec![(100 * MS, Say::Bytes(cookie))]);
     net.run_until(net.now.plus(7 * SECOND));
-    assert_eq!(net.heard(talker).heard, [9, 10, 1, 2, 13, 0xfe, 0, 0, 0, 117, 0, 0, 0, 0]);
+    assert_eq!(net.raw_state(talker).heard, [9, 10, 1, 2, 13, 0xfe, 0, 0, 0, 117, 0, 0, 0, 0]);
     net.run_until(net.now.plus(10 * SECOND));
     assert_eq!((net.open(server), net.groups(server)), ((0, 0), 0));
 }
@@ -526,10 +526,10 @@ fn tokens_that_take_long_keep_only_their_own_address_waiting() {
     let asked = Arc::clone(&junk_asked);
     let judge: Judge = Arc::new(move |token, _| {
         if token == Some("good") {
-            return Some(Verdict::new(true.into()));
+            return Some(TokenVerdict::new(true.into()));
         }
         *asked.lock().unwrap() += 1;
-        Some(Verdict::default())
+        Some(TokenVerdict::default())
     });
     let mut net = network(31);
     serve(&mut net, with(ServerOptions { judge: Some(judge), ..ServerOptions::default() }));

@@ -1,7 +1,7 @@
 //! Conversations of real iperf3 programs, as captured, in the words of our codec.
 
 use crate::support::bench::unhex;
-use iperf3::codec::{COOKIE, Inbox, LONGEST_PARAMETERS, LONGEST_RESULTS, State, code, error_text};
+use iperf3::codec::{COOKIE, Inbox, LONGEST_PARAMETERS, LONGEST_RESULTS, StateByte, code, error_text};
 use iperf3::{params, results};
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ const VECTORS: &str = include_str!("vectors/iperf3.txt");
 /// What has been said, in order.
 #[derive(Debug, PartialEq)]
 enum Said {
-    Server(State),
-    Client(State),
+    Server(StateByte),
+    Client(StateByte),
     Asked(Box<params::Parameters>),
     Results { server: bool, found: results::Results },
     Code(i32),
@@ -30,7 +30,7 @@ fn conversations() -> BTreeMap<&'static str, Vec<(bool, Vec<u8>)>> {
 /// What is to be read next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Next {
-    State,
+    StateByte,
     Parameters,
     Results { server: bool },
     Code,
@@ -59,18 +59,18 @@ impl Reader {
     }
 
     fn step(&mut self) -> bool {
-        match self.next.unwrap_or(Next::State) {
-            Next::State => {
+        match self.next.unwrap_or(Next::StateByte) {
+            Next::StateByte => {
                 let heard = match (self.server.byte(), self.client.byte()) {
-                    (Some(byte), None) => Said::Server(State(byte)),
-                    (None, Some(byte)) => Said::Client(State(byte)),
+                    (Some(byte), None) => Said::Server(StateByte(byte)),
+                    (None, Some(byte)) => Said::Client(StateByte(byte)),
                     (None, None) => return false,
                     both => panic!("at once: {both:?}"),
                 };
                 self.next = match heard {
-                    Said::Server(State::PARAM_EXCHANGE) => Some(Next::Parameters),
-                    Said::Server(State::EXCHANGE_RESULTS) => Some(Next::Results { server: false }),
-                    Said::Server(State::SERVER_ERROR) => Some(Next::Code),
+                    Said::Server(StateByte::PARAM_EXCHANGE) => Some(Next::Parameters),
+                    Said::Server(StateByte::EXCHANGE_RESULTS) => Some(Next::Results { server: false }),
+                    Said::Server(StateByte::SERVER_ERROR) => Some(Next::Code),
                     _ => None,
                 };
                 self.said.push(heard);

@@ -195,14 +195,14 @@ fn forged_handshakes_get_nothing() {
         }
         let data = answer.unwrap_or_else(|| panic!("{n}: whether there is such a name is not told"));
         if n % 8 == 5 {
-            shake.hear(&data).expect("the server proves who it is, to whoever asks");
+            shake.read_message(&data).expect("the server proves who it is, to whoever asks");
             let data = shake.say().unwrap();
             server.say(link, &Message::Noise { protocol: String::new(), key: String::new(), data });
             let mut records = shake.records().unwrap();
             let said = records.open(&server.said.remove(&link).unwrap_or_default()).unwrap();
             assert!(String::from_utf8_lossy(&said).contains("does not know your public key"));
         } else {
-            assert!(shake.hear(&data).is_none(), "{n}: it proves nothing that was asked of it");
+            assert!(shake.read_message(&data).is_none(), "{n}: it proves nothing that was asked of it");
             // The server's own message back to it, the hello in clear, or records of no key.
             let next = match n % 3 {
                 0 => encode(&Message::Noise { protocol: String::new(), key: String::new(), data }),
@@ -242,7 +242,7 @@ fn a_client_with_a_key_goes_on_with_nobody_who_has_none() {
             let (shared, own) = ([shared; 32], [own; 32]);
             let proof = if with_pair { Proof::Own(&own) } else { Proof::Shared(&shared) };
             let mut shake = Shake::server(proof, &prologue(&key), drawn).unwrap();
-            shake.hear(&data).unwrap();
+            shake.read_message(&data).unwrap();
             let data = shake.say().unwrap();
             (shake, data)
         };

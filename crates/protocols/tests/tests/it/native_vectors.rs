@@ -23,7 +23,7 @@ fn holds(vector: &Vector, mut client: Shake, mut server: Shake) -> Vec<u8> {
     for (n, want) in vector.messages.iter().enumerate() {
         let (from, to) = if n % 2 == 0 { (&mut client, &mut server) } else { (&mut server, &mut client) };
         assert_eq!(from.say().as_deref(), Some(*want), "message {n}");
-        assert!(to.hear(want).is_some(), "message {n}");
+        assert!(to.read_message(want).is_some(), "message {n}");
     }
     assert!(client.is_over() && server.is_over());
     assert_eq!((hex(client.hash()).as_str(), hex(server.hash()).as_str()), (vector.hash, vector.hash));

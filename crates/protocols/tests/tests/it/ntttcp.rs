@@ -164,7 +164,7 @@ fn unsynchronised_senders_have_tests_of_their_own() {
     // Busy while data arrives.
     let raw = net.raw(client_ip(2), TALK, vec![(10 * MS, Say::Bytes(words(&[0x58]))), (SECOND, Say::Fin)]);
     net.run_until(net.now.plus(10 * SECOND));
-    assert_eq!(net.heard(raw).heard, words(&[0x0c]));
+    assert_eq!(net.raw_state(raw).heard, words(&[0x0c]));
     assert_eq!((told(&net, alone).status(), told(&net, alone).local().opened), (Status::Complete, 8));
     // A synchronised test afterwards has none of their connections.
     let talks = send(&mut net, 2, Layout { connections: 1, ..layout() });
@@ -202,7 +202,10 @@ fn an_announcement_is_answered_once_and_opens_nothing() {
     let raw = net.raw(client_ip(1), announce, vec![(10 * MS, Say::Bytes(b"XX".to_vec()))]);
     let other = net.raw(client_ip(2), announce, vec![(10 * MS, Say::Bytes(words(&[0x52])))]);
     net.run_until(net.now.plus(SECOND));
-    assert_eq!((net.heard(raw).heard.as_slice(), net.heard(other).heard.as_slice()), (&b"X"[..], &b""[..]));
+    assert_eq!(
+        (net.raw_state(raw).heard.as_slice(), net.raw_state(other).heard.as_slice()),
+        (&b"X"[..], &b""[..])
+    );
     assert!(
         !net.events(host).iter().any(|(_, event)| matches!(event, Event::Local(_) | Event::PhaseEnd { .. }))
     );
@@ -492,7 +495,7 @@ fn the_captured_conversations_are_answered_as_captured() {
             let script = script.into_iter().chain([(SECOND, Say::Fin)]).collect();
             let raw = net.raw(client_ip(1), TALK, script);
             net.run_until(net.now.plus(2 * SECOND));
-            assert_eq!(net.heard(raw).heard, words(&answered), "{said:?} in pieces of {piece}");
+            assert_eq!(net.raw_state(raw).heard, words(&answered), "{said:?} in pieces of {piece}");
             net.stop_at(host, net.now);
             finish(&mut net);
         }
@@ -512,7 +515,7 @@ fn a_busy_receiver_says_so_and_only_a_sender_of_the_test_ends_it() {
     let second = send(&mut net, 3, layout());
     finish(&mut net);
     for (word, raw) in others {
-        assert_eq!(net.heard(raw).heard, words(&[0x0c]), "the test goes on after {word:#x}");
+        assert_eq!(net.raw_state(raw).heard, words(&[0x0c]), "the test goes on after {word:#x}");
     }
     let refused = told(&net, second);
     assert_eq!(
@@ -534,10 +537,10 @@ fn several_senders_begin_together() {
     let last =
         net.raw(client_ip(2), TALK, vec![say(1, 0x58), say(2, 9), say(8, 0x4c), (2 * SECOND, Say::Fin)]);
     net.run_until(net.now.plus(700 * MS));
-    assert_eq!(net.heard(first).heard, words(&[0x0b, 3, 0x57]));
+    assert_eq!(net.raw_state(first).heard, words(&[0x0b, 3, 0x57]));
     net.run_until(net.now.plus(SECOND));
-    assert_eq!(net.heard(first).heard, words(&[0x0b, 3, 0x57, 0x52]));
-    assert_eq!(net.heard(last).heard, words(&[0x0b, 3, 0x52]));
+    assert_eq!(net.raw_state(first).heard, words(&[0x0b, 3, 0x57, 0x52]));
+    assert_eq!(net.raw_state(last).heard, words(&[0x0b, 3, 0x52]));
     net.stop_at(host, net.now);
     finish(&mut net);
 }
@@ -556,7 +559,7 @@ fn without_a_conversation_it_ends_after_the_last_connection() {
     net.run_until(net.now.plus(30 * SECOND));
     let told = told(&net, host);
     assert_eq!((told.status(), told.local().traffic.rx_bytes), (Status::Complete, 150_000));
-    assert_eq!(net.heard(raw).ended.map(|(_, how)| how), Some(HungUp::Fin));
+    assert_eq!(net.raw_state(raw).ended.map(|(_, how)| how), Some(HungUp::Fin));
     // Over two seconds of transfer, and not over the minute that it was ready for.
     let ns = told.local().traffic.ns;
     assert!((1_950 * MS..3_100 * MS).contains(&ns), "{ns}");

@@ -26,7 +26,7 @@ fn heard(name: &str, script: Vec<(u64, Say)>, after: u64) -> (Raw, Told) {
     let raw = net.raw(client_ip(0), address(1), script);
     net.run_until(START.plus(after));
     assert_eq!(net.open(server), (0, 0), "{name}");
-    (net.heard(raw).clone(), told(&net, server))
+    (net.raw_state(raw).clone(), told(&net, server))
 }
 
 fn ended(raw: &Raw) -> (u64, HungUp) {
@@ -141,7 +141,7 @@ fn those_behind_the_fence_are_reset_at_once_and_take_no_place() {
     let preamble = Preamble { transfer: 100, ..Preamble::new(Purpose::Data) }.encode();
     let raw = net.raw(client_ip(0), address(1), bytes(&preamble));
     net.run_until(net.now.plus(SECOND));
-    assert!(net.heard(raw).heard.is_empty());
+    assert!(net.raw_state(raw).heard.is_empty());
     assert_eq!(net.open(server), (0, 0));
 }
 
@@ -153,7 +153,8 @@ fn those_who_wait_are_bounded_and_come_free() {
     let raws: Vec<_> = (0..5_000).map(|n| net.raw(client_ip(n), address(1), vec![])).collect();
     net.run_until(START.plus(SECOND));
     assert_eq!(net.open(server).0, 4_096);
-    let reset = raws.iter().filter(|&&r| net.heard(r).ended.is_some_and(|e| e.1 == HungUp::Reset)).count();
+    let reset =
+        raws.iter().filter(|&&r| net.raw_state(r).ended.is_some_and(|e| e.1 == HungUp::Reset)).count();
     assert_eq!(reset, 5_000 - 4_096);
     net.run_until(START.plus(7 * SECOND));
     assert_eq!(net.open(server), (0, 0));
@@ -164,7 +165,7 @@ fn those_who_wait_are_bounded_and_come_free() {
     let late = net.raw(client_ip(0), address(1), bytes(b"hello?\r\n"));
     net.run_until(net.now.plus(400 * MS));
     assert!(net.open(server).0 <= 4_096, "one had to give way: {:?}", net.open(server));
-    assert!(!net.heard(late).heard.is_empty());
+    assert!(!net.raw_state(late).heard.is_empty());
     net.run_until(net.now.plus(SECOND));
     assert_eq!(net.open(server), (0, 0));
     assert!(told(&net, server).notices.len() <= 1_100, "{}", told(&net, server).notices.len());

@@ -158,7 +158,7 @@ fn a_test_asks_for_everything() {
     let server = Responder::new(&Host::default(), Uuid::from_u128(2), 15 * SECOND, 64 * 1024);
     let run = ran(Pair::stream(Box::new(client), Box::new(server)).both(Link::new().delay(1_000_000)));
     assert!(run.ends[0].completed(), "{:?}", run.ends[0].ended);
-    let Some(test) = crate::support::told(&run.ends[0].side.outbox).find_map(PacketTest::told) else {
+    let Some(test) = crate::support::told(&run.ends[0].side.outbox).find_map(PacketTest::from_event) else {
         panic!()
     };
     let counts = test.counts.unwrap();

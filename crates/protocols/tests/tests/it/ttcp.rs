@@ -144,8 +144,8 @@ fn a_receiver_takes_one_connection_and_turns_others_away() {
         net.raw(client_ip(1), address(1), vec![(0, Say::Bytes(b" !\"#".to_vec())), (SECOND, Say::Fin)]);
     let second = net.raw(client_ip(2), address(1), vec![(SECOND / 2, Say::Bytes(b"!".to_vec()))]);
     finish(&mut net);
-    assert_eq!(net.heard(first).ended.map(|(_, how)| how), Some(HungUp::Fin));
-    assert_eq!(net.heard(second).ended.map(|(_, how)| how), Some(HungUp::Reset));
+    assert_eq!(net.raw_state(first).ended.map(|(_, how)| how), Some(HungUp::Fin));
+    assert_eq!(net.raw_state(second).ended.map(|(_, how)| how), Some(HungUp::Reset));
     assert_eq!((told(&net, server).status(), portion(&net, server).rx_bytes), (Status::Complete, 4));
 }
 

@@ -1,7 +1,7 @@
 //! UDPmon's messages as the originals sent them, and our responder against damaged ones.
 
 use crate::support::bench::{inputs, mutate, vectors};
-use common::host::{Host, HostReader, HostTexts, Reading};
+use common::host::{Host, HostReader, HostTexts, PendingTexts};
 use common::one_sided::Answers;
 use metrics::{Binned, Mono, SECOND};
 use model::{Kind, Phase};
@@ -249,11 +249,11 @@ fn a_captured_test_is_answered_as_the_original_did() {
 
 /// A host whose counters are read when the test says so.
 #[derive(Default)]
-struct Slow(Mutex<Vec<Reading>>);
+struct Slow(Mutex<Vec<PendingTexts>>);
 
 impl HostReader for Slow {
-    fn ask(&self) -> Reading {
-        let reading = Reading::default();
+    fn ask(&self) -> PendingTexts {
+        let reading = PendingTexts::default();
         self.0.lock().unwrap().push(Arc::clone(&reading));
         reading
     }
@@ -433,7 +433,7 @@ mod pair {
     }
 
     fn tests(pair: &Pair, end: usize) -> Vec<PacketTest> {
-        told(pair, end).into_iter().filter_map(|e| PacketTest::told(&e)).collect()
+        told(pair, end).into_iter().filter_map(|e| PacketTest::from_event(&e)).collect()
     }
 
     #[test]

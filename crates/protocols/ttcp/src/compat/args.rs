@@ -1,7 +1,7 @@
 //! The command lines: Teldat's `tx HOST` or `rx` and then words, most of them with a value; or the
 //! classic letters.
 
-use super::spec::{Dialect, Request, Role, Spec, Unit};
+use super::spec::{Dialect, Request, Spec, TransferRole, Unit};
 use super::{help, words};
 use compat::options::{Letters, Opt, Stop, Takes, Value, find, scaled};
 
@@ -96,9 +96,11 @@ pub(crate) fn read(arguments: &[String]) -> Result<Request, String> {
         return Ok(Request::Help);
     }
     let read = match (arguments[0].as_str(), arguments.get(1)) {
-        ("tx", Some(host)) if !host.starts_with('-') => teldat(Role::Transmit(host.clone()), &arguments[2..]),
+        ("tx", Some(host)) if !host.starts_with('-') => {
+            teldat(TransferRole::Transmit(host.clone()), &arguments[2..])
+        }
         ("tx", _) => Err("tx needs the address of the receiver: ttcp tx 192.0.2.1".into()),
-        ("rx", _) => teldat(Role::Receive, &arguments[1..]),
+        ("rx", _) => teldat(TransferRole::Receive, &arguments[1..]),
         (letter, _) if letter.starts_with('-') => classic(arguments),
         (other, _) => Err(format!("'{other}' is neither tx, nor rx, nor an option such as -t or -r").into()),
     };
@@ -115,7 +117,7 @@ pub(crate) fn read(arguments: &[String]) -> Result<Request, String> {
     Ok(Request::Run(Box::new(spec)))
 }
 
-fn teldat(role: Role, given: &[String]) -> Result<Spec, Stop> {
+fn teldat(role: TransferRole, given: &[String]) -> Result<Spec, Stop> {
     let mut options =
         RawOptions { spec: Spec { role, ..Spec::new(Dialect::Teldat) }, ..RawOptions::default() };
     let mut given = given.iter();
@@ -154,9 +156,9 @@ fn classic(arguments: &[String]) -> Result<Spec, Stop> {
         }
     }
     options.spec.role = match (options.role, options.host) {
-        (Some('t'), Some(host)) => Role::Transmit(host),
+        (Some('t'), Some(host)) => TransferRole::Transmit(host),
         (Some('t'), None) => return Err("-t needs the host to send to: ttcp -t -s 192.0.2.1".into()),
-        (Some(_), None) => Role::Receive,
+        (Some(_), None) => TransferRole::Receive,
         (Some(_), Some(host)) => return Err(format!("'{host}': a receiver takes no host").into()),
         (None, _) => return Err("ttcp either sends (-t) or receives (-r)".into()),
     };

@@ -3,7 +3,7 @@
 //! By those samples of Teldat's manual that can be recomputed, rates are decimal (10^6) and times
 //! per call are rounded; the classic report divides by 1024.
 
-use super::spec::{Dialect, Role, Spec, Unit};
+use super::spec::{Dialect, Spec, TransferRole, Unit};
 use crate::Marked;
 use compat::number::ratio;
 use compat::{Printed, Text};
@@ -115,8 +115,8 @@ impl Printer {
             writeln!(out);
             let transport = if self.spec.udp { "udp" } else { "tcp" };
             match &self.spec.role {
-                Role::Receive => writeln!(out, "# {transport} receiver #"),
-                Role::Transmit(host) => writeln!(out, "# {transport} sender -> {host} #"),
+                TransferRole::Receive => writeln!(out, "# {transport} receiver #"),
+                TransferRole::Transmit(host) => writeln!(out, "# {transport} sender -> {host} #"),
             }
         }
     }
@@ -242,8 +242,8 @@ impl Printer {
         let (send, receive) = self.buffers;
         let transport = if self.spec.udp { "udp" } else { "tcp" };
         let what = match &self.spec.role {
-            Role::Receive => transport.to_owned(),
-            Role::Transmit(host) => format!("{transport} -> {host}"),
+            TransferRole::Receive => transport.to_owned(),
+            TransferRole::Transmit(host) => format!("{transport} -> {host}"),
         };
         if self.spec.udp {
             let size = if self.spec.sends() { send } else { receive };
@@ -310,7 +310,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> String {
         .map_or((point.local.traffic.tx_bytes, point.local.traffic.rx_bytes), |r| (r.tx_bytes, r.rx_bytes));
     let target = outcome.begin.targets.first().cloned().unwrap_or_default();
     let spec = Spec {
-        role: if serving { Role::Receive } else { Role::Transmit(target) },
+        role: if serving { TransferRole::Receive } else { TransferRole::Transmit(target) },
         length,
         buffers: tx.max(rx) / length,
         udp: phase.kind != Kind::Tcp,

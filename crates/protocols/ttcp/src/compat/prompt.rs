@@ -78,7 +78,7 @@ pub(crate) fn prompt(input: &mut dyn BufRead, out: &mut dyn Write) -> io::Result
 mod tests {
     use super::*;
 
-    fn asked(lines: &str) -> (Vec<String>, String) {
+    fn prompted(lines: &str) -> (Vec<String>, String) {
         let mut out = Vec::new();
         let words = prompt(&mut lines.as_bytes(), &mut out).unwrap();
         (words, String::from_utf8(out).unwrap())
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn empty_answers_are_the_defaults() {
-        let (words, out) = asked("");
+        let (words, out) = prompted("");
         assert_eq!(words, ["rx"]);
         assert!(out.contains("Port number to send to or listen at [5001]: "), "{out}");
         assert!(!out.contains("Rate limit"), "a receiver has none");
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn answers_become_words() {
-        let (words, _) = asked("tx\n10.0.0.1\n100\n4096\n\n\ny\n\n\n\nyes\nk\n\nno\n1400\n\n");
+        let (words, _) = prompted("tx\n10.0.0.1\n100\n4096\n\n\ny\n\n\n\nyes\nk\n\nno\n1400\n\n");
         let want = "tx 10.0.0.1 nsrcb 100 blen 4096 verbose random frate k mss 1400";
         assert_eq!(words.join(" "), want);
         assert!(prompt(&mut "tx\n".as_bytes(), &mut io::sink()).is_err());

@@ -1,6 +1,6 @@
 //! `netcaliper ttcp`: Teldat's `tx` and `rx`, and the classic letters.
 
-use super::{Dialect, PAGE, Printer, Request, Role, Spec, Usage, prompt, read};
+use super::{Dialect, PAGE, Printer, Request, Spec, TransferRole, Usage, prompt, read};
 use common::bulk::Marks;
 use common::original::{Driver, ExitCodes, Refusal, Run};
 use common::{ClientConfig, ServerConfig};
@@ -42,10 +42,10 @@ fn start(arguments: &[String], driver: &Driver) -> Result<u8, Refusal> {
         Dialect::Classic => None,
     };
     match &spec.role {
-        Role::Transmit(host) => transmit(&spec, host, &interrupt, driver),
-        Role::Receive => loop {
+        TransferRole::Transmit(host) => transmit(&spec, host, &interrupt, driver),
+        TransferRole::Receive => loop {
             let code = receive(&spec, &interrupt, driver)?;
-            if !spec.keep || code != 0 || interrupt.asked() {
+            if !spec.keep || code != 0 || interrupt.is_requested() {
                 return Ok(code);
             }
         },

@@ -25,7 +25,7 @@ pub(crate) enum Dialect {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum TransferRole {
     #[default]
     Receive,
     Transmit(String),
@@ -51,7 +51,7 @@ pub(crate) enum Unit {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) dialect: Dialect,
-    pub(crate) role: Role,
+    pub(crate) role: TransferRole,
     /// Buffers sent (`nsrcb`, `-n`).
     pub(crate) buffers: u64,
     /// Bytes of a buffer (`blen`, `-l`).
@@ -126,7 +126,7 @@ impl Spec {
     }
 
     pub(crate) fn sends(&self) -> bool {
-        matches!(self.role, Role::Transmit(_))
+        matches!(self.role, TransferRole::Transmit(_))
     }
 
     /// Bytes to be sent; `None` when the time decides.
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn bursts_are_paid_for_by_the_rate() {
         let mut spec = Spec::new(Dialect::Teldat);
-        spec.role = Role::Transmit("192.0.2.1".to_owned());
+        spec.role = TransferRole::Transmit("192.0.2.1".to_owned());
         (spec.limit_kbps, spec.burst) = (Some(8_000), Some(50));
         // 50 buffers of 8192 bytes at 8 Mbit/s: 409.6 ms.
         let phase = spec.phase();

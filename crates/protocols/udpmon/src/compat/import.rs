@@ -1,6 +1,6 @@
 //! The lines of `udpmon_bw_mon`, `udpmon_req` and `tcpmon_mon` as outcomes, a test each, and those of `udpmon_recv`, a period each.
 
-use super::read::{Table, is_table, tables};
+use super::read::{ReadTable, is_table, tables};
 use crate::{PacketTest, PacketTestLatency};
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns, received};
@@ -12,12 +12,12 @@ use model::{
 
 /// A row of a table.
 #[derive(Clone, Copy)]
-struct Row<'a> {
-    table: &'a Table<'a>,
+struct TableRow<'a> {
+    table: &'a ReadTable<'a>,
     cells: &'a [&'a str],
 }
 
-impl Row<'_> {
+impl TableRow<'_> {
     /// A cell, by the beginning of its column's title.
     fn at(&self, beginning: &str) -> Option<f64> {
         let place = self.table.titles.iter().position(|title| title.starts_with(beginning))?;
@@ -52,7 +52,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let all = tables(&text);
     let mut rows = Vec::new();
     for table in &all {
-        rows.extend(table.rows.iter().map(|cells| Row { table, cells }));
+        rows.extend(table.rows.iter().map(|cells| TableRow { table, cells }));
     }
     let tests: Vec<PacketTest> = rows.iter().filter_map(latency).collect();
     if !tests.is_empty() {
@@ -62,7 +62,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let messages: Vec<ImportedPhase> = rows.iter().filter_map(message).collect();
     if !messages.is_empty() {
         let counts = Some(crate::tcpmon::PROTOCOL.info.counts);
-        return Some(Ok(ImportedRun { verb: "tcp", counts, ..found("tcpmon_mon", messages, gaps) }));
+        return Some(Ok(ImportedRun { verb: "tcp", counts, ..imported("tcpmon_mon", messages, gaps) }));
     }
     if let Some(found) = periods(&rows) {
         return Some(Ok(found));
@@ -71,14 +71,14 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     if phases.is_empty() {
         return Some(Err("the file is of UDPmon, but holds no line of a test".to_owned()));
     }
-    Some(Ok(found("udpmon_bw_mon", phases, gaps)))
+    Some(Ok(imported("udpmon_bw_mon", phases, gaps)))
 }
 
 /// What has to be known of the original's rates.
 const GAPS: &str =
     "the rates are over as many gaps as there are: the original divides N packets by N - 1 gaps";
 
-fn found(program: &str, phases: Vec<ImportedPhase>, notice: Option<&str>) -> ImportedRun {
+fn imported(program: &str, phases: Vec<ImportedPhase>, notice: Option<&str>) -> ImportedRun {
     ImportedRun {
         program: program.to_owned(),
         protocol: "udpmon",
@@ -95,10 +95,11 @@ fn phase() -> ImportedPhase {
     ImportedPhase { kind: Kind::Delay, pattern: Pattern::Push, connections: 1, ..ImportedPhase::default() }
 }
 
-/// The lines of `udpmon_recv`. It tells when a period ended in whole seconds: each is taken for as long as the mean of them.
-fn periods(rows: &[Row<'_>]) -> Option<ImportedRun> {
+/// The lines of `udpmon_recv`. Ends of periods are in whole seconds: each period is taken for as
+/// long as their mean.
+fn periods(rows: &[TableRow<'_>]) -> Option<ImportedRun> {
     let lines: Vec<_> = rows.iter().filter(|row| row.at("Bytes Recv").is_some()).collect();
-    let ended = |row: &Row<'_>| row.at("linux time").unwrap_or(0.0);
+    let ended = |row: &TableRow<'_>| row.at("linux time").unwrap_or(0.0);
     let (first, last) = (ended(lines.first()?), ended(lines.last()?));
     let gaps = metrics::real(lines.len().saturating_sub(1).max(1));
     let period = ns((last - first).max(1.0) / gaps);
@@ -108,7 +109,7 @@ fn periods(rows: &[Row<'_>]) -> Option<ImportedRun> {
     for (index, row) in (0u32..).zip(&lines) {
         let bytes = row.count("Bytes Recv").unwrap_or(0);
         let traffic = Traffic { tx_bytes: 0, rx_bytes: bytes, ns: period, ..Traffic::default() };
-        remote.traffic.after(&traffic);
+        remote.traffic.add_later(&traffic);
         let packets = row.packets();
         counts.iter_mut().zip(packets).for_each(|(sum, n)| *sum += n);
         intervals.push(Interval {
@@ -128,7 +129,7 @@ fn periods(rows: &[Row<'_>]) -> Option<ImportedRun> {
     let received = CountsByWay { up: crate::REPORTED, ..EndCounts::OWN.server };
     let counts = Some(EndCounts { server: received, ..EndCounts::OWN });
     let recorder = Role::Server;
-    Some(ImportedRun { started, recorder, counts, ..found("udpmon_recv", vec![phase], Some(notice)) })
+    Some(ImportedRun { started, recorder, counts, ..imported("udpmon_recv", vec![phase], Some(notice)) })
 }
 
 fn report([came, lost, order]: [u64; 3]) -> Box<PacketReport> {
@@ -136,7 +137,7 @@ fn report([came, lost, order]: [u64; 3]) -> Box<PacketReport> {
 }
 
 /// A line of `tcpmon_mon`: one size and one spacing of messages on a connection.
-fn message(row: &Row<'_>) -> Option<ImportedPhase> {
+fn message(row: &TableRow<'_>) -> Option<ImportedPhase> {
     row.at("soc_buf_size")?;
     let size = row.at("pkt len").filter(|size| *size >= 1.0)?;
     let (came, bytes, rate) = (row.at("num_recv")?, row.at("bytes_recv")?, row.at("recv_data_rate")?);
@@ -175,11 +176,11 @@ fn requests(tests: &[PacketTest]) -> ImportedRun {
         ..phase()
     };
     let notice = "of each size the least, the mean and the largest round trip are known, no percentile";
-    ImportedRun { verb: "ping", ..found("udpmon_req", vec![phase], Some(notice)) }
+    ImportedRun { verb: "ping", ..imported("udpmon_req", vec![phase], Some(notice)) }
 }
 
 /// A line of `udpmon_req`: one size of responses.
-fn latency(row: &Row<'_>) -> Option<PacketTest> {
+fn latency(row: &TableRow<'_>) -> Option<PacketTest> {
     let response = u32::clamped(row.count("response len")?);
     let (sent, missing, mean) = (row.count("loop_count")?, row.count("num_bad")?, row.at("ave time")?);
     let count = sent.saturating_sub(missing);
@@ -203,8 +204,9 @@ fn latency(row: &Row<'_>) -> Option<PacketTest> {
     })
 }
 
-/// A line of `udpmon_bw_mon`: one size and one spacing; of `udpmon_send` what was sent.
-fn test(row: &Row<'_>) -> Option<ImportedPhase> {
+/// A line of `udpmon_bw_mon`, for one size and one spacing; or of `udpmon_send`, with sent packets
+/// only.
+fn test(row: &TableRow<'_>) -> Option<ImportedPhase> {
     let size: f64 = row.cells.first()?.parse().ok().filter(|n: &f64| (1.0..=65_535.0).contains(n))?;
     let sent = row.at("num_sent")?;
     let mut phase = sized(size, row.at("inter-pkt_time").or_else(|| row.at("wait_time")).unwrap_or(0.0));

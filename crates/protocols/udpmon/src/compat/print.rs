@@ -5,7 +5,7 @@ use super::args::{Program, Spec};
 use super::line::{self, Sent};
 use super::recv::Receiver;
 use super::tables;
-use super::tcp::{Progress, Snapshots};
+use super::tcp::{PrintedProgress, Snapshots};
 use crate::PacketTest;
 use compat::Text;
 use compat::number::g;
@@ -27,7 +27,7 @@ pub(crate) struct Printer {
     /// Tests over TCP, until the kernel's figures of their connections have arrived.
     held: Vec<PacketTest>,
     /// Progress of tcpmon's programs in print.
-    progress: Progress,
+    progress: PrintedProgress,
     snapshots: Snapshots,
 }
 
@@ -53,7 +53,7 @@ impl Printer {
                 self.started = begin.started;
                 self.banner(out);
             }
-            Event::Extra(_) => match (self.spec.program, PacketTest::told(event)) {
+            Event::Extra(_) => match (self.spec.program, PacketTest::from_event(event)) {
                 (_, None) => {}
                 (Program::TcpMon, Some(test)) if !test.over => {
                     self.connected(test.mss, out);
@@ -138,7 +138,7 @@ impl Printer {
             Program::Recv => self.receiver.test(&self.spec, test, out),
             Program::Resp => self.resp(test, out),
             Program::TcpResp => {
-                self.snapshots.over(test);
+                self.snapshots.remove(test);
                 if self.spec.verbose {
                     super::tcp::received(&self.spec, test, out);
                 }

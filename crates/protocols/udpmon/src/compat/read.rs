@@ -28,7 +28,7 @@ pub(super) fn is_table(bytes: &[u8]) -> bool {
 }
 
 /// One table: its titles, and its rows.
-pub(super) struct Table<'a> {
+pub(super) struct ReadTable<'a> {
     /// Its rates are of as many packets as there are gaps: it was printed by this program.
     pub(super) right: bool,
     pub(super) titles: Vec<&'a str>,
@@ -42,12 +42,12 @@ fn is_ours(text: &str) -> bool {
     heading.is_some_and(|line| !line.contains("--as-original")) && !text.contains(" affinity: ")
 }
 
-pub(super) fn tables(text: &str) -> Vec<Table<'_>> {
-    let mut found: Vec<Table<'_>> = Vec::new();
+pub(super) fn tables(text: &str) -> Vec<ReadTable<'_>> {
+    let mut found: Vec<ReadTable<'_>> = Vec::new();
     let right = is_ours(text);
     for line in text.lines() {
         if heads(line) {
-            found.push(Table { right, titles: columns(line), rows: Vec::new() });
+            found.push(ReadTable { right, titles: columns(line), rows: Vec::new() });
             continue;
         }
         let Some(table) = found.last_mut() else { continue };

@@ -116,7 +116,7 @@ impl Reporter<'_> {
                 "{name}: -S {asked}: the system gave socket buffers of {got} bytes ({limits})"
             ));
         }
-        let Some(test) = PacketTest::told(event) else { return };
+        let Some(test) = PacketTest::from_event(event) else { return };
         if spec.packet_tests.stamps && test.over && !of_the_card(&test) {
             let (own, remote) = (
                 "it has none, they are off (hwstamp_ctl -r 1), or its clock (/dev/ptpN) cannot be opened",

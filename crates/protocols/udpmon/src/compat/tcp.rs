@@ -229,13 +229,13 @@ const ROUND: u64 = SECOND / 100;
 
 /// Progress of `tcpmon_mon`'s connection in print.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct PrintedProgress {
     bytes: u64,
     at_ns: u64,
     retransmits: u32,
 }
 
-impl Progress {
+impl PrintedProgress {
     /// A line of `-i`: what left since the line before, and the segments of the whole host since
     /// the start.
     pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
@@ -248,7 +248,7 @@ impl Progress {
         let bytes = test.sent * u64::from(test.size);
         let (moved, ns) = (bytes - self.bytes.min(bytes), last.at_ns.saturating_sub(self.at_ns).max(1));
         let again = socket.retransmits.saturating_sub(self.retransmits);
-        *self = Progress { bytes, at_ns: last.at_ns, retransmits: socket.retransmits };
+        *self = PrintedProgress { bytes, at_ns: last.at_ns, retransmits: socket.retransmits };
         writeln!(
             out,
             "{}\t{moved}\t{:.2}\t\t{again}\t\t{:.2}\t\t{}\t\t{}",
@@ -313,7 +313,7 @@ impl Snapshots {
         );
     }
 
-    pub(super) fn over(&mut self, test: &PacketTest) {
+    pub(super) fn remove(&mut self, test: &PacketTest) {
         self.told.remove(&test.peer);
     }
 }

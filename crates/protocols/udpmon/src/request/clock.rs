@@ -1,6 +1,6 @@
 //! How a requester compares the responder's clock with its own.
 
-use super::{Requester, Step};
+use super::{RequestStep, Requester};
 use crate::PacketTestClock;
 use crate::codec::{self, Message, Setup};
 use metrics::{Exchange, Mono, SECOND};
@@ -17,7 +17,7 @@ impl Requester {
     /// The exchanges of this host's clock and the responder's begin: those before a test, or those behind it.
     pub(super) fn begin_exchanges(&mut self, now: Mono, behind: bool) {
         self.exchanging = now;
-        self.step = if behind { Step::Resync(0) } else { Step::Sync(0) };
+        self.step = if behind { RequestStep::Resync(0) } else { RequestStep::Sync(0) };
         self.exchange(if behind { EXCHANGES + 1 } else { 1 });
     }
 
@@ -29,8 +29,8 @@ impl Requester {
     /// A response to an exchange has come.
     pub(super) fn exchanged(&mut self, now: Mono, frame: i64, time: i64) {
         let (count, first, most) = match self.step {
-            Step::Sync(n) => (n, 1, EXCHANGES),
-            Step::Resync(n) => (n, EXCHANGES + 1, EXCHANGES_BEHIND),
+            RequestStep::Sync(n) => (n, 1, EXCHANGES),
+            RequestStep::Resync(n) => (n, EXCHANGES + 1, EXCHANGES_BEHIND),
             _ => return,
         };
         if frame != i64::from(first + count) {
@@ -46,14 +46,14 @@ impl Requester {
                 self.points.push((time as f64, (sent / 1_000) as f64 + half));
             }
         }
-        self.talk.answered(now);
+        self.talk.on_answer(now);
         let next = count + 1;
         if next < most && now.since(self.exchanging) < EXCHANGING {
-            self.step = if first == 1 { Step::Sync(next) } else { Step::Resync(next) };
+            self.step = if first == 1 { RequestStep::Sync(next) } else { RequestStep::Resync(next) };
             return self.exchange(first + next);
         }
         if first == 1 {
-            self.step = Step::Start;
+            self.step = RequestStep::Start;
             self.talk.ask(codec::encode(&Message::Start(Setup::of(&self.params.asked)), codec::PARAM));
         } else {
             self.release();

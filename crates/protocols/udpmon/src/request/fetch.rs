@@ -1,6 +1,6 @@
 //! Blocks that a requester fetches, piece by piece.
 
-use super::{Requester, Step};
+use super::{RequestStep, Requester};
 use crate::PacketTestRecords;
 use crate::blocks;
 use crate::codec::{self, Block, Message, Setup};
@@ -59,7 +59,7 @@ impl Requester {
         let index = if wanted.block == Block::Records { have / 8 } else { have };
         let length = wanted.piece.min(wanted.length - have);
         let ask = Message::Fetch { block: wanted.block, index: index as i32, length: length as i32 };
-        self.step = Step::Fetch(at, have);
+        self.step = RequestStep::Fetch(at, have);
         self.talk.ask(codec::encode(&ask, codec::PARAM));
     }
 
@@ -69,7 +69,7 @@ impl Requester {
         if bytes.len() != expected {
             return;
         }
-        self.talk.answered(now);
+        self.talk.on_answer(now);
         self.block.extend_from_slice(bytes);
         if have + expected < wanted.length {
             return self.fetch(now, at, have + expected);

@@ -1,10 +1,10 @@
 //! `udpmon_req`: requests, and responses of chosen sizes; the next request when the last is
 //! answered.
 
-use super::{Requester, Step, UNANSWERED};
+use super::{RequestStep, Requester, UNANSWERED};
 use crate::codec::{self, Message};
 use crate::{PacketTest, PacketTestLatency};
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Binned, Clamped, Mono, SECOND};
 use std::time::Duration;
 use transport::{Checked, Context, Violation};
@@ -61,7 +61,7 @@ impl Requester {
         let histogram = Binned::new(asked.low.into(), asked.bin_width.into(), BINS);
         self.latency.found = PacketTestLatency { response, histogram, ..PacketTestLatency::default() };
         self.latency.since = now;
-        self.step = Step::Request(now);
+        self.step = RequestStep::Request(now);
     }
 
     /// The next request, which leaves at `now`.
@@ -74,12 +74,12 @@ impl Requester {
 
     /// The request has left.
     pub(super) fn requested(&mut self) {
-        self.step = Step::Response(self.latency.sent.plus(PATIENCE));
+        self.step = RequestStep::Response(self.latency.sent.plus(PATIENCE));
     }
 
     /// A datagram has arrived; true if it is a response.
     pub(super) fn responded(&mut self, cx: &mut Context<'_>, datagram: &[u8]) -> bool {
-        if matches!(self.step, Step::Response(_)) && self.latency.is_answered(datagram) {
+        if matches!(self.step, RequestStep::Response(_)) && self.latency.is_answered(datagram) {
             self.latency.add(cx.now.since(self.latency.sent));
             self.next_request(cx);
             return true;
@@ -103,7 +103,7 @@ impl Requester {
     /// A request is over.
     fn next_request(&mut self, cx: &mut Context<'_>) {
         self.latency.frame += 1;
-        self.step = Step::Request(cx.now.plus(self.params.asked.wait_ns()));
+        self.step = RequestStep::Request(cx.now.plus(self.params.asked.wait_ns()));
         if self.latency.found.count >= u64::from(self.params.asked.packets) || self.stopped {
             self.end_size(cx);
         }
@@ -123,7 +123,7 @@ impl Requester {
             over: true,
             ..PacketTest::default()
         };
-        tell(cx, test.event());
+        post_event(cx, test.event());
         if step > 0 && next <= last && !self.stopped {
             return self.begin_size(cx.now, next);
         }

@@ -2,7 +2,7 @@
 
 use super::Requester;
 use crate::PacketTestRecord;
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Clamped, Departure, Mono, ReceivedPacket, StampKind, TrainReport, join};
 use model::{Event, Trains};
 use transport::Context;
@@ -45,7 +45,7 @@ impl Requester {
         }
     }
 
-    pub(super) fn tell_trains(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn report_trains(&mut self, cx: &mut Context<'_>) {
         let (Some(plan), Some(begun)) = (&self.params.train, self.begun) else { return };
         // The order of arrivals is that of their times.
         self.all.got.sort_by_key(|arrival| arrival.received_ns);
@@ -56,9 +56,9 @@ impl Requester {
         let report = TrainReport::of(&packets, &plan.waits_ns, self.params.asked.size, headers, false);
         let trains =
             Trains { headers, clock_bound_ns: self.all.bound_ns, strays, report, ..Trains::default() };
-        tell(cx, Event::Trains(Box::new(trains)));
+        post_event(cx, Event::Trains(Box::new(trains)));
         if plan.samples {
-            tell(cx, Event::TrainPackets { rows: packets });
+            post_event(cx, Event::TrainPackets { rows: packets });
         }
     }
 }

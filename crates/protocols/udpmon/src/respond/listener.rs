@@ -24,7 +24,7 @@ const MOST_RECORDS: usize = 4_000_000;
 const MOST_OF_ONE: usize = 1_000_000;
 
 /// State that a responder's workers share.
-pub(super) struct Shared {
+pub(super) struct ResponderState {
     answers: Answers,
     pub(super) host: Host,
     limit: Limit,
@@ -38,13 +38,13 @@ pub(super) struct Shared {
 }
 
 /// A requester's place; given back when dropped, with its records.
-pub(super) struct Place {
-    pub(super) shared: Arc<Shared>,
+pub(super) struct RequesterPlace {
+    pub(super) shared: Arc<ResponderState>,
     peer: SocketAddr,
     records: usize,
 }
 
-impl Place {
+impl RequesterPlace {
     /// Room for the records that `setup` asks for, in place of those before.
     pub(super) fn room(&mut self, setup: &Setup) -> usize {
         let promised = &self.shared.promised;
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RequesterPlace {
     fn drop(&mut self) {
         self.shared.promised.fetch_sub(self.records, Ordering::Relaxed);
         self.shared.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
@@ -68,7 +68,7 @@ impl Drop for Place {
 /// A server's sources of links.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let asked = PacketTestSettings::of(phase).unwrap_or_default();
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(ResponderState {
         answers: answers.clone(),
         host: answers.host.with_cards(&asked.cards),
         limit: Limit::new(answers.exit_after),
@@ -86,7 +86,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 }
 
 pub struct Listener {
-    shared: Arc<Shared>,
+    shared: Arc<ResponderState>,
     pending: PendingPeers,
 }
 
@@ -123,7 +123,7 @@ impl Acceptor for Listener {
         if peers.len() >= shared.most || own >= (shared.most / 2).max(1) || !shared.limit.enter() {
             return None;
         }
-        let mut place = Place { shared: Arc::clone(shared), peer, records: 0 };
+        let mut place = RequesterPlace { shared: Arc::clone(shared), peer, records: 0 };
         let room = place.room(&shared.setup);
         let stats = Arc::new(Mutex::new(PacketStats::new(shared.setup, got.arrived(), room)));
         peers.insert(peer, Arc::clone(&stats));

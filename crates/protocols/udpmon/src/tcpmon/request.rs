@@ -5,7 +5,7 @@ use super::plan::{Plan, SHORTEST};
 use crate::blocks;
 use crate::call::Caller;
 use crate::codec::Block;
-use crate::host::Reading;
+use crate::host::PendingTexts;
 use crate::one_sided::{Calls, GROUP};
 use crate::packet_stats::tenths;
 use crate::payload::Source;
@@ -13,7 +13,7 @@ use crate::proc::between;
 use crate::readings::{Pending, READING, is_there, texts};
 use crate::{PacketTest, PacketTestPut};
 use common::kernel::{Core, PacedWay};
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Binned, Clamped, Ending, Mono, SocketState};
 use model::{Pace, Phase};
 use std::sync::Arc;
@@ -44,8 +44,8 @@ const QUESTIONS: [(Command, i32, usize); 5] = [
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    /// This host is read before the first message.
+enum MessageStep {
+    /// This host is being read; the first message leaves afterwards.
     Local,
     Data,
     /// It is looked what the kernel knows of the connection before the next message is begun.
@@ -65,7 +65,7 @@ enum Step {
 pub struct Requester {
     plan: Arc<Plan>,
     core: Core,
-    step: Step,
+    step: MessageStep,
     since: Mono,
     pace: Option<Pace>,
     /// Whole messages that have left, and how much of the one in work.
@@ -75,7 +75,7 @@ pub struct Requester {
     stopped: bool,
     /// What came of the answer in work.
     answer: Vec<u8>,
-    readings: [Option<Reading>; 2],
+    readings: [Option<PendingTexts>; 2],
     /// The first message waits for a reading.
     first: Option<Pending<()>>,
     /// When the message in work was begun, and how many sends it took so far.
@@ -88,7 +88,7 @@ pub struct Requester {
     shift: u64,
     /// When it is next told how it stands, and what waits for a reading of this host.
     snapshot: Option<Mono>,
-    standing: Option<Pending<(Box<PacketTest>, Reading)>>,
+    standing: Option<Pending<(Box<PacketTest>, PendingTexts)>>,
     found: PacketTest,
 }
 
@@ -98,7 +98,7 @@ impl Requester {
         Requester {
             core: Core::new(GROUP, slot, plan.stall_ns).with_id(id),
             plan,
-            step: Step::Data,
+            step: MessageStep::Data,
             since: Mono(0),
             pace: None,
             frame: 0,
@@ -147,7 +147,7 @@ impl Requester {
         self.snapshot = None;
         self.ask(0, tenths(now.since(self.since)));
         if self.plan.asked.settle_ns > 0 {
-            self.step = Step::Settle(now.plus(self.plan.asked.settle_ns));
+            self.step = MessageStep::Settle(now.plus(self.plan.asked.settle_ns));
         }
     }
 
@@ -157,11 +157,11 @@ impl Requester {
         let head = Head { command, frame: self.frame as i64, length: SHORTEST };
         self.head = codec::encode(&head, sent, length);
         codec::put_index(&mut self.head, index);
-        (self.at, self.step) = (0, Step::Ask(n));
+        (self.at, self.step) = (0, MessageStep::Ask(n));
     }
 
     /// The answer to question `n` is there.
-    fn answered(&mut self, cx: &mut Context<'_>, n: usize) -> Checked {
+    fn on_answer(&mut self, cx: &mut Context<'_>, n: usize) -> Checked {
         let bytes = std::mem::take(&mut self.answer);
         match QUESTIONS[n].0 {
             Command::Fetch(block) => self.found.remote.keep(block, &bytes, self.core.is_v6()),
@@ -170,7 +170,7 @@ impl Requester {
         if self.plan.asks && n + 1 < QUESTIONS.len() {
             self.ask(n + 1, 0);
         } else {
-            self.tell(cx);
+            self.report(cx);
         }
         Ok(())
     }
@@ -180,23 +180,23 @@ impl Requester {
         let counts = bytes.first_chunk().map(codec::decode_counts).unwrap_or_default();
         let (sent, received) = (self.frame * self.plan.message(), counts.bytes);
         if sent != received {
-            self.step = Step::Failed;
+            self.step = MessageStep::Failed;
             return Err(Violation::Disagree { sent, received });
         }
         self.found.counts = Some(counts);
         Ok(())
     }
 
-    fn tell(&mut self, cx: &mut Context<'_>) {
+    fn report(&mut self, cx: &mut Context<'_>) {
         let [start, stop] = [0, 1].map(|n| texts(&self.readings[n]));
         self.found.local = between(&start, &stop, self.core.is_v6());
         self.found.over = true;
         if let Some(counted) = self.found.counted("as tcpmon does", false) {
             cx.post(counted);
         }
-        tell(cx, std::mem::take(&mut self.found).event());
+        post_event(cx, std::mem::take(&mut self.found).event());
         self.core.complete(cx, cx.now);
-        self.step = Step::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
+        self.step = MessageStep::Over(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
     /// A message is about to leave.
@@ -235,7 +235,7 @@ impl Requester {
         let standing = Pending::take(&mut self.standing, cx.now, |(_, reading)| reading.get().is_some());
         let Some((mut now, reading)) = standing else { return };
         now.local = between(&texts(&self.readings[0]), &texts(&Some(reading)), self.core.is_v6());
-        tell(cx, now.event());
+        post_event(cx, now.event());
     }
 
     /// The first message may leave, if this host has been read.
@@ -252,7 +252,7 @@ impl Requester {
         self.found.started = cx.clock.wall(now);
         self.pace = self.plan.rate.map(|rate| Pace::new(rate, self.plan.message(), now));
         self.snapshot = self.plan.asked.every_ns.map(|ns| now.plus(ns));
-        self.step = Step::Data;
+        self.step = MessageStep::Data;
         self.next(now);
     }
 
@@ -267,7 +267,7 @@ impl Requester {
             let (at_ns, bytes, socket) = (begun.since(self.burst), self.plan.message(), self.state.take());
             self.found.puts.push(PacketTestPut { took_ns, at_ns, sends, bytes, socket });
         }
-        self.step = Step::Data;
+        self.step = MessageStep::Data;
         self.frame += 1;
         self.next(now);
     }
@@ -282,7 +282,7 @@ impl Requester {
             return self.all_sent(now);
         }
         if asked.is_recorded(self.frame) {
-            self.step = Step::Look;
+            self.step = MessageStep::Look;
         }
         let head = Head { command: Command::Data, frame: self.frame as i64, length: self.plan.message() };
         self.head = codec::encode(&head, tenths(now.since(self.since)), 0);
@@ -294,25 +294,25 @@ impl Flow for Requester {
     fn interest(&self) -> Interest {
         let stalls = Interest { wake: Some(self.stalls_at()), ..Interest::NONE };
         let interest = match self.step {
-            Step::Data => {
+            MessageStep::Data => {
                 let paced = self.pace.map(|pace| pace.due()).or_else(|| self.due(self.frame));
                 let send = paced.filter(|_| self.at == 0).map_or(When::Now, When::At);
                 Interest { send, read: Read::look(1), ..stalls }
             }
-            Step::Look => {
+            MessageStep::Look => {
                 let due = self.due(self.frame).unwrap_or(self.core.moved);
                 Interest { read: Read::look(1), wake: Some(due), ..Interest::NONE }
             }
-            Step::Ask(_) => Interest { send: When::Now, ..stalls },
-            Step::Answer(n) => {
+            MessageStep::Ask(_) => Interest { send: When::Now, ..stalls },
+            MessageStep::Answer(n) => {
                 let left = QUESTIONS[n].2.saturating_sub(self.answer.len());
                 Interest { read: Read::look(left), ..stalls }
             }
-            Step::Local => Interest { wake: Pending::look(&self.first), ..Interest::NONE },
-            Step::Settle(until) => Interest { wake: Some(until), ..Interest::NONE },
-            Step::Put => Interest { wake: Some(self.core.moved), ..Interest::NONE },
-            Step::Over(how) => Interest::done(how),
-            Step::Failed => Interest::NONE,
+            MessageStep::Local => Interest { wake: Pending::look(&self.first), ..Interest::NONE },
+            MessageStep::Settle(until) => Interest { wake: Some(until), ..Interest::NONE },
+            MessageStep::Put => Interest { wake: Some(self.core.moved), ..Interest::NONE },
+            MessageStep::Over(how) => Interest::done(how),
+            MessageStep::Failed => Interest::NONE,
         };
         let wakes = [interest.wake, self.snapshot, Pending::look(&self.standing)];
         Interest { wake: wakes.into_iter().flatten().min(), ..interest }
@@ -320,7 +320,7 @@ impl Flow for Requester {
 
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let at = usize::clamped(self.at);
-        if self.step == Step::Data && at == 0 {
+        if self.step == MessageStep::Data && at == 0 {
             self.depart(cx.now);
         }
         if at < PARAM {
@@ -328,7 +328,7 @@ impl Flow for Requester {
             let n = own.len();
             own.copy_from_slice(&self.head[at..at + n]);
         }
-        if self.step == Step::Data {
+        if self.step == MessageStep::Data {
             let from = self.at.max(SHORTEST);
             Source::Pattern.offer(from - SHORTEST, usize::clamped(self.plan.message() - from), out);
         }
@@ -339,10 +339,10 @@ impl Flow for Requester {
             return;
         }
         self.at += u64::clamped(n.bytes);
-        if let Step::Ask(question) = self.step {
+        if let MessageStep::Ask(question) = self.step {
             self.core.framing_sent(cx, n.bytes);
             if self.at >= SHORTEST {
-                self.step = Step::Answer(question);
+                self.step = MessageStep::Answer(question);
             }
             return;
         }
@@ -356,7 +356,7 @@ impl Flow for Requester {
             return;
         }
         if self.plan.asked.histograms || self.plan.asked.records_packets() {
-            self.step = Step::Put;
+            self.step = MessageStep::Put;
             return;
         }
         self.frame += 1;
@@ -365,13 +365,13 @@ impl Flow for Requester {
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
-        let Step::Answer(n) = self.step else {
-            self.step = Step::Failed;
+        let MessageStep::Answer(n) = self.step else {
+            self.step = MessageStep::Failed;
             return Err(Violation::Malformed("the responder spoke before it was asked"));
         };
         self.answer.extend_from_slice(got.bytes);
         self.core.framing_received(cx, got.len);
-        if self.answer.len() < QUESTIONS[n].2 { Ok(()) } else { self.answered(cx, n) }
+        if self.answer.len() < QUESTIONS[n].2 { Ok(()) } else { self.on_answer(cx, n) }
     }
 
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
@@ -388,31 +388,31 @@ impl Flow for Requester {
                 let histogram = || Binned::new(asked.low.into(), asked.bin_width.into(), BINS);
                 self.found.gaps = asked.histograms.then(histogram);
                 self.readings[0] = Some(self.plan.host.ask());
-                self.step = Step::Local;
+                self.step = MessageStep::Local;
                 self.first = Pending::new((), cx.now, READING);
                 self.look(cx);
             }
-            FlowEvent::Fin if !matches!(self.step, Step::Over(_)) => {
-                self.step = Step::Failed;
+            FlowEvent::Fin if !matches!(self.step, MessageStep::Over(_)) => {
+                self.step = MessageStep::Failed;
                 return Err(Violation::Unconfirmed { sent: self.frame * self.plan.message() + self.at });
             }
             FlowEvent::Stop => {
                 self.stopped = true;
                 match self.step {
-                    Step::Local => self.begin(cx),
-                    Step::Data | Step::Look if self.at == 0 => self.next(cx.now),
+                    MessageStep::Local => self.begin(cx),
+                    MessageStep::Data | MessageStep::Look if self.at == 0 => self.next(cx.now),
                     _ => {}
                 }
             }
-            FlowEvent::Wake if self.step == Step::Local => self.look(cx),
-            FlowEvent::Wake if self.step == Step::Put => self.was_put(cx.now),
+            FlowEvent::Wake if self.step == MessageStep::Local => self.look(cx),
+            FlowEvent::Wake if self.step == MessageStep::Put => self.was_put(cx.now),
             FlowEvent::State(state) => self.state = Some(*state),
-            FlowEvent::Wake if self.step == Step::Look => self.step = Step::Data,
-            FlowEvent::Wake if matches!(self.step, Step::Settle(until) if cx.now >= until) => {
-                (self.step, self.core.moved) = (Step::Ask(0), cx.now);
+            FlowEvent::Wake if self.step == MessageStep::Look => self.step = MessageStep::Data,
+            FlowEvent::Wake if matches!(self.step, MessageStep::Settle(until) if cx.now >= until) => {
+                (self.step, self.core.moved) = (MessageStep::Ask(0), cx.now);
             }
-            FlowEvent::Wake if !matches!(self.step, Step::Settle(_)) && cx.now >= self.stalls_at() => {
-                self.step = Step::Failed;
+            FlowEvent::Wake if !matches!(self.step, MessageStep::Settle(_)) && cx.now >= self.stalls_at() => {
+                self.step = MessageStep::Failed;
                 let why = "a tcpmon_resp serves one connection at a time: the others wait for it";
                 return Err(Violation::Stalled(Duration::from_nanos(self.plan.stall_ns)).likely(why));
             }
@@ -422,7 +422,7 @@ impl Flow for Requester {
     }
 
     fn wants_socket_state(&self) -> bool {
-        self.step == Step::Look || self.snapshot.is_some()
+        self.step == MessageStep::Look || self.snapshot.is_some()
     }
 
     fn id(&self) -> FlowId {

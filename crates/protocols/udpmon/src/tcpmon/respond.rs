@@ -3,14 +3,14 @@
 use super::codec::{self, Command, Head, PARAM};
 use super::notes::Notes;
 use crate::blocks;
-use crate::host::{Host, HostTexts, Reading};
+use crate::host::{Host, HostTexts, PendingTexts};
 use crate::one_sided::{Answers, GROUP};
 use crate::proc::between;
 use crate::readings::{FIRST, Pending, READING, is_there, texts};
 use crate::{PacketTest, PacketTestCounts, PacketTestSettings};
 use common::call::Answerer;
 use common::kernel::Core;
-use common::message::tell;
+use common::message::post_event;
 use metrics::{Clamped, Ending, Mono};
 use model::Phase;
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ pub struct Responder {
     counts: PacketTestCounts,
     first: Option<Mono>,
     owed: VecDeque<u8>,
-    readings: [Option<Reading>; 2],
+    readings: [Option<PendingTexts>; 2],
     /// A request that waits for the readings of this host: our answers are outside the counts.
     waits: Option<Pending<Command>>,
     /// Nothing is read before this host has been.
@@ -61,7 +61,7 @@ struct Snapshots {
     every_ns: Option<u64>,
     next: Option<Mono>,
     /// One that waits for its reading.
-    waits: Option<Pending<Reading>>,
+    waits: Option<Pending<PendingTexts>>,
     /// The reading of the one before, and the bytes until then.
     before: Option<HostTexts>,
     told: u64,
@@ -104,23 +104,23 @@ impl Responder {
         }
         let [start, stop] = [0, 1].map(|n| texts(&self.readings[n]));
         if self.snapshots.every_ns.is_some() && self.snapshots.told < self.counts.received {
-            self.tell_snapshot(cx, stop.clone());
+            self.report_snapshot(cx, stop.clone());
         }
-        let mut test = self.found(cx, &start, &stop);
+        let mut test = self.packet_test(cx, &start, &stop);
         let mut histograms = std::mem::take(&mut self.notes.histograms).into_iter();
         test.gaps = histograms.next();
         test.others = histograms.collect();
         test.puts = std::mem::take(&mut self.notes.puts);
         test.over = true;
-        tell(cx, test.event());
+        post_event(cx, test.event());
     }
 
     /// Reports the counts so far; `host` has this host's latest figures.
-    fn tell_snapshot(&mut self, cx: &mut Context<'_>, host: HostTexts) {
+    fn report_snapshot(&mut self, cx: &mut Context<'_>, host: HostTexts) {
         let before = self.snapshots.before.take().unwrap_or_else(|| texts(&self.readings[0]));
-        let test = self.found(cx, &before, &host);
+        let test = self.packet_test(cx, &before, &host);
         (self.snapshots.before, self.snapshots.told) = (Some(host), self.counts.received);
-        tell(cx, test.event());
+        post_event(cx, test.event());
     }
 
     /// Begins a due snapshot; reports one that has its reading.
@@ -133,11 +133,11 @@ impl Responder {
             }
         }
         if let Some(reading) = Pending::take(waits, cx.now, |reading| reading.get().is_some()) {
-            self.tell_snapshot(cx, texts(&Some(reading)));
+            self.report_snapshot(cx, texts(&Some(reading)));
         }
     }
 
-    fn found(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> PacketTest {
+    fn packet_test(&self, cx: &Context<'_>, start: &HostTexts, stop: &HostTexts) -> PacketTest {
         PacketTest {
             peer: self.core.path.map(|path| path.peer.to_string()).unwrap_or_default(),
             connection: Some(self.core.id),

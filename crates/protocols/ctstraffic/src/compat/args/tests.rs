@@ -1,16 +1,16 @@
 use super::*;
-use crate::compat::spec::Place;
+use crate::compat::spec::Binding;
 use common::Placement;
 use model::{Burst, Kind, Pattern, Range, Shutdown, Verify};
 use std::path::PathBuf;
 
-fn asked(line: &str) -> Result<Request, String> {
+fn read_line(line: &str) -> Result<Request, String> {
     read(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
 }
 
 #[track_caller]
 pub(in crate::compat) fn spec(line: &str) -> Spec {
-    match asked(line) {
+    match read_line(line) {
         Ok(Request::Run(spec)) => *spec,
         other => panic!("{line}: {other:?}"),
     }
@@ -75,7 +75,7 @@ fn defaults_of_streams() {
     // Rounded down to whole bytes; a server takes any depth.
     let bits = client(&UDP.replace("25000000", "25000007"));
     assert_eq!(bits.phase.media.unwrap().rate_bps, 25_000_000);
-    assert!(asked(&format!("-Listen:* {UDP} -BufferDepth:0")).is_ok());
+    assert!(read_line(&format!("-Listen:* {UDP} -BufferDepth:0")).is_ok());
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn every_option_arrives() {
     assert!(s.keepalive_ns.is_some());
     assert_eq!((tcp.pause_at_end_ms, tcp.break_on_error, tcp.verbosity), (20, true, 6));
     assert_eq!(tcp.local_ports, Some((5000, 5002)));
-    assert_eq!(tcp.place, Some(Place::Compartment("blue".to_owned())));
+    assert_eq!(tcp.place, Some(Binding::Compartment("blue".to_owned())));
     assert_eq!(tcp.cores, Placement::Cores((64..128).collect()));
     let logs = &tcp.logs;
     let path = |name: &str| Some(PathBuf::from(name));
@@ -116,7 +116,7 @@ fn every_option_arrives() {
     let burst = client("-burstcount:2 -burstdelay:150 -keepalivevalue:1500 -ifindex:3 -conn:connectbyname");
     assert_eq!(burst.phase.burst, Some(Burst { count: 2, delay_ns: 150_000_000 }));
     assert_eq!(burst.phase.sockets.keepalive_ns, Some(2_000_000_000), "in whole seconds");
-    assert_eq!((burst.place, burst.phase.shutdown), (Some(Place::Interface(3)), Shutdown::Rude));
+    assert_eq!((burst.place, burst.phase.shutdown), (Some(Binding::Interface(3)), Shutdown::Rude));
 
     let udp = client(&format!("{UDP} -bufferdepth:2 -datagrambytesize:1200 -jitterfilename:j.csv"));
     let media = udp.phase.media.unwrap();
@@ -170,7 +170,7 @@ fn help_counts_before_everything_else() {
         ("-Help:Advanced", Page::Advanced),
         ("-nonsense -Listen:* -Help:Tcp", Page::Tcp),
     ] {
-        assert_eq!(asked(line), Ok(Request::Help(page)), "{line}");
+        assert_eq!(read_line(line), Ok(Request::Help(page)), "{line}");
     }
 }
 
@@ -300,7 +300,7 @@ fn what_cannot_be_is_named() {
         ("-Target:a -StatusUpdate:0", "must be from 1"),
         ("-Target:a -LogEncoding:ebcdic", "is not one of utf8, utf16"),
     ] {
-        let why = asked(line).expect_err(line);
+        let why = read_line(line).expect_err(line);
         assert!(why.contains(says), "{line}: '{says}' is missing in: {why}");
         assert!(!why.contains('\n'), "one sentence: {why}");
     }
@@ -308,7 +308,7 @@ fn what_cannot_be_is_named() {
 
 #[test]
 fn all_that_is_left_over_is_named_at_once() {
-    let why = asked("-Target:a -Foo:1 -ShardCount:2 -Port:1 -Port:2").unwrap_err();
+    let why = read_line("-Target:a -Foo:1 -ShardCount:2 -Port:1 -Port:2").unwrap_err();
     for part in ["'-Foo:1'", "'-ShardCount:2'", "'-Port:2'"] {
         assert!(why.contains(part), "{why}");
     }

@@ -54,7 +54,7 @@ fn items() -> Vec<Item> {
     ]
 }
 
-fn tell(logs: &mut Logs) {
+fn write_items(logs: &mut Logs) {
     for item in items() {
         assert_eq!(logs.write(&item), [""; 0]);
     }
@@ -72,7 +72,7 @@ fn tables_have_header_and_rows_only() {
     };
     let mut logs = disk.logs(&asked, Transport::Tcp);
     assert_eq!(disk.text("c.CSV").lines().count(), 1, "the header is there before the run");
-    tell(&mut logs);
+    write_items(&mut logs);
     logs.write(&Item::Jitter(vec!["1,2".to_owned(), "2,3".to_owned()]));
     // The headers character by character, from the notes on ctsTraffic.
     assert_eq!(
@@ -114,7 +114,7 @@ fn one_text_file_may_hold_three_logs() {
     let disk = Disk::default();
     let one = Some(PathBuf::from("all.txt"));
     let asked = LogFiles { status: one.clone(), connection: one.clone(), error: one, ..LogFiles::default() };
-    tell(&mut disk.logs(&asked, Transport::Tcp));
+    write_items(&mut disk.logs(&asked, Transport::Tcp));
     let text = disk.text("all.txt");
     let lines: Vec<&str> = text.split("\r\n").collect();
     let legend = lines.iter().position(|l| *l == "Legend:").unwrap();

@@ -1,7 +1,7 @@
 //! ctsTraffic's tables of connections, of frames and of what TCP knew at the end, as phases.
 
 use super::{add, add_frames, pattern};
-use crate::compat::read::{Connections, Ended, Frame, TcpInfo};
+use crate::compat::read::{ConnectionLine, Connections, Frame, TcpInfo};
 use crate::compat::spec::Transport;
 use compat::import::{ImportedPhase, ns};
 use metrics::{Clamped, Dist, Ending, FrameStamps, Frames, real};
@@ -73,7 +73,7 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
     phase
 }
 
-fn record(row: &Ended, transport: Transport) -> ConnectionRecord {
+fn record(row: &ConnectionLine, transport: Transport) -> ConnectionRecord {
     let address = |text: &str| text.parse::<SocketAddr>().ok();
     let [a, b, c, d, e] = row.numbers;
     let result = match row.result.as_bytes() {

@@ -1,6 +1,6 @@
 //! Every option of ctsTraffic, in the order of the help pages, and three of ours.
 
-use super::{Kind, Page, Row};
+use super::{Kind, OptionRow, Page};
 use crate::compat::spec::{Role, Transport};
 use model::{LARGEST_DATAGRAM, SMALLEST_DATAGRAM};
 
@@ -13,7 +13,7 @@ const PORT: Kind = Kind::Number(1, 65_535);
 const SHARDING: Option<&str> = Some("-EnableRecvSharding:on");
 
 /// An option of both ends, given at most once.
-const ROW: Row = Row {
+const ROW: OptionRow = OptionRow {
     name: "",
     value: "",
     also: "",
@@ -25,20 +25,20 @@ const ROW: Row = Row {
     many: false,
     help: "",
 };
-const TCP: Row = Row { page: Page::Tcp, over: Some(Transport::Tcp), ..ROW };
-const UDP: Row = Row { page: Page::Udp, over: Some(Transport::Udp), ..ROW };
-const LOGGING: Row = Row { page: Page::Logging, ..ROW };
-const ADVANCED: Row = Row { page: Page::Advanced, ..ROW };
+const TCP: OptionRow = OptionRow { page: Page::Tcp, over: Some(Transport::Tcp), ..ROW };
+const UDP: OptionRow = OptionRow { page: Page::Udp, over: Some(Transport::Udp), ..ROW };
+const LOGGING: OptionRow = OptionRow { page: Page::Logging, ..ROW };
+const ADVANCED: OptionRow = OptionRow { page: Page::Advanced, ..ROW };
 
 /// Of each option its name, what may follow the colon, how that is read, what differs from the row
 /// above the brace, the help.
 macro_rules! rows {
     ($($base:ident { $($name:literal $value:literal ($kind:expr) [$($field:ident: $set:expr),*] $help:literal;)* })*) => {
-        &[$($(Row { name: $name, value: $value, kind: $kind, help: $help, $($field: $set,)* ..$base },)*)*]
+        &[$($(OptionRow { name: $name, value: $value, kind: $kind, help: $help, $($field: $set,)* ..$base },)*)*]
     };
 }
 
-pub(in crate::compat) const ROWS: &[Row] = rows! {
+pub(in crate::compat) const ROWS: &[OptionRow] = rows! {
     ROW {
         "-Listen" "address|name|*" (Kind::Text) [many: true]
             "makes this end the server, listening there; * is every address, IPv4 and IPv6; repeatable";

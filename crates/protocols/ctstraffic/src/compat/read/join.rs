@@ -1,6 +1,6 @@
 //! Connection tables of several hosts, joined by the identifiers that both ends know.
 
-use super::{Connections, Ended};
+use super::{ConnectionLine, Connections};
 use crate::compat::spec::Transport;
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const MOST_LISTED: usize = 50;
 
 /// A connection in one of the files.
-type Seen<'a> = (usize, &'a Ended);
+type Seen<'a> = (usize, &'a ConnectionLine);
 
 pub(super) fn report(files: &[(&str, &Connections)], lines: &mut Vec<String>) {
     let mut by_id: BTreeMap<&str, Vec<Seen<'_>>> = BTreeMap::new();
@@ -26,7 +26,7 @@ pub(super) fn report(files: &[(&str, &Connections)], lines: &mut Vec<String>) {
     disagreements(files, &both, lines);
     for (file, (name, table)) in files.iter().enumerate() {
         let alone = by_id.iter().filter(|(_, seen)| seen.iter().all(|(at, _)| *at == file));
-        let mut alone: Vec<&Ended> = alone.map(|(_, seen)| seen[0].1).collect();
+        let mut alone: Vec<&ConnectionLine> = alone.map(|(_, seen)| seen[0].1).collect();
         alone.sort_by(|a, b| a.at_s.total_cmp(&b.at_s));
         lines.push(format!("Only in {name}: {} connections", alone.len()));
         for row in alone.iter().take(MOST_LISTED) {

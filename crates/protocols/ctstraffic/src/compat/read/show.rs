@@ -1,6 +1,6 @@
 //! Contents of a table, for people.
 
-use super::{Connections, Ended, Frame, Slice, Table, TcpInfo};
+use super::{ConnectionLine, Connections, CsvTable, Frame, Slice, TcpInfo};
 use crate::compat::connection::TCP_INFO_CSV;
 use crate::compat::line::layout;
 use crate::compat::spec::Transport;
@@ -12,23 +12,23 @@ const STRETCHES: usize = 10;
 /// Remote addresses and kinds of failure that are listed.
 const MOST_LISTED: usize = 20;
 
-pub(super) fn table(name: &str, table: &Table, lines: &mut Vec<String>) {
+pub(super) fn table(name: &str, table: &CsvTable, lines: &mut Vec<String>) {
     let (what, transport, rows, damaged) = match table {
-        Table::Status { transport, rows, damaged, .. } => ("status", *transport, rows.len(), *damaged),
-        Table::Connections(c) => ("connections", c.transport, c.rows.len(), 0),
-        Table::Jitter { rows, damaged, .. } => ("jitter", Transport::Udp, rows.len(), *damaged),
-        Table::TcpInfo { rows, damaged } => ("TCP info", Transport::Tcp, rows.len(), *damaged),
+        CsvTable::Status { transport, rows, damaged, .. } => ("status", *transport, rows.len(), *damaged),
+        CsvTable::Connections(c) => ("connections", c.transport, c.rows.len(), 0),
+        CsvTable::Jitter { rows, damaged, .. } => ("jitter", Transport::Udp, rows.len(), *damaged),
+        CsvTable::TcpInfo { rows, damaged } => ("TCP info", Transport::Tcp, rows.len(), *damaged),
     };
     let transport = layout(transport).name;
     let bad = if damaged > 0 { format!(", {damaged} damaged ones passed over") } else { String::new() };
     lines.push(format!("{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}"));
     match table {
-        Table::Status { transport, rows, first_is_void, .. } => {
+        CsvTable::Status { transport, rows, first_is_void, .. } => {
             status(*transport, rows, *first_is_void, lines);
         }
-        Table::Connections(c) => connections(c, lines),
-        Table::Jitter { rows, undone, .. } => jitter(rows, *undone, lines),
-        Table::TcpInfo { rows, .. } => tcp_info(rows, lines),
+        CsvTable::Connections(c) => connections(c, lines),
+        CsvTable::Jitter { rows, undone, .. } => jitter(rows, *undone, lines),
+        CsvTable::TcpInfo { rows, .. } => tcp_info(rows, lines),
     }
 }
 
@@ -95,7 +95,13 @@ fn connections(table: &Connections, lines: &mut Vec<String>) {
     by_remote(rows, lines);
 }
 
-fn spread(rows: &[Ended], what: &str, unit: &str, value: fn(&Ended) -> u64, lines: &mut Vec<String>) {
+fn spread(
+    rows: &[ConnectionLine],
+    what: &str,
+    unit: &str,
+    value: fn(&ConnectionLine) -> u64,
+    lines: &mut Vec<String>,
+) {
     let values = rows.iter().filter(|row| row.succeeded()).map(value);
     let Some(DistSummary { min, p50, p90, p99, max, .. }) = Dist::from_iter(values).summary() else {
         return;
@@ -107,8 +113,8 @@ fn spread(rows: &[Ended], what: &str, unit: &str, value: fn(&Ended) -> u64, line
 }
 
 /// Failures by what went wrong, and by time.
-fn failures(rows: &[Ended], lines: &mut Vec<String>) {
-    let failed: Vec<&Ended> = rows.iter().filter(|row| !row.succeeded()).collect();
+fn failures(rows: &[ConnectionLine], lines: &mut Vec<String>) {
+    let failed: Vec<&ConnectionLine> = rows.iter().filter(|row| !row.succeeded()).collect();
     if failed.is_empty() {
         return;
     }
@@ -124,7 +130,7 @@ fn failures(rows: &[Ended], lines: &mut Vec<String>) {
     if end <= 0.0 {
         return;
     }
-    let at = |row: &Ended| usize::clamped(row.at_s / end * real(STRETCHES)).min(STRETCHES - 1);
+    let at = |row: &ConnectionLine| usize::clamped(row.at_s / end * real(STRETCHES)).min(STRETCHES - 1);
     let mut stretches = [(0u64, 0u64); STRETCHES];
     for row in rows.iter().filter(|row| row.at_s.is_finite()) {
         let stretch = &mut stretches[at(row)];
@@ -139,7 +145,7 @@ fn failures(rows: &[Ended], lines: &mut Vec<String>) {
 }
 
 /// One line per remote address, in the order of failures, most first.
-fn by_remote(rows: &[Ended], lines: &mut Vec<String>) {
+fn by_remote(rows: &[ConnectionLine], lines: &mut Vec<String>) {
     let mut remotes: BTreeMap<&str, (u64, u64, f64)> = BTreeMap::new();
     for row in rows {
         let entry = remotes.entry(row.remote_host()).or_insert((0, 0, f64::NAN));

@@ -9,7 +9,7 @@ fn utf16(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn told(files: &[(&str, Vec<u8>)]) -> String {
+fn report_text(files: &[(&str, Vec<u8>)]) -> String {
     let files: Vec<NamedFile> = files
         .iter()
         .map(|(name, bytes)| NamedFile { name: (*name).to_owned(), bytes: bytes.clone() })
@@ -31,7 +31,7 @@ const STATUS: &str = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,Dat
 fn the_guides_status_table() {
     let rows = "0.001,2,0,8,0,0,0\n5.002,2635514317,124,8,8,0,0\n10.003,2519781898,171,8,19,0,0\n\
                 15.001,2437029014,202,8,32,0,0\n20.002,2639838829,171,8,43,0,0\n25.002,2557568614,218,8,57,0,0\n";
-    let text = told(&[("s.csv", utf16(&format!("{STATUS}{rows}")))]);
+    let text = report_text(&[("s.csv", utf16(&format!("{STATUS}{rows}")))]);
     // (2635514317 + 2519781898 + 2437029014 + 2639838829 + 2557568614) / 5 = 2557946534.4 bytes/s.
     has(&text, &["s.csv: ctsTraffic, status (TCP), 6 rows", "until 25.002 s", "sent: mean 20.5 Gbit/s"]);
     has(&text, &["19.5 Gbit/s to 21.1 Gbit/s", "completed 57, network errors 0, data errors 0", "at most 8"]);
@@ -43,7 +43,7 @@ fn the_guides_status_table() {
 fn a_streams_status_table() {
     let text = "TimeSlice,Bits/Sec,Streams,Completed,Dropped,Repeated,Errors\n5.000,290,1,240,0,0,0\n\
                 10.000,24999840,1,298,2,0,0\n11.273,327566,0,60,0,1,3\n";
-    let text = told(&[("u.csv", text.into())]);
+    let text = report_text(&[("u.csv", text.into())]);
     has(
         &text,
         &["frames completed 598, dropped 2, repeated 1, errors 3", "until 10.000 s: 2", "streams at most 1"],
@@ -68,7 +68,7 @@ const SERVER: &str = "\
 
 #[test]
 fn failures_by_kind_time_and_address() {
-    let text = told(&[("c.csv", utf16(&format!("{CONNECTIONS}{CLIENT}")))]);
+    let text = report_text(&[("c.csv", utf16(&format!("{CONNECTIONS}{CLIENT}")))]);
     has(&text, &["c.csv: ctsTraffic, connections (TCP), 5 rows", "2 succeeded, 3 failed"]);
     has(&text, &["       2  10054: An existing connection", "       1  10061: refused"]);
     // Ten stretches of a second: one failure from 1 to 2, two from 9 to 10.
@@ -80,7 +80,7 @@ fn failures_by_kind_time_and_address() {
 
 #[test]
 fn two_hosts_are_joined_by_identifier() {
-    let text = told(&[
+    let text = report_text(&[
         ("client.csv", utf16(&format!("{CONNECTIONS}{CLIENT}"))),
         ("server.csv", format!("{CONNECTIONS}{SERVER}").into()),
     ]);
@@ -118,15 +118,15 @@ fn jitter_rows(times: i64) -> String {
 
 #[test]
 fn stamps_read_two_bytes_early_are_put_right() {
-    let plain = told(&[("j.csv", format!("{JITTER}{}", jitter_rows(1)).into())]);
-    let shifted = told(&[("j.csv", utf16(&format!("{JITTER}{}", jitter_rows(65_536))))]);
+    let plain = report_text(&[("j.csv", format!("{JITTER}{}", jitter_rows(1)).into())]);
+    let shifted = report_text(&[("j.csv", utf16(&format!("{JITTER}{}", jitter_rows(65_536))))]);
     let note = "  the sender's stamps were read two bytes early (ctsTraffic on Windows): divided by 65536\n";
     has(&shifted, &[note]);
     assert_eq!(shifted.replace(note, ""), plain, "the same figures");
     has(&plain, &["3 whole frames, 1 dropped", "mean 3.000, median 3.000", "0.000 to 3.000"]);
     has(&plain, &["widest gap between frames in a row, ms: 100.000 sent, 103.000 received"]);
-    let Some(Table::Jitter { rows, undone: true, .. }) =
-        Table::read(format!("{JITTER}{}", jitter_rows(65_536)).as_bytes())
+    let Some(CsvTable::Jitter { rows, undone: true, .. }) =
+        CsvTable::read(format!("{JITTER}{}", jitter_rows(65_536)).as_bytes())
     else {
         panic!("no jitter table")
     };
@@ -145,7 +145,7 @@ fn tcp_info_rows_have_spaces_and_may_be_short() {
                 2.000, 10.0.0.1:6, 10.0.0.2:4444, aaaaaaaa-0000-4000-8000-000000000002, 9, 9, 0, 0, 1000, 0, 0, 0, , 60, \
                 1448, 0, 0\n\
                 3.000, cut off";
-    let text = told(&[("t.csv", text.into())]);
+    let text = report_text(&[("t.csv", text.into())]);
     has(&text, &["TCP info (TCP), 2 rows, 1 damaged ones passed over"]);
     has(&text, &["BytesRetransmitted   sum 2896, least 0, mean 1448, most 2896"]);
     has(&text, &["DupAcksIn            sum 5", "SndLimBytesSnd       sum 9", "10.0.0.2:4444: 2.83 KiB"]);
@@ -155,14 +155,14 @@ fn tcp_info_rows_have_spaces_and_may_be_short() {
 fn hostile_tables_do_no_harm() {
     let wild = "99999999999999999999,-1,x,,,,\n,,,,,,\n1e400,1,1,1,1,1,1\nNaN,1,1,1,1,1,1\n\u{0}\n";
     for header in [STATUS, CONNECTIONS, JITTER] {
-        told(&[("w.csv", format!("{header}{wild}").into())]);
-        told(&[("w.csv", header.into())]);
+        report_text(&[("w.csv", format!("{header}{wild}").into())]);
+        report_text(&[("w.csv", header.into())]);
     }
     let most = "1,9223372036854775807,-9223372036854775808,-9223372036854775808,0,1e308,-1e308\n";
-    told(&[("j.csv", format!("{JITTER}{most}{most}").into())]);
+    report_text(&[("j.csv", format!("{JITTER}{most}{most}").into())]);
     let mut cut = utf16(CONNECTIONS);
     cut.pop();
-    told(&[("a.csv", utf16(CONNECTIONS)), ("b.csv", utf16(&format!("{CONNECTIONS}{CLIENT}")))]);
+    report_text(&[("a.csv", utf16(CONNECTIONS)), ("b.csv", utf16(&format!("{CONNECTIONS}{CLIENT}")))]);
     assert!(!is_table(&cut[..cut.len() / 2]));
 }
 

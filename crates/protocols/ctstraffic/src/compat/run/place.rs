@@ -1,6 +1,6 @@
 //! Interfaces, VRFs and network namespaces: where sockets belong besides addresses.
 
-use crate::compat::Place;
+use crate::compat::Binding;
 use common::original::Refusal;
 use std::fs;
 use std::path::Path;
@@ -10,11 +10,11 @@ const INSIDE: &str = "NETCALIPER_COMPARTMENT";
 
 /// The interface that sockets are bound to, if any. For a network namespace this program is started
 /// again within it.
-pub(super) fn enter(place: Option<&Place>, command: &[String]) -> Result<Option<String>, Refusal> {
+pub(super) fn enter(place: Option<&Binding>, command: &[String]) -> Result<Option<String>, Refusal> {
     match place {
         None => Ok(None),
-        Some(Place::Interface(index)) => by_number(*index).map(Some),
-        Some(Place::Compartment(name)) => compartment(name, command),
+        Some(Binding::Interface(index)) => by_number(*index).map(Some),
+        Some(Binding::Compartment(name)) => compartment(name, command),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{BulkTerms, Limits};
 use std::net::IpAddr;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum RunRole {
     #[default]
     Server,
     Client(String),
@@ -27,7 +27,7 @@ pub(crate) enum Output {
 /// Wide: a field for each option of the original.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
-    pub(crate) role: Role,
+    pub(crate) role: RunRole,
     pub(crate) port: u16,
     /// Length of an interval, ns; 0 reports none.
     pub(crate) interval_ns: u64,

@@ -10,7 +10,7 @@ impl Probe {
         let known = self.clocks.known;
         let start = self.terms.start.filter(|_| self.client && self.state == State::Run);
         let start = start.map_or(0, |start| cx.clock.host_signed(start).wrapping_add(known.offset_ns) as u64);
-        let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::over);
+        let over = matches!(self.state, State::End(_)) || self.sender.as_ref().is_some_and(Sender::is_over);
         Word {
             t1: cx.clock.host(cx.now),
             slot: self.core.slot,
@@ -39,7 +39,7 @@ impl Probe {
         }
     }
 
-    fn hear_server(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
+    fn on_server_word(&mut self, cx: &mut Context<'_>, word: &Word, got: &Received<'_>) {
         self.repeat.reset();
         match (self.state, word.kind) {
             (State::Init, Kind::Cookie) => {
@@ -83,12 +83,12 @@ impl Probe {
     }
 
     /// A word from the client; what to answer.
-    fn hear_client(&mut self, cx: &mut Context<'_>, word: &Word) -> Option<Kind> {
+    fn on_client_word(&mut self, cx: &mut Context<'_>, word: &Word) -> Option<Kind> {
         match word.kind {
             Kind::Open => Some(Kind::Opened),
             Kind::Time => {
                 let before = self.clocks.ours();
-                self.clocks.told(word);
+                self.clocks.apply(word);
                 if let (None, Some(clock), Some(receiver)) = (before, self.clocks.ours(), &mut self.receiver)
                 {
                     receiver.compared(clock);
@@ -104,7 +104,7 @@ impl Probe {
             }
             Kind::End => {
                 self.learn_total(word);
-                self.stopped |= self.sender.as_ref().is_some_and(|sender| !sender.over());
+                self.stopped |= self.sender.as_ref().is_some_and(|sender| !sender.is_over());
                 self.end(cx.now);
                 Some(Kind::Ended)
             }
@@ -116,10 +116,10 @@ impl Probe {
         let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.core.id) else { return };
         if self.client {
             self.note_own(cx, got.len);
-            return self.hear_server(cx, &word, got);
+            return self.on_server_word(cx, &word, got);
         }
         // Of several at once one is answered; the others will be asked again.
-        if let Some(kind) = self.hear_client(cx, &word).filter(|_| reply.is_empty()) {
+        if let Some(kind) = self.on_client_word(cx, &word).filter(|_| reply.is_empty()) {
             let bytes = self.answer(kind, &word, got, cx).encode();
             if reply.whole(&bytes) {
                 self.offer = Offer::Reply;

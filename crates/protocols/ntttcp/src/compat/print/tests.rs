@@ -7,7 +7,7 @@ fn now() -> Now {
     Now { day: "04:19:06".to_owned(), ns: 2_953_000 }
 }
 
-fn lines(spec: &Spec, before: &Reading, after: &Reading, events: &[Event]) -> Vec<String> {
+fn lines(spec: &Spec, before: &HostReading, after: &HostReading, events: &[Event]) -> Vec<String> {
     let mut printer = Printer::new(spec.clone(), false);
     let mut out = printer.banner(&now());
     for event in events {
@@ -86,7 +86,7 @@ fn the_report_is_that_of_the_original() {
     // What the original printed, taken back to counts: 84773 interrupts at 28251.055 a second are 3.000702 s.
     let ns = 3000702098;
     let after = sampled();
-    let before = Reading { cores: 2, mhz: 2596.124, ..Reading::default() };
+    let before = HostReading { cores: 2, mhz: 2596.124, ..HostReading::default() };
     let local = ([127, 0, 0, 1], 50_817).into();
     let remote = ([127, 0, 0, 1], 5001).into();
     let portion = Portion {
@@ -144,7 +144,7 @@ fn a_refusal_is_an_error_line() {
     let spec = Spec { role: Role::Sender, ..Spec::default() };
     let reason = Some("the receiver is busy with another test".to_owned());
     let end = Event::PhaseEnd { status: Status::Failed, reason };
-    let lines = lines(&spec, &Reading::default(), &Reading::default(), &[end]);
+    let lines = lines(&spec, &HostReading::default(), &HostReading::default(), &[end]);
     // busy_send2.console.
     assert_eq!(
         lines[lines.len() - 2..],

@@ -413,7 +413,7 @@ impl Scenario {
             }
             "udpmon" => {
                 let events = self.net.events(client).iter();
-                let tests: Vec<_> = events.filter_map(|(_, event)| PacketTest::told(event)).collect();
+                let tests: Vec<_> = events.filter_map(|(_, event)| PacketTest::from_event(event)).collect();
                 // Of the last that are lost the receiver knows nothing.
                 let good = |test: &PacketTest| {
                     test.sent == 300

@@ -127,7 +127,7 @@ pub(crate) fn ran(mut pair: Pair) -> Pair {
 /// The events that flows have told their session.
 pub(crate) fn told(outbox: &[transport::Message]) -> impl Iterator<Item = &model::Event> {
     outbox.iter().filter_map(|message| match message.downcast_ref() {
-        Some(common::message::Told::Event(event)) => Some(event),
+        Some(common::message::SharedMessage::Event(event)) => Some(event),
         _ => None,
     })
 }

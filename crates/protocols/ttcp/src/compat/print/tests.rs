@@ -34,12 +34,12 @@ fn printed(spec: &Spec, events: &[Event]) -> (Vec<String>, Vec<String>) {
     (lines(out), lines(err))
 }
 
-fn teldat(role: Role) -> Spec {
+fn teldat(role: TransferRole) -> Spec {
     Spec { role, ..Spec::new(Dialect::Teldat) }
 }
 
-fn to(host: &str) -> Role {
-    Role::Transmit(host.to_owned())
+fn to(host: &str) -> TransferRole {
+    TransferRole::Transmit(host.to_owned())
 }
 
 /// The samples of Teldat's manual on ttcp (Dm805): role, bytes, seconds, rate, calls, ms per call.
@@ -55,7 +55,7 @@ const SAMPLES: &[(bool, u64, f64, &str, u64, &str)] = &[
 #[test]
 fn the_samples_of_the_manual_come_out_to_the_digit() {
     for &(sends, bytes, seconds, rate, calls, per_call) in SAMPLES {
-        let spec = teldat(if sends { to("192.168.212.18") } else { Role::Receive });
+        let spec = teldat(if sends { to("192.168.212.18") } else { TransferRole::Receive });
         // However many calls there were: the receiver tells full blocks.
         let told = if sends { calls } else { 9_999 };
         let (lines, _) = printed(&spec, &[portion(&spec, bytes, seconds, told)]);
@@ -70,7 +70,7 @@ fn the_samples_of_the_manual_come_out_to_the_digit() {
 
 #[test]
 fn the_layout_is_that_of_the_manual() {
-    let spec = teldat(Role::Receive);
+    let spec = teldat(TransferRole::Receive);
     let (lines, err) = printed(&spec, &[portion(&spec, 16_777_216, 1.485143, 2048)]);
     assert_eq!(
         lines,
@@ -101,7 +101,7 @@ fn the_layout_is_that_of_the_manual() {
 
 #[test]
 fn what_the_sender_of_datagrams_tells_is_compared_with_what_came() {
-    let spec = Spec { udp: true, epi: true, ..teldat(Role::Receive) };
+    let spec = Spec { udp: true, epi: true, ..teldat(TransferRole::Receive) };
     // 97 of 100 buffers between 4 starts and the first end; one of the 97 came twice.
     let found = Marked { data: 97, starts: 4, ends: 1, told: Some(100), reordered: 2, repeated: 1 };
     let portion = portion(&spec, 97 * 1_000, 0.5, 103);
@@ -181,7 +181,7 @@ fn marks_come_as_buffers_move() {
 #[test]
 fn nothing_measured_is_a_failure_unless_the_user_ended_it() {
     for (status, failed) in [(Status::Complete, true), (Status::Failed, true), (Status::Interrupted, false)] {
-        let mut printer = Printer::new(teldat(Role::Receive), false);
+        let mut printer = Printer::new(teldat(TransferRole::Receive), false);
         let end = Event::PhaseEnd { status, reason: None };
         printer.on_event(&end);
         assert_eq!(printer.failed, failed, "{status:?}");

@@ -13,7 +13,7 @@ fn printer(program: Program, words: &str) -> Printer {
     Printer::new(spec(program, words), "127.0.0.1".to_owned())
 }
 
-fn said(printer: &mut Printer, test: PacketTest) -> String {
+fn printed(printer: &mut Printer, test: PacketTest) -> String {
     printer.on_event(&test.event())
 }
 
@@ -78,7 +78,7 @@ fn captured() -> PacketTest {
 #[test]
 fn the_extended_line_is_the_originals() {
     let mut printer = printer(Program::BwMon, "-d 127.0.0.1 -p 1000 -w 20 -l 60 -x -B 5 --as-original");
-    let text = said(&mut printer, captured());
+    let text = printed(&mut printer, captured());
     let (titles, line) = text.split_once('\n').unwrap();
     assert!(titles.starts_with(" pkt len; num_sent; num_ACKs recv; num_timeout; Time/frame us; inter-pkt_time us; Send time; send_user_data_rate Mbit; num_recv;"));
     assert!(titles.contains("iq75; <L CPU>; user cpu %; low-prio cpu %; kernel cpu%; idle cpu%; iowait cpu %; irq cpu%; softirq cpu%;; L0 CPU; user"));
@@ -99,7 +99,7 @@ fn the_extended_line_is_the_originals() {
 fn our_own_figures_are_right() {
     // 60 packets have 59 gaps: 8 × 1000 × 59 bits in 1133.6 µs.
     let mut printer = printer(Program::BwMon, "-d 127.0.0.1 -p 1000 -w 20 -l 60 -x -B 5");
-    let text = said(&mut printer, captured());
+    let text = printed(&mut printer, captured());
     assert!(text.contains("  1133.6;  19.2136;  416.373;  443.853;"), "{text}");
     // The fourth moment over the square of the variance: 19.62, not 141545.
     let kurtosis: f64 = text.lines().nth(1).unwrap().split(';').nth(22).unwrap().trim().parse().unwrap();
@@ -147,7 +147,7 @@ fn histograms_and_records_are_the_originals() {
     let row = |received, sent| PacketTestRecord { received, sent, ..PacketTestRecord::default() };
     test.records = vec![row(79_226, 77_145), row(79_820, 77_645), row(0, 0), row(82_409, 80_339)];
     test.clock = Some(PacketTestClock { original: (1.000_401, -198.5), ..PacketTestClock::default() });
-    let text = said(&mut mon, test);
+    let text = printed(&mut mon, test);
     assert!(text.contains("Hist        0 Time between frames 0.1us\n counts 59 mean 191.49 underflows 0 overflows 1\n0 ; 0\n5 ; 0\n"));
     assert!(text.contains("\n195 ; 18\n200 ; 21\n205 ; 3\n"));
     assert!(text.contains(" num packets skipped =; 5\npacket; recv_time 0.1us; send_time 0.1us; diff 0.1us; 1-way time us; ;delta recv_time us; delta send_time us; delta 1-way time us; ;HW system time ns; HW raw time ns; ;delta HW system time us; delta HW raw time us;  \n"));
@@ -172,7 +172,7 @@ fn lost_packets_are_the_originals() {
         row(97_698, 91_164, 12),
         row(165_061, 151_239, 30),
     ];
-    let text = said(&mut mon, PacketTest { lost, ..PacketTest::default() });
+    let text = printed(&mut mon, PacketTest { lost, ..PacketTest::default() });
     let rows: Vec<&str> = text.lines().skip(4).collect();
     assert!(
         rows[0].starts_with(" 1; 97698; 91164; 6534; ") && rows[0].ends_with("; 10; ; 9769.8; 9116.4; 10"),
@@ -198,7 +198,7 @@ fn latencies_are_the_originals() {
         ..PacketTestLatency::default()
     };
     let test = PacketTest { size: 64, latency: Some(latency), ..PacketTest::default() };
-    assert_eq!(said(&mut req, test), " 200;  64;  100;   0;  144.3;  144.241;   12.09;  10674.411; 0 \n");
+    assert_eq!(printed(&mut req, test), " 200;  64;  100;   0;  144.3;  144.241;   12.09;  10674.411; 0 \n");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn a_receivers_lines_and_records_are_the_originals() {
             ),
         ),
     ] {
-        said_all += &said(&mut recv, test);
+        said_all += &printed(&mut recv, test);
     }
     for (ours, theirs) in said_all.lines().zip(&original[..5]) {
         assert_eq!(&ours, theirs);
@@ -275,7 +275,7 @@ fn a_receivers_lines_and_records_are_the_originals() {
     let records = vec![row(6_511_979_212, 0), row(6_512_178_776, 200_003), row(6_514_010_166, 450_504)];
     let over =
         PacketTest { over: true, records, ..test(8, counts(132, 29_730_230), PacketTestHost::default()) };
-    let end = said(&mut recv, over);
+    let end = printed(&mut recv, over);
     let at = end.find("recv_time ipg us;").unwrap();
     assert_eq!(end[at..], original[5..].join("\n"));
 }

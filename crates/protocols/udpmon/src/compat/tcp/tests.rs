@@ -25,7 +25,7 @@ fn original(text: &str) -> Vec<&str> {
 }
 
 /// The printer of `words` hears a test of one connection.
-fn said(words: &str, snapshot: Option<PacketTest>, test: PacketTest, tcp: TcpInfo) -> String {
+fn printed(words: &str, snapshot: Option<PacketTest>, test: PacketTest, tcp: TcpInfo) -> String {
     let mut printer = Printer::new(spec(Program::TcpMon, words), "127.0.0.1".to_owned());
     let id = Uuid::from_u128(7);
     let record: ConnectionRecord = serde_json::from_value(serde_json::json!({
@@ -107,7 +107,7 @@ fn a_run_with_a_histogram_and_records_is_the_originals() {
         ..PacketTest::default()
     };
     let words = "-d 127.0.0.1 -p 1000 -w 100 -l 40 -G 5 -H -B 10 --as-original";
-    let text = said(words, None, test, TcpInfo { snd_mss: 32_741, ..TcpInfo::default() });
+    let text = printed(words, None, test, TcpInfo { snd_mss: 32_741, ..TcpInfo::default() });
     let ours: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(ours, original);
 }
@@ -151,7 +151,7 @@ fn a_run_with_progress_and_tables_is_the_originals() {
         ..PacketTest::default()
     };
     let words = "-d 127.0.0.1 -p 50000 -t 2 -i 1 -N -C --as-original";
-    let text = said(words, Some(snapshot), test, TcpInfo::default());
+    let text = printed(words, Some(snapshot), test, TcpInfo::default());
     let ours: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(ours, original);
 }
@@ -169,7 +169,7 @@ fn our_own_rates_leave_out_the_first_message() {
         counts: Some(counts),
         ..PacketTest::default()
     };
-    let text = said("-d 127.0.0.1 -p 1000", None, test, TcpInfo::default());
+    let text = printed("-d 127.0.0.1 -p 1000", None, test, TcpInfo::default());
     let line = text.lines().find(|line| line.starts_with(" 1000;")).unwrap();
     // 8 · 40,000 bits in 4 ms sent, 8 · 39,000 bits in 3.9 ms received.
     assert!(

@@ -3,8 +3,8 @@
 use super::Pinger;
 use crate::ping::codec::{self, HEAD, Head};
 use crate::ping::params::Remote;
-use crate::ping::talk::{Said, Times};
-use crate::ping::window::{Slot, State};
+use crate::ping::talk::{DecodedEcho, Times};
+use crate::ping::window::{MessageSlot, MessageState};
 use metrics::{Clamped, Mono, Packets};
 use model::Echo;
 use transport::{Checked, Context, Received, Violation};
@@ -20,12 +20,12 @@ impl Pinger {
     }
 
     /// The time of a message is up.
-    fn missing(&mut self, cx: &mut Context<'_>, number: u64, slot: &Slot) {
-        self.window.enter(number, State::Missing);
+    fn missing(&mut self, cx: &mut Context<'_>, number: u64, slot: &MessageSlot) {
+        self.window.enter(number, MessageState::Missing);
         if slot.counted {
             self.core.packet(cx, |packets| packets.lost += 1);
         }
-        self.tell(cx, number, slot, Echo::Missing, None);
+        self.record_message(cx, number, slot, Echo::Missing, None);
     }
 
     /// The echo of a message is whole.
@@ -35,11 +35,12 @@ impl Pinger {
         self.answered = true;
         self.refused = 0;
         let rtt = cx.now.since(slot.sent);
-        if self.params.datagrams() && slot.state == State::Waiting && rtt > self.params.ping.timeout_ns {
+        if self.params.datagrams() && slot.state == MessageState::Waiting && rtt > self.params.ping.timeout_ns
+        {
             self.missing(cx, number, &slot);
         }
-        let late = self.window.slot(number).is_some_and(|slot| slot.state == State::Missing);
-        self.window.enter(number, State::Settled);
+        let late = self.window.slot(number).is_some_and(|slot| slot.state == MessageState::Missing);
+        self.window.enter(number, MessageState::Settled);
         if slot.counted {
             self.core.packet(cx, |packets| {
                 packets.received += 1;
@@ -60,17 +61,17 @@ impl Pinger {
                 tally.path_ns.record(times.path_ns.unwrap_or(rtt.saturating_sub(remote)));
             }
         }
-        self.tell(cx, number, &slot, if late { Echo::Late } else { Echo::InTime }, remote_ns);
+        self.record_message(cx, number, &slot, if late { Echo::Late } else { Echo::InTime }, remote_ns);
     }
 
     /// Other bytes arrived in the place of an echo.
     fn bad(&mut self, cx: &mut Context<'_>, number: u64, what: Violation) {
         let Some(slot) = self.window.slot(number).copied() else { return };
-        if slot.state == State::Settled {
+        if slot.state == MessageState::Settled {
             return;
         }
-        let lost = -i64::from(slot.state == State::Missing);
-        self.window.enter(number, State::Settled);
+        let lost = -i64::from(slot.state == MessageState::Missing);
+        self.window.enter(number, MessageState::Settled);
         if slot.counted {
             self.core.packet(cx, |packets| {
                 packets.corrupt += 1;
@@ -78,7 +79,7 @@ impl Pinger {
             });
         }
         self.first_bad.get_or_insert(what);
-        self.tell(cx, number, &slot, Echo::Damaged, None);
+        self.record_message(cx, number, &slot, Echo::Damaged, None);
     }
 
     /// Messages whose time is up.
@@ -97,7 +98,8 @@ impl Pinger {
         let head = codec::head_of(size) as u64;
         while !bytes.is_empty() {
             let number = self.echo.number;
-            let Some(slot) = self.window.slot(number).filter(|s| s.state == State::Waiting).copied() else {
+            let Some(slot) = self.window.slot(number).filter(|s| s.state == MessageState::Waiting).copied()
+            else {
                 return self.fail(Violation::TooMany { want: self.bytes.0 });
             };
             let n = u64::clamped(bytes.len()).min(size - self.echo.got) as usize;
@@ -179,7 +181,7 @@ impl Pinger {
             return self.bad(cx, message, bad);
         }
         // One of which a part was damaged has been counted as such.
-        if slot.left == 0 && slot.state != State::Settled {
+        if slot.left == 0 && slot.state != MessageState::Settled {
             self.back(cx, message, Times { remote_ns: spent.then_some(word), path_ns: None });
         }
     }
@@ -188,7 +190,7 @@ impl Pinger {
     pub(super) fn take_answer(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8]) {
         let next = self.window.next();
         let Some(talk) = &mut self.talk else { return };
-        let Said::Answer { number, word } = talk.decode(bytes, next) else { return };
+        let DecodedEcho::Answer { number, word } = talk.decode(bytes, next) else { return };
         let repeated = |packets: &mut Packets| packets.duplicated += 1;
         let Some(slot) = self.window.slot(number) else { return self.core.packet(cx, repeated) };
         // Whole or damaged, the echo has arrived: another copy is a repeat.

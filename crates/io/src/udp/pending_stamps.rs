@@ -10,14 +10,14 @@ const PATIENCE: u64 = SECOND / 50;
 
 /// Pending stamps of a socket, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
-    all: VecDeque<Ask>,
+pub(super) struct PendingStamps {
+    all: VecDeque<PendingStamp>,
     next: u32,
 }
 
 /// One of them: by the kernel's number and the flow's tag.
 #[derive(Clone, Copy, Debug)]
-struct Ask {
+struct PendingStamp {
     number: u32,
     tag: u32,
     /// The kernel's stamp, while the card's is waited for.
@@ -26,16 +26,16 @@ struct Ask {
 
 /// A stamp with its flow's tag, and how far it may be off for having been taken by the card's
 /// clock, ns.
-pub(super) type Told = (u32, Stamp, u64);
+pub(super) type TaggedStamp = (u32, Stamp, u64);
 
-impl Ask {
+impl PendingStamp {
     /// The kernel's stamp.
-    fn told(&self) -> Option<Told> {
+    fn kernel_stamp(&self) -> Option<TaggedStamp> {
         Some((self.tag, Stamp { at: self.kernel?, kind: StampKind::KernelTx }, 0))
     }
 }
 
-impl Asked {
+impl PendingStamps {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -50,20 +50,20 @@ impl Asked {
         if self.all.len() == MOST {
             self.all.pop_front();
         }
-        self.all.push_back(Ask { number: self.next, tag, kernel: None });
+        self.all.push_back(PendingStamp { number: self.next, tag, kernel: None });
         self.next = self.next.wrapping_add(1);
     }
 
     /// The kernel's stamp has arrived, with its time if that is known; returns the stamp to report
     /// now, unless the card's `follows`.
-    pub(super) fn by_kernel(&mut self, number: u32, at: Option<Mono>, follows: bool) -> Option<Told> {
+    pub(super) fn by_kernel(&mut self, number: u32, at: Option<Mono>, follows: bool) -> Option<TaggedStamp> {
         let place = self.place(number)?;
         if follows {
             self.all[place].kernel = at;
             return None;
         }
-        let ask = self.all.remove(place)?;
-        Ask { kernel: at, ..ask }.told()
+        let stamp = self.all.remove(place)?;
+        PendingStamp { kernel: at, ..stamp }.kernel_stamp()
     }
 
     /// The card's stamp has arrived: `at` places it and its bound, ns, by the time when the kernel
@@ -72,24 +72,24 @@ impl Asked {
         &mut self,
         number: u32,
         at: impl FnOnce(Option<Mono>) -> Option<(Mono, u64)>,
-    ) -> Option<Told> {
+    ) -> Option<TaggedStamp> {
         let place = self.place(number)?;
-        let ask = self.all.remove(place)?;
-        match at(ask.kernel) {
-            Some((at, bound)) => Some((ask.tag, Stamp { at, kind: StampKind::Hardware }, bound)),
-            None => ask.told(),
+        let stamp = self.all.remove(place)?;
+        match at(stamp.kernel) {
+            Some((at, bound)) => Some((stamp.tag, Stamp { at, kind: StampKind::Hardware }, bound)),
+            None => stamp.kernel_stamp(),
         }
     }
 
     /// A kernel's stamp whose card's stamp is overdue.
-    pub(super) fn overdue(&mut self, now: Mono) -> Option<Told> {
-        let old = |ask: &Ask| ask.kernel.is_some_and(|at| now.since(at) > PATIENCE);
+    pub(super) fn overdue(&mut self, now: Mono) -> Option<TaggedStamp> {
+        let old = |stamp: &PendingStamp| stamp.kernel.is_some_and(|at| now.since(at) > PATIENCE);
         let place = self.all.iter().position(old)?;
-        self.all.remove(place)?.told()
+        self.all.remove(place)?.kernel_stamp()
     }
 
     fn place(&self, number: u32) -> Option<usize> {
-        self.all.iter().position(|ask| ask.number == number)
+        self.all.iter().position(|stamp| stamp.number == number)
     }
 }
 
@@ -97,58 +97,58 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn kernel(tag: u32, at: u64) -> Told {
+    fn kernel(tag: u32, at: u64) -> TaggedStamp {
         (tag, Stamp { at: Mono(at), kind: StampKind::KernelTx }, 0)
     }
 
-    fn three() -> Asked {
-        let mut asked = Asked::default();
-        [10, 11, 12].into_iter().for_each(|tag| asked.sent(tag));
-        asked
+    fn three() -> PendingStamps {
+        let mut pending = PendingStamps::default();
+        [10, 11, 12].into_iter().for_each(|tag| pending.sent(tag));
+        pending
     }
 
     #[test]
     fn the_kernels_stamp_is_told_at_once_where_no_card_stamps() {
-        let mut asked = three();
-        assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), Some(kernel(11, 5)));
-        assert_eq!(asked.by_kernel(1, Some(Mono(5)), false), None, "only once");
-        assert_eq!(asked.by_kernel(0, None, false), None, "without a time");
-        assert_eq!(asked.by_kernel(77, Some(Mono(5)), false), None);
-        assert_eq!(asked.by_kernel(2, Some(Mono(6)), false), Some(kernel(12, 6)));
-        assert!(asked.is_empty());
+        let mut pending = three();
+        assert_eq!(pending.by_kernel(1, Some(Mono(5)), false), Some(kernel(11, 5)));
+        assert_eq!(pending.by_kernel(1, Some(Mono(5)), false), None, "only once");
+        assert_eq!(pending.by_kernel(0, None, false), None, "without a time");
+        assert_eq!(pending.by_kernel(77, Some(Mono(5)), false), None);
+        assert_eq!(pending.by_kernel(2, Some(Mono(6)), false), Some(kernel(12, 6)));
+        assert!(pending.is_empty());
     }
 
     #[test]
     fn the_cards_stamp_is_waited_for_and_taken_if_it_can_be_true() {
-        let mut asked = three();
-        assert_eq!(asked.by_kernel(0, Some(Mono(5)), true), None);
-        let told = asked.by_card(0, |kernel| {
+        let mut pending = three();
+        assert_eq!(pending.by_kernel(0, Some(Mono(5)), true), None);
+        let told = pending.by_card(0, |kernel| {
             assert_eq!(kernel, Some(Mono(5)));
             Some((Mono(9), 3))
         });
         assert_eq!(told, Some((10, Stamp { at: Mono(9), kind: StampKind::Hardware }, 3)));
-        asked.by_kernel(1, Some(Mono(6)), true);
-        assert_eq!(asked.by_card(1, |_| None), Some(kernel(11, 6)));
+        pending.by_kernel(1, Some(Mono(6)), true);
+        assert_eq!(pending.by_card(1, |_| None), Some(kernel(11, 6)));
         // Where the kernel's did not come, a card that cannot be right leaves nothing.
-        assert_eq!(asked.by_card(2, |_| None), None);
-        assert!(asked.is_empty());
+        assert_eq!(pending.by_card(2, |_| None), None);
+        assert!(pending.is_empty());
     }
 
     #[test]
     fn a_card_that_says_nothing_is_waited_for_so_long() {
-        let mut asked = three();
-        asked.by_kernel(1, Some(Mono(5)), true);
-        assert_eq!(asked.overdue(Mono(5 + PATIENCE)), None);
-        assert_eq!(asked.overdue(Mono(6 + PATIENCE)), Some(kernel(11, 5)));
-        assert_eq!(asked.overdue(Mono(u64::MAX)), None, "the others have no stamp at all");
+        let mut pending = three();
+        pending.by_kernel(1, Some(Mono(5)), true);
+        assert_eq!(pending.overdue(Mono(5 + PATIENCE)), None);
+        assert_eq!(pending.overdue(Mono(6 + PATIENCE)), Some(kernel(11, 5)));
+        assert_eq!(pending.overdue(Mono(u64::MAX)), None, "the others have no stamp at all");
     }
 
     #[test]
     fn no_more_are_waited_for_than_there_is_room() {
-        let mut asked = Asked::default();
-        (0..100).for_each(|tag| asked.sent(tag));
-        assert_eq!(asked.all.len(), MOST);
-        assert_eq!(asked.by_kernel(35, Some(Mono(1)), false), None);
-        assert_eq!(asked.by_kernel(36, Some(Mono(1)), false), Some(kernel(36, 1)));
+        let mut pending = PendingStamps::default();
+        (0..100).for_each(|tag| pending.sent(tag));
+        assert_eq!(pending.all.len(), MOST);
+        assert_eq!(pending.by_kernel(35, Some(Mono(1)), false), None);
+        assert_eq!(pending.by_kernel(36, Some(Mono(1)), false), Some(kernel(36, 1)));
     }
 }

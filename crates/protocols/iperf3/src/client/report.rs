@@ -10,7 +10,7 @@ use model::{
 use transport::Context;
 
 impl Client {
-    pub(super) fn tell_begin(&mut self, cx: &Context<'_>, test_state: &TestState) {
+    pub(super) fn report_begin(&mut self, cx: &Context<'_>, test_state: &TestState) {
         let common::Peer { name: target, address, .. } = self.plan.server.clone();
         let session = SessionInfo {
             target,
@@ -29,11 +29,11 @@ impl Client {
         let begun = test_state.begun(&self.joined, cx.clock.wall(cx.now));
         self.driver.ask(Event::Session(Box::new(session)));
         self.driver.ask(Event::Start { at: cx.clock.wall(cx.now) });
-        self.tell(BulkNews::Begun(Box::new(begun)));
+        self.report(BulkNews::Begun(Box::new(begun)));
     }
 
-    /// How it has ended, once.
-    pub(super) fn tell_result(&mut self) {
+    /// Reports the end of the test, once.
+    pub(super) fn report_result(&mut self) {
         if std::mem::replace(&mut self.told, true) {
             return;
         }
@@ -43,10 +43,10 @@ impl Client {
             Some(stats) => stats.ended(&self.plan.congestion, error),
             None => BulkNews::Failed { error: error.unwrap_or_default() },
         };
-        self.tell(news);
+        self.report(news);
     }
 
-    pub(super) fn tell_totals(&mut self, local: Option<Box<Totals>>) {
+    pub(super) fn report_totals(&mut self, local: Option<Box<Totals>>) {
         let ours = local.as_ref().map(|local| local.traffic);
         if let Some(mut local) = local {
             local.receive = self.plan.phase.verify.receive().to_owned();
