@@ -52,12 +52,12 @@ impl Budget {
 
     /// Delay of the next report behind one of `bytes` bytes, ns.
     pub(crate) fn reports_wait_ns(&self, bytes: u64) -> u64 {
-        // Where a report a second fits, each leaves at once: its interval waits for it.
+        // If the budget allows a report a second, each leaves at once: its interval waits for it.
         let bps = self.reports_bps.filter(|_| self.is_scarce());
         bps.map_or(0, |bps| (bytes.saturating_mul(8 * SECOND) / bps).min(self.interval_ns))
     }
 
-    /// Whether reports are to be short: not even a plain one a second fits.
+    /// True if reports are to be short: the budget does not allow a plain one a second.
     pub(crate) fn is_scarce(&self) -> bool {
         self.reports_bps.is_some_and(|bps| bps < REPORT)
     }
@@ -82,7 +82,8 @@ mod tests {
         // 5 datagrams a second each way: a tenth would be 1 kbit/s.
         let slow = Budget::of(&delay(5, 100));
         assert_eq!((slow.clock_ns, slow.beat_ns, slow.is_scarce()), (SELDOMEST, SLOWEST, true));
-        // 1000 datagrams of 1400 bytes each way: 2.24 Mbit/s, of which a quarter is 203 exchanges a second.
+        // 1000 datagrams of 1400 bytes each way: 2.24 Mbit/s, of which a quarter is 203 exchanges a
+        // second.
         let fast = Budget::of(&delay(1_000, 1_400));
         assert!(fast.clock_ns < SECOND / 200 && !fast.is_scarce(), "{fast:?}");
         assert_eq!(fast.beat_ns, SECOND);
@@ -90,7 +91,8 @@ mod tests {
         assert_eq!((flood.clock_ns, flood.reports_wait_ns(1_000_000)), (0, 0));
     }
 
-    /// All that a session sends by itself in a second, at any rate that is asked for, is within what the head of this file promises.
+    /// All that a session sends by itself in a second, at any rate that is asked for, is within
+    /// what the head of this file promises.
     #[test]
     fn all_parts_together_keep_the_promise() {
         let of_messages =

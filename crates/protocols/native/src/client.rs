@@ -35,7 +35,7 @@ use transport::{Action, Context, End, Fault, Input, Link, LinkSource, Path, Sess
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
-    /// What its user chose.
+    /// The user's settings.
     pub config: ClientConfig,
     pub phase: Phase,
     pub workers: u16,
@@ -53,11 +53,11 @@ const GROUP: Group = Group(1);
 const CONNECTION_RESET: [i32; 3] = [104, 54, 10_054];
 /// ECONNREFUSED, likewise.
 const CONNECTION_REFUSED: [i32; 3] = [111, 61, 10_061];
-/// What a reset before the hello may mean.
+/// Likely causes of a reset before the hello, for messages.
 const RESET_HINT: &str = "the server may not serve this address (--allow, --deny), or be crowded";
-/// How long a server may take to answer while nothing is measured.
+/// Limit for the answer of a server in a step of the set-up, ns.
 const PATIENCE: u64 = 10 * SECOND;
-/// How long a server may say nothing while the run goes on.
+/// Longest silence of a server in a step that may last, ns.
 const SILENCE: u64 = 10 * SECOND;
 /// First number of heartbeats; pings with a step of their own have lower numbers.
 const FIRST_BEAT: u32 = 1 << 16;
@@ -67,23 +67,25 @@ const ACKNOWLEDGED: u32 = 8;
 const MOST_BEATS: usize = 16;
 /// Time since its last message during which a server is present, whatever keeps its answers, ns.
 const LIVELY: u64 = 2 * SECOND;
-/// How often we say that we are here.
+/// Time between heartbeats, ns.
 const HEARTBEAT: u64 = SECOND;
-/// How long open connections may take to end in good order.
+/// Limit for open connections to end in good order, ns.
 const GRACE: u64 = 10 * SECOND;
-/// How long before our connections are aborted the servers are told that the run is over.
+/// Time from the message to the servers that the run is over to the abort of connections, ns.
 const CUT_AFTER: u64 = SECOND / 10;
-/// Limit for a server without an answer since an interrupt: an interrupt ends a run within a second.
+/// Limit for a server without an answer since an interrupt: an interrupt ends a run within a
+/// second.
 const UNANSWERED: u64 = 9 * SECOND / 10;
 /// Limit for the results of a server with an answer since an interrupt.
 const ANSWERING: u64 = 5 * SECOND;
-/// How long a server may take to send its results after its connections have ended.
+/// Limit for a server's results after its connections have ended, ns.
 const COUNTING: u64 = 15 * SECOND;
-/// How far ahead of our own intervals a report may be.
+/// Most intervals that a report may be ahead of the next one to be reported here.
 const AHEAD: u32 = 1024;
-/// How much longer a thousand connections may take to end, and to be counted: so long they keep a core busy.
+/// Time added to limits for each thousand connections: ending and counting them keeps a core busy
+/// that long, ns.
 pub(super) const A_THOUSAND: u64 = SECOND;
-/// How long flows of datagrams may take, after their schedule, to find out by themselves that it is over, ns.
+/// Time after the end of their schedule that flows of datagrams have to end by themselves, ns.
 const AFTER: u64 = 3 * SECOND / 2;
 /// Round trips measured on the idle control connection.
 const PINGS: u32 = 5;
@@ -98,7 +100,7 @@ enum Step {
     Measured,
     /// Hellos are sent to its UDP port.
     Reaching,
-    /// They have remained unanswered; a ping on the control connection is under way.
+    /// Its hellos have remained unanswered; a ping on the control connection is under way.
     Unreached,
     Proposing,
     Queued,
@@ -112,7 +114,7 @@ enum Step {
 }
 
 impl Step {
-    /// It may last; heartbeats tell whether the server is still there.
+    /// True if the step may last; heartbeats show that the server is still there.
     fn is_long(self) -> bool {
         matches!(
             self,
@@ -147,7 +149,7 @@ struct Server {
     granted: Option<Granted>,
     reports: BTreeMap<u32, (Traffic, Option<Box<PacketReport>>)>,
     totals: Option<Box<Totals>>,
-    /// What it remembers of packet trains.
+    /// The server's record of packet trains.
     log: Log,
     stopping: bool,
     /// Its connection was reset before its hello, and was made anew.
@@ -155,7 +157,7 @@ struct Server {
     failure: Option<String>,
 }
 
-/// What a server has granted.
+/// Grant of a server.
 struct Granted {
     info: SessionInfo,
     opener: Opener,
@@ -165,7 +167,7 @@ struct Granted {
 }
 
 impl Server {
-    /// Where it takes the connections of its session.
+    /// Addresses at which the server accepts connections of its session.
     fn places(&self) -> Vec<Place> {
         let Some(Granted { opener, phase, process_ports, .. }) = &self.granted else { return Vec::new() };
         let (session, key) = opener.session();
@@ -182,13 +184,13 @@ impl Server {
         process_ports.iter().map(at).collect()
     }
 
-    /// Whether it has a session of ours, or had one that ended well.
+    /// True if the server has a session of ours, or had one that ended well.
     fn takes_part(&self) -> bool {
         self.granted.is_some() && self.failure.is_none()
     }
 }
 
-/// What the run as a whole is doing.
+/// Stages of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Agreeing,
@@ -198,10 +200,10 @@ enum Stage {
     Over,
 }
 
-/// How far a run that holds its connections has opened them.
+/// Progress of a run that holds its connections once each has moved its payload.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// How many connections the run opens, and the payload bytes that each sends.
+    /// Connections that the run opens, and payload bytes that each of them sends.
     connections: u32,
     transfer: u64,
     /// Payload bytes sent by connections that have not ended.
@@ -216,7 +218,7 @@ impl Held {
         self.failed += tally.errors();
     }
 
-    /// Whether each has moved its payload or failed.
+    /// True once each connection has moved its payload or failed.
     fn is_whole(&self) -> bool {
         self.bytes.checked_div(self.transfer).is_some_and(|n| n + self.failed >= self.connections.into())
     }
@@ -231,13 +233,13 @@ pub struct Client {
     servers: Vec<Server>,
     driver: Driver,
     stage: Stage,
-    /// Whether datagrams reach the servers.
+    /// State of the check that datagrams reach the servers.
     reach: Reach,
     /// Servers among which the connections are divided.
     shares: u32,
     /// When the phase's first interval began.
     started: Mono,
-    /// As told with the last input.
+    /// The clock of the latest input.
     clock: Clock,
     stop_at: Option<Mono>,
     kill_at: Option<Mono>,
@@ -253,17 +255,17 @@ pub struct Client {
     /// Messages on control connections during the run.
     own: OwnTraffic,
     waiting: VecDeque<(Mono, Interval)>,
-    /// The next interval to be told.
+    /// The next interval to be reported.
     next: u32,
     rhythm: Rhythm,
     /// Of a run that holds its connections.
     held: Held,
     local: Option<Box<Totals>>,
-    /// What our flow remembers of packet trains.
+    /// Our flow's record of packet trains.
     log: Option<Box<Log>>,
-    /// What both ends tell of flows of datagrams.
+    /// Both ends' records of flows of datagrams.
     tracks: Tracks,
-    /// Whether datagrams arrived to the end.
+    /// Detects a path on which datagrams stopped arriving.
     silence: Silence,
 }
 
@@ -403,7 +405,8 @@ impl Client {
         self.advance(now);
     }
 
-    /// A server's part of the result is missing; of what the user has ended, here or there, that is no surprise.
+    /// A server's part of the result is missing: the run is interrupted if the user or that server
+    /// was ending it, else partial.
     fn is_partial(&mut self, at: usize) {
         let is_stopped = self.asked.is_some() || self.servers[at].stopping;
         self.driver.status = if is_stopped { Status::Interrupted } else { Status::Partial };
@@ -493,14 +496,16 @@ impl Client {
         let phase = self.granted_phase();
         // The shares of servers that are lost meanwhile have failed, and count.
         self.held = Held { connections: phase.connections, transfer: phase.transfer, ..Held::default() };
-        // What keeps a schedule is opened, and clocks are compared, before the first interval begins: about when the servers' begins,
-        // which have begun to wait half a round trip ago.
+        // The lead before the first interval is for opening flows that keep a schedule and for
+        // comparing clocks. The servers began theirs half a round trip ago: ours is shorter by
+        // that, so that both ends' intervals begin at about the same time.
         let way_back = self.servers.iter().filter(|s| s.step == Step::Running).map(|s| s.base_rtt / 2).max();
         let start = now.plus(phase.lead_ns().saturating_sub(way_back.unwrap_or(0)));
         self.started = start;
         self.driver.ask(Event::Start { at: self.clock.wall(start) });
         let end = phase.ends_after().map(|ns| start.plus(ns));
-        // They end by themselves, when both ends know that; connections are told.
+        // Flows of datagrams end by themselves once both ends know it; connections wait for the
+        // order.
         self.stop_at = end.map(|end| end.plus(if phase.probe.is_some() { AFTER } else { 0 }));
         self.driver.count_from(start, phase.omit_ns, &phase);
         let (workers, Processes { count, workers: each }) =
@@ -523,8 +528,8 @@ impl Client {
             plan.about = Some(About::Dial(dialing).encode());
             return self.driver.group(plan, Vec::new());
         }
-        // Ends that spin must not meet on one core.
-        // Datagrams have no window: a receiver that shares the sender's core loses what the other sends meanwhile.
+        // Ends that spin must not share a core. Datagrams have no window: a receiver on the
+        // sender's core loses datagrams that are sent while it does not run.
         let beside = phase.kind != Kind::Delay
             && phase.ping.is_none_or(|ping| !ping.busy)
             && running().all(|s| s.same_host);
@@ -532,7 +537,8 @@ impl Client {
         self.driver.group(plan, LinkSource::connectors(dialing.connectors(0..workers, workers)));
     }
 
-    /// What flows tell: messages and frames for whoever wants each of them, packets of trains.
+    /// Handles a flow's message: an event for the reporters, an answered hello, a flow's record, a
+    /// flow that never opened.
     fn note(&mut self, now: Mono, message: transport::Message) {
         match downcast(message) {
             SessionMessage::Shared(SharedMessage::Event(event)) => {
@@ -555,7 +561,7 @@ impl Client {
         self.driver.ask(Action::Connect(self.key(at), target));
     }
 
-    /// What names an attempt to connect to a server: each of its addresses has a key of its own.
+    /// Key of an attempt to connect to a server: each of its addresses has a key of its own.
     fn key(&self, at: usize) -> u32 {
         u32::clamped(at + self.servers.len() * self.servers[at].peer.others.len())
     }
@@ -565,7 +571,8 @@ impl Client {
         (0..self.servers.len()).find(|&at| self.key(at) == key)
     }
 
-    /// Connects to another address of a server to which no connection can be made; false when it has none left.
+    /// Connects to another address of a server to which no connection can be made; false when it
+    /// has none left.
     fn fall_back(&mut self, at: usize, why: &str, now: Mono) -> bool {
         let Server { peer, step: Step::Connecting, .. } = &mut self.servers[at] else { return false };
         let Some(text) = peer.fall_back(why) else { return false };
@@ -575,8 +582,8 @@ impl Client {
         true
     }
 
-    /// Reconnects once after a reset before the server's hello: a crowded server closes connections that have sent
-    /// nothing yet, possibly this one.
+    /// Reconnects once after a reset before the server's hello: a crowded server closes connections
+    /// that have sent nothing yet, possibly this one.
     fn retry(&mut self, now: Mono, at: usize) -> bool {
         if std::mem::replace(&mut self.servers[at].retried, true) {
             return false;
@@ -640,7 +647,8 @@ impl Session for Client {
             Input::Idle(_) => self.collect(cx.now),
             Input::Dropped(_, mut totals) => {
                 totals.receive = self.plan.phase.verify.receive().to_owned();
-                // The same datagrams are counted for either: messages come back, others go one way.
+                // The recorder counts datagrams in both statistics, and one of them applies: round
+                // trips to messages, packets to the rest.
                 match self.plan.phase.kind {
                     Kind::Ping => totals.packets = None,
                     // Exchanges inside the payload are round trips, too.

@@ -1,4 +1,4 @@
-//! Who may have connections of a session, and how many: what a server's session grants and its workers look up.
+//! The connections that sessions may have: granted by a server's session, looked up by its workers.
 
 use super::data::Params;
 use super::opening::{Numbers, OpeningKey};
@@ -16,24 +16,25 @@ use uuid::Uuid;
 
 /// A session's permission to open data connections.
 pub struct Grant {
-    /// What its openings are sealed with.
+    /// Key that seals the session's openings.
     pub(super) key: OpeningKey,
-    /// Those that have come.
+    /// Numbers of the openings that have arrived.
     numbers: Mutex<Numbers>,
     pub params: Arc<Params>,
     /// Most that may be open at once.
     pub limit: u32,
-    /// What its flows of datagrams are like, if it has any.
+    /// Terms of its flows of datagrams, if it has any.
     pub(super) terms: Option<Arc<Terms>>,
-    /// What its messages are like, if they are sent back.
+    /// Parameters of its messages, if they are sent back.
     pub(super) pings: Option<Arc<ping::Params>>,
-    /// They are sent back on another core than the other end's.
+    /// Messages are sent back on another core than the other end's.
     pub(super) apart: bool,
     /// The workers that have its connections and flows.
     workers: Range<u16>,
-    /// So many processes have one of its connections each in turn.
+    /// Number of processes to which its connections are dealt in turn.
     pub(super) processes: u32,
-    /// Flows of datagrams that are open, and their addresses: a repeated opening does not make two of one.
+    /// Flows of datagrams that are open, and their addresses: a repeated opening does not make two
+    /// of one.
     flows: Mutex<HashMap<Uuid, SocketAddr>>,
     open: AtomicU32,
     /// The session has ended: later connections with its token are refused.
@@ -59,10 +60,11 @@ impl Grant {
         }
     }
 
-    /// The worker on which a slot's connection or flow belongs: on one host, with as many workers here as there, the one on
-    /// the same core as the other end's, so that bytes are read while they are in its cache. Two ends that spin on one core
-    /// would take it from each other for milliseconds, and few senders of datagrams had better have cores of their own: these
-    /// are then the next ones.
+    /// The worker on which a slot's connection or flow belongs: on one host, with as many workers
+    /// here as there, the one on the same core as the other end's, so that bytes are read while
+    /// they are in its cache. Two ends that spin on one core would take it from each other for
+    /// milliseconds, and few senders of datagrams had better have cores of their own: these are
+    /// then the next ones.
     pub(super) fn worker(&self, slot: u32) -> u16 {
         let workers = u32::clamped(self.workers.len()).max(1);
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
@@ -72,7 +74,8 @@ impl Grant {
         self.workers.start + (turn % workers) as u16
     }
 
-    /// Whether a connection that was accepted on a worker may stay there: not all are spread evenly over the workers by their slot.
+    /// True if a connection that was accepted on `worker` may stay there: only TCP data and round
+    /// trips are placed by their slot.
     pub(super) fn stays(&self, slot: u32, worker: u16) -> bool {
         match self.params.kind {
             Kind::Tcp | Kind::Ping => worker == self.worker(slot),
@@ -80,7 +83,7 @@ impl Grant {
         }
     }
 
-    /// Which openings have come.
+    /// Numbers of the openings that have arrived.
     pub(super) fn numbers(&self) -> MutexGuard<'_, Numbers> {
         self.numbers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,15 +100,17 @@ impl Grant {
     /// Admits one more connection or flow; `None` when too many are open.
     pub(super) fn admission(self: &Arc<Self>) -> Option<Admission> {
         let admission = Admission(Arc::clone(self));
-        // Replacements may arrive before the ends of their predecessors are known here, hence the slack: where connections
-        // live for some hundred microseconds, a worker that does not get its core for 20 ms is a thousand ends behind.
+        // Replacements may arrive before the ends of their predecessors are known here, hence the
+        // slack: where connections live for some hundred microseconds, a worker that does not get
+        // its core for 20 ms is a thousand ends behind.
         let slack = self.limit.saturating_mul(31).min(1_024) + 64;
         let limit = self.limit.saturating_add(slack);
         (self.open.fetch_add(1, Ordering::Relaxed) < limit).then_some(admission)
     }
 }
 
-/// The grants of a server by their session's number, shared by its workers. Looked up once per connection.
+/// The grants of a server by their session's number, shared by its workers. Looked up once per
+/// connection.
 pub struct Grants {
     by_session: RwLock<HashMap<u64, Arc<Grant>>>,
     /// Other protocols whose peers are recognised.
@@ -158,7 +163,7 @@ pub(super) struct OpenFlow {
 }
 
 impl OpenFlow {
-    /// The place of a flow from `peer` among those that are `open`.
+    /// Enters a flow from `peer` among the `open` ones.
     pub(super) fn new(
         grant: &Arc<Grant>,
         mut open: MutexGuard<'_, HashMap<Uuid, SocketAddr>>,

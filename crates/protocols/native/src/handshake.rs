@@ -1,4 +1,5 @@
-//! The server's side of new connections: identifies protocol and session, and hands the connection over.
+//! The server's side of new connections: identifies protocol and session, and hands the connection
+//! over.
 
 use super::data::Data;
 use super::grants::{Grant, Grants, OpenFlow};
@@ -15,21 +16,21 @@ use transport::{
 };
 use uuid::Uuid;
 
-/// How long the first 80 bytes may take.
+/// Limit for the first 80 bytes, ns.
 const PATIENCE: u64 = 5 * SECOND;
 /// Wait for more bytes of an unknown protocol before guessing it, ns.
 const GUESS_AFTER: u64 = SECOND;
-/// How long one waits for the peer to hear our last word and hang up. Closing with unread bytes would abort the
-/// connection, and our last word with it.
+/// Limit for the peer to read the last bytes and close, ns. Closing a socket with unread bytes
+/// would reset the connection and discard the last bytes.
 const LINGER: u64 = SECOND;
 
 pub struct Listener {
     grants: Arc<Grants>,
     acl: Arc<Acl>,
     worker: u16,
-    /// What cookies are made with, if flows of datagrams may be opened.
+    /// Secret that cookies are made of, if flows of datagrams may be opened.
     secret: Option<[u8; 32]>,
-    /// The latest flow of datagrams, whose socket may not be to be had: its opening may then come again.
+    /// The latest flow of datagrams: if its socket cannot be opened, its opening may be repeated.
     latest: Option<Opened>,
 }
 
@@ -42,7 +43,8 @@ impl Listener {
         Listener { grants, acl, worker, secret: None, latest: None }
     }
 
-    /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for all workers.
+    /// The same, opening flows of datagrams, too; `secret` makes their cookies, and is the same for
+    /// all workers.
     #[must_use]
     pub fn with_datagrams(self, secret: [u8; 32]) -> Self {
         Listener { secret: Some(secret), ..self }
@@ -94,8 +96,8 @@ impl Listener {
         }
     }
 
-    /// Handles an INIT for a session that returns datagrams: the answer is never larger, so that a forged address
-    /// gains nothing.
+    /// Handles an INIT for a session that returns datagrams: the answer is never larger, so that a
+    /// forged address gains nothing.
     fn reflect(
         &mut self,
         preamble: &Preamble,
@@ -110,7 +112,7 @@ impl Listener {
         }
         let open = grant.flows();
         if let Some(known) = open.get(&preamble.id) {
-            // Its socket is not there yet, and it has asked again.
+            // The flow's own socket does not exist yet, and the client has repeated its preamble.
             if *known == peer {
                 reply.whole(&answer(preamble.id));
             }
@@ -165,12 +167,13 @@ impl Acceptor for Listener {
     }
 }
 
-/// A new connection: reads 80 bytes and becomes what they say.
+/// A new connection: reads the 80 bytes of a preamble and becomes a flow of the kind that they
+/// name.
 pub struct Handshake {
     grants: Arc<Grants>,
     path: Path,
     worker: u16,
-    /// How long it may wait for the first bytes, or for the peer to hang up.
+    /// Limit for the first bytes, or for the peer to close.
     until: Mono,
     state: State,
 }
@@ -179,7 +182,7 @@ enum State {
     Waiting {
         bytes: [u8; PREAMBLE],
         len: usize,
-        /// When another protocol is guessed at, once bytes of one have come.
+        /// Time of the guess at another protocol, once its bytes have arrived.
         guess_at: Option<Mono>,
     },
     /// Sends this, then closes. Not introduced, so that refused connections are limited, too.
@@ -192,11 +195,11 @@ enum State {
     Over(End),
 }
 
-/// How the socket of a peer ends whose connection is none of a session.
+/// End of a connection that is not of a session.
 const GONE: End = End::Done { how: Ending::ProtocolError, reset: false };
 
 impl Handshake {
-    /// Says these bytes, and nothing more.
+    /// Sends these bytes, and nothing more.
     fn farewell(&mut self, cx: &Context<'_>, bytes: Vec<u8>) -> Checked {
         self.until = cx.now.plus(LINGER);
         self.state = State::Farewell { bytes, sent: 0 };
@@ -274,7 +277,7 @@ impl Handshake {
         self.farewell(cx, words)
     }
 
-    /// Whether the bytes received suffice to recognise another protocol.
+    /// True if the received bytes suffice to recognise another protocol.
     fn recognises(&self, seen: &[u8]) -> bool {
         !matches!(guess(seen, &self.grants.foreign.0), Guess::Netcaliper | Guess::Unknown | Guess::Text)
             || seen.contains(&b'\n')
@@ -336,7 +339,8 @@ impl Flow for Handshake {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match (&mut self.state, event) {
             (State::Leaving { id, grant, .. }, FlowEvent::Up(_)) if grant.revoked() => {
-                // The session ended on the way here, and its group's number may be another's by now.
+                // The session ended on the way here, and its group's number may be another's by
+                // now.
                 let id = *id;
                 self.refuse(cx, id, 1)
             }

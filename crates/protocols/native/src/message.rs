@@ -6,8 +6,9 @@
 //! +---------------+------------------------------+
 //! ```
 //!
-//! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions can differ; what must
-//! not differ is the wire version in the preamble. A message is at most 1 MiB and nests at most 32 deep.
+//! The length is big-endian. Unknown fields and unknown message types are ignored, so that versions
+//! can differ; what must not differ is the wire version in the preamble. A message is at most 1 MiB
+//! and nests at most 32 deep.
 
 use crate::secure::Records;
 use crate::spread::ProcessPort;
@@ -41,11 +42,13 @@ pub enum Message {
         capabilities: Vec<String>,
         /// 16 random bytes in hexadecimal.
         nonce: String,
-        /// From a server: an answer to the client's nonce that only the same host can give, in hexadecimal.
+        /// From a server: an answer to the client's nonce that only the same host can give, in
+        /// hexadecimal.
         #[serde(default)]
         host: String,
     },
-    /// A step of the handshake with a key ([`crate::secure`]): what comes behind the last one is encrypted.
+    /// A step of the handshake with a key ([`crate::secure`]): what comes behind the last one is
+    /// encrypted.
     Noise {
         /// From a client, with its first: the protocol's whole name, `Noise_…`.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -65,7 +68,7 @@ pub enum Message {
     Pong {
         n: u32,
     },
-    /// What the client wants to do.
+    /// The client's request.
     Propose {
         /// The run; several sessions may belong to one.
         run: Uuid,
@@ -81,7 +84,7 @@ pub enum Message {
     Accepted {
         /// The session, and what was reduced.
         accepted: Accepted,
-        /// What openings are sealed with is made of this secret ([`crate::opening`]): 16 bytes in hexadecimal.
+        /// Secret of the key that seals openings ([`crate::opening`]): 16 bytes in hexadecimal.
         secret: String,
         #[serde(with = "field")]
         phase: Box<Phase>,
@@ -90,18 +93,19 @@ pub enum Message {
         host: Box<HostSnapshot>,
         workers: u32,
         placement: String,
-        /// Ports that have the session's connections, where these are not at the one that is spoken to.
+        /// Ports that have the session's connections, where these are not at the one that is spoken
+        /// to.
         #[serde(default, rename = "doors", skip_serializing_if = "Vec::is_empty")]
         process_ports: Vec<ProcessPort>,
     },
-    /// The server does not want to; the sentence is shown to the user.
+    /// The server refuses the proposal; the sentence is shown to the user.
     Refused {
         reason: String,
     },
     Start,
-    /// So is the server; its clock runs.
+    /// The server has started, too; its first interval is running.
     Started,
-    /// What the server counted in an interval.
+    /// The server's counts of an interval.
     Interval {
         /// Number, from 0.
         index: u32,
@@ -110,57 +114,61 @@ pub enum Message {
         open: u64,
         /// Other runs' sessions on the server.
         others: u32,
-        /// When the latest datagram came, from the interval's start, ns; where any has.
+        /// Arrival of the latest datagram, from the interval's start, ns; absent if none arrived.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         came_ns: Option<u64>,
-        /// What it found out about datagrams, when they are counted; without members that a default report has.
+        /// Figures of datagrams, when these are counted; without members that a default report has.
         #[serde(default, skip_serializing_if = "Option::is_none", with = "brief")]
         packets: Option<Box<PacketReport>>,
     },
-    /// The client has the reports on all intervals before this one; the server keeps further ones back while many are under way.
+    /// The client has the reports on all intervals before this one; the server keeps further ones
+    /// back while many are under way.
     Received {
         intervals: u32,
     },
-    /// A part of what the server remembers of packet trains, before its result. Times are ns of its host's monotonic clock.
+    /// A part of the server's record of packet trains, before its result. Times are ns of its
+    /// host's monotonic clock.
     Trains {
-        /// When the schedule began, from a sender.
+        /// Start of the schedule, from a sender.
         #[serde(default)]
         start_ns: Option<i64>,
-        /// What the times below are relative to.
+        /// Time that is added to those below.
         #[serde(default)]
         zero_ns: i64,
-        /// What the offsets below are relative to: the receiver's clock minus the sender's.
+        /// Offset that is added to those below: the receiver's clock minus the sender's.
         #[serde(default)]
         offset_ns: i64,
-        /// How far off that may be.
+        /// Error bound of that offset, ns.
         #[serde(default)]
         bound_ns: u64,
-        /// Arrivals that there was no room for.
+        /// Arrivals without room in the record.
         #[serde(default)]
         left_out: u64,
         /// Packets sent, in order: place in the schedule, time.
         #[serde(default)]
         sent: Vec<(u32, i64)>,
-        /// Packets that came, in order: sequence number, time, offset, who stamped it (0 the program, 1 the kernel, 2 the card).
+        /// Received packets, in order: sequence number, time, offset, source of the stamp (0 the
+        /// program, 1 the kernel, 2 the card).
         #[serde(default)]
         got: Vec<(u64, i64, i64, u8)>,
     },
-    /// What the server found out of one flow of datagrams, before its result.
+    /// The server's figures of one flow of datagrams, before its result.
     Flow(FlowReport),
-    /// A part of what the server remembers of a flow's datagrams, after that.
+    /// A part of the server's record of a flow's datagrams, after the figures.
     Samples {
         slot: u32,
-        /// Datagrams sent, in order: intended time, how much later they left, ns, who stamped that, as below.
+        /// Sent datagrams, in order: intended time, delay of the departure, ns, source of its
+        /// stamp, as below.
         #[serde(default)]
         sent: Vec<(i64, i64, u8)>,
-        /// Datagrams that came, in order: number, time, the server's clock minus the client's, who stamped it (0 the program, 1
-        /// the kernel, 2 the network card), whether it was damaged.
+        /// Received datagrams, in order: number, time, the server's clock minus the client's,
+        /// source of the stamp (0 the program, 1 the kernel, 2 the network card), true if damaged.
         #[serde(default)]
         got: Vec<(u64, i64, i64, u8, bool)>,
     },
     /// The client has ended its connections.
     Stop,
-    /// What the server counted over the phase.
+    /// The server's counts over the phase.
     Result {
         #[serde(with = "field")]
         totals: Box<Totals>,
@@ -183,8 +191,8 @@ pub enum Message {
 
 model::tagged_document!(Message, "type");
 
-/// A report without the members that a default report has, which is what its reader replaces them by:
-/// a third of its length.
+/// A report without the members that a default report has: a third of the length. Its reader fills
+/// missing members with these defaults.
 mod brief {
     use model::PacketReport;
     use model::document::Document;
@@ -211,14 +219,16 @@ mod brief {
     }
 }
 
-/// What an end found out of one flow of datagrams.
+/// An end's figures of one flow of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowReport {
     pub slot: u32,
-    /// When the schedule began, ns of this end's host clock; the times of samples are relative to that.
+    /// When the schedule began, ns of this end's host clock; the times of samples are relative to
+    /// that.
     #[serde(default)]
     pub start_ns: i64,
-    /// The other clock minus this one at the end, as far as this end knows, ns; the offsets of samples are relative to that.
+    /// This end's estimate of the other clock minus its own at the end, ns; offsets of samples are
+    /// relative to it.
     #[serde(default)]
     pub offset_ns: i64,
     /// Datagrams sent.
@@ -226,8 +236,9 @@ pub struct FlowReport {
     pub out: u64,
     #[serde(default)]
     pub sums: FlowSums,
-    /// How many datagrams of the other end `sums` account for: all that it sent, as far as this end was told, else those up to the
-    /// highest number received. `None` where this end receives none, or does not tell.
+    /// Number of the other end's datagrams that `sums` account for: all that it sent, if this end
+    /// learnt their number, else those up to the highest received one. `None` if this end receives
+    /// none, or does not report it.
     #[serde(default)]
     pub known: Option<u64>,
     /// Datagrams sent, and received, that there was no room to remember.
@@ -249,18 +260,20 @@ pub enum MessageError {
     /// Not JSON, or not one of ours.
     #[error("a control message cannot be understood: {0}")]
     Malformed(String),
-    /// Not what the other end has encrypted.
+    /// Other bytes than the other end has encrypted.
     #[error("the control connection was tampered with, or the other end does not know the key")]
     Forged,
 }
 
 /// A message with its length before it.
 pub fn encode(message: &Message) -> Vec<u8> {
-    // With its whole capacity at once: glibc 2.36 extends a growing vector at the end of the heap, and does not use that memory
-    // again once it is freed. At one short message a second this was 4 KiB a minute.
+    // With its whole capacity at once: glibc 2.36 extends a growing vector at the end of the heap,
+    // and does not use that memory again once it is freed. At one short message a second this was 4
+    // KiB a minute.
     let mut out = Vec::with_capacity(SHORT);
     out.extend([0; 4]);
-    // Serialising our own types into memory cannot fail; if it ever did, the peer gets an empty, ignored frame.
+    // Serialising our own types into memory cannot fail; if it ever did, the peer gets an empty,
+    // ignored frame.
     if message.write(&mut out).is_err() {
         out.truncate(4);
     }
@@ -284,7 +297,8 @@ impl Frames {
         Frames { buffer: Vec::new(), used: 0, longest: longest.min(MAX_MESSAGE), records: None }
     }
 
-    /// Everything that has not been read yet, and all that is said from now on, is in these records.
+    /// Everything that has not been read yet, and all that is said from now on, is in these
+    /// records.
     pub fn secure(&mut self, records: Records) -> Result<(), MessageError> {
         let come = self.buffer.split_off(std::mem::take(&mut self.used));
         self.buffer.clear();
@@ -292,7 +306,7 @@ impl Frames {
         self.push(&come)
     }
 
-    /// Whether what is said is encrypted.
+    /// True if messages are encrypted.
     pub fn is_secure(&self) -> bool {
         self.records.is_some()
     }

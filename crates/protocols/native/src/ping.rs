@@ -15,11 +15,12 @@
 //!   ◀──────────────────────────── message
 //! ```
 //!
-//! A message is drawn in [`common::ping::codec`]. In the echo its second word says how long the server had it, ns: over TCP from
-//! the return of the receive call that completed it to the send call; over UDP from the kernel's receive stamp to that return, so
-//! that the server's wake-up is in it, or as over TCP where there is no stamp: a server that spins has none, because it is never
-//! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a flow of datagrams is the end of
-//! its session.
+//! A message is drawn in [`common::ping::codec`]. In the echo its second word says how long the
+//! server had it, ns: over TCP from the return of the receive call that completed it to the send
+//! call; over UDP from the kernel's receive stamp to that return, so that the server's wake-up is
+//! in it, or as over TCP where there is no stamp: a server that spins has none, because it is never
+//! woken and they cost time. A message shorter than 16 bytes has no room for that. The end of a
+//! flow of datagrams is the end of its session.
 
 use super::hello::is_answer;
 use super::mark::{Kind, MARK, Mark, refusal};
@@ -38,17 +39,17 @@ use transport::{
 };
 use uuid::Uuid;
 
-/// How long it may take to be let in, ns.
+/// Limit for the server's answer to the preamble, ns.
 const PATIENCE: u64 = 5 * SECOND;
-/// Where the second word of a message lies.
+/// Place of the second word in a message.
 const WORD: std::ops::Range<usize> = 8..16;
 
-/// How far a client has come.
+/// Steps of a client's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
-    /// So many bytes of the preamble have been sent.
+    /// The preamble is being sent: number of its bytes that have been.
     Preamble(usize),
-    /// So many bytes of the answer have come.
+    /// The answer is awaited: number of its bytes that have arrived.
     Waiting(usize),
     In,
     Failed,
@@ -67,7 +68,7 @@ pub(super) struct Caller {
     /// Datagrams: when the first preamble was due, and how many flows there are.
     first: Mono,
     repeat: Repeat,
-    /// How long the preamble that left last is waited for, ns.
+    /// Wait for the answer to the preamble that left last, ns.
     waits: u64,
     pinger: Pinger,
 }
@@ -117,7 +118,7 @@ impl Caller {
         }
     }
 
-    /// How long an answer is waited for.
+    /// Limit for an answer, ns.
     fn limit(&self) -> u64 {
         if self.datagrams { self.waits } else { PATIENCE }
     }
@@ -220,20 +221,22 @@ impl Flow for Caller {
 pub(super) struct Reflector {
     params: Arc<Params>,
     core: Core,
-    /// Streams: what is left of the mark that lets the client in.
+    /// Streams: unsent bytes of the mark that lets the client in.
     greeting: usize,
     message: Vec<u8>,
-    /// Bytes of the message that have come, and that have been sent back.
+    /// Bytes of the message that have arrived, and that have been sent back.
     come: usize,
     back: usize,
-    /// When its last byte came.
+    /// Arrival of its last byte.
     whole: Mono,
-    /// The datagram that is sent next repeats the answer to the client's preamble: its bytes are no payload.
+    /// The datagram that is sent next repeats the answer to the client's preamble: its bytes are no
+    /// payload.
     answered: bool,
 }
 
 impl Reflector {
-    /// The server's end of what this preamble opened; its place is given back when it goes.
+    /// The server's end of the connection or flow that this preamble opened; `place` is given back
+    /// when it is dropped.
     pub(super) fn new(params: Arc<Params>, preamble: &Preamble, place: impl Any + Send) -> Self {
         let datagrams = params.datagrams();
         let mut core = Core::new(params.group, preamble.slot, params.stall_ns).with_id(preamble.id);
@@ -260,13 +263,13 @@ impl Reflector {
         self.greeting > 0 || (self.is_whole() && self.back < self.come)
     }
 
-    /// A message has come: a datagram is one, however long it is.
+    /// True if a message has arrived whole: a datagram is one, whatever its length.
     fn is_whole(&self) -> bool {
         self.come == self.message.len() || (self.params.datagrams() && self.come > 0)
     }
 
-    /// Datagrams go back at once, with how long they waited here: from the kernel's stamp until they were read or, without one,
-    /// from then until they are sent.
+    /// Sends a datagram back with its waiting time here: from the kernel's stamp until it was read
+    /// or, without a stamp, from then until it is sent.
     fn reflect(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         if Preamble::decode(got.bytes).is_some_and(|again| again.id == self.core.id) {
             // Our answer was lost.
@@ -380,7 +383,8 @@ impl Flow for Reflector {
                 return Err(Violation::TooFew { got, want });
             }
             FlowEvent::Fin => self.core.end(Ending::Completed),
-            // A session's datagrams end with it, and so does a connection on which nothing is under way.
+            // A session's datagrams end with it, and so does a connection on which nothing is under
+            // way.
             FlowEvent::Stop if self.params.datagrams() => self.core.end(Ending::Completed),
             FlowEvent::Wake if self.owes() => self.core.check_stall(cx.now)?,
             _ => {}

@@ -40,7 +40,7 @@
 //! newline, so that a line-oriented peer answers at once. Magic and version have the same place in
 //! every version. A control connection has zeros from the slot to the seal, so that the first 80
 //! bytes say what any connection is for and are the same for all. The seal proves that the client
-//! has the session's key ([`crate::opening`]); the check tells damage.
+//! has the session's key ([`crate::opening`]); the check detects damage.
 
 use super::opening::SEAL;
 use common::protocol::Foreign;

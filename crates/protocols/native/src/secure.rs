@@ -11,7 +11,7 @@
 //!   ◀──────────────── records                ◀──────────────── records
 //! ```
 //!
-//! The three are messages in clear ([`crate::message`]); behind them everything, the hello first,
+//! These are messages in clear ([`crate::message`]); behind them everything, the hello first,
 //! is in records: two bytes of length, big-endian, then that many bytes of ciphertext, of which the
 //! last 16 are the tag. Records are numbered by both ends and by nothing on the wire, so that none
 //! can be left out, repeated or moved. The plaintexts, one behind the other, are the stream of
@@ -38,7 +38,7 @@ const TAG: usize = 16;
 /// Most plaintext of a record, bytes; the framework's most is 65,535 of ciphertext.
 const RECORD: usize = 16 * 1024;
 
-/// This end's proof, and its demand for the other's.
+/// The proof that this end gives, and that the other end must give in turn.
 #[derive(Clone, Copy)]
 pub enum Proof<'a> {
     /// Knowledge of this shared key.
@@ -91,8 +91,8 @@ pub fn prologue(name: &str) -> Vec<u8> {
     [b"netcaliper control ", &crate::WIRE_VERSION.to_be_bytes()[..], name.as_bytes()].concat()
 }
 
-/// One end of a handshake. Where a method gives `None`, the other end's proof is missing or wrong,
-/// or it sent other bytes, and the connection is of no more use.
+/// One end of a handshake. A method returns `None` if the other end's proof is missing or wrong, or
+/// the bytes are no message of the handshake; the connection is then to be closed.
 pub struct Shake(HandshakeState);
 
 impl Shake {

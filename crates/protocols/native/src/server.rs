@@ -1,5 +1,5 @@
-//! The server's side of the conversation: any number of clients, each in its own entry; a client's error ends at
-//! most its own session.
+//! The server's side of the conversation: any number of clients, each in its own entry; a client's
+//! error ends at most its own session.
 
 mod arrive;
 mod grant;
@@ -36,7 +36,7 @@ use uuid::Uuid;
 
 /// Everything a server needs to know before it starts.
 pub struct ServerPlan {
-    /// What its user chose.
+    /// The user's settings.
     pub config: ServerConfig,
     pub host: HostSnapshot,
     /// Worker threads of a set, of which there are [`ServerPlan::SETS`].
@@ -45,13 +45,14 @@ pub struct ServerPlan {
     pub secret: [u8; 32],
     /// Identifies the clock that this process reads, and so its host; empty when it is not known.
     pub clock_id: String,
-    /// The ports of its worker processes, whose workers come after those of this one.
+    /// The ports of its worker processes, whose workers are numbered after the workers of this
+    /// process.
     pub process_ports: Vec<u16>,
 }
 
 impl ServerPlan {
-    /// Sets of workers. The first has the sessions that keep a worker busy, the second those of short turns, whose messages would
-    /// wait for as long as the turns of others last.
+    /// Sets of workers: the first for sessions that keep a worker busy, the second for sessions of
+    /// short turns, whose messages would wait behind the turns of the others.
     pub const SETS: u16 = 2;
 
     pub fn threads(&self) -> u16 {
@@ -73,21 +74,22 @@ impl ServerPlan {
 
 /// Longest message a client may send.
 const LONGEST: usize = 64 * 1024;
-/// How long a client may take to say hello and prove itself.
+/// Limit for a client's hello and proof, ns.
 const PATIENCE: u64 = 10 * SECOND;
-/// How long a client may be connected without proposing anything.
+/// Limit for the proposal of a connected client, ns.
 const IDLE: u64 = 60 * SECOND;
-/// How long a client that has been granted its session may wait for other servers before it starts.
+/// Limit for the start of a granted session, which may wait for other servers of the run, ns.
 const WAIT: u64 = 600 * SECOND;
-/// How long a client that is to exclude all others may wait before it starts.
+/// Limit for the start of a granted session that excludes all others, ns.
 const WAIT_EXCLUSIVE: u64 = 60 * SECOND;
-/// How long a client may say nothing while it is queued or its session runs; it pings every second.
+/// Longest silence of a client that is queued or whose session runs, ns; clients ping once a
+/// second.
 const SILENCE: u64 = 9 * SECOND;
-/// How long connections may take to end after the client has said that they have.
+/// Limit for connections to end here after the client has reported their end, ns.
 const LINGER: u64 = 2 * SECOND;
-/// How long running sessions may take to end when the server is stopped.
+/// Limit for running sessions to end when the server is stopped, ns.
 const GRACE: u64 = 20 * SECOND;
-/// How much longer than agreed a session that excludes all others may last.
+/// Time that a session that excludes all others may last beyond its agreed length, ns.
 const GRACE_EXCLUSIVE: u64 = 30 * SECOND;
 /// Most clients that have not said hello, or have not proved to know the key.
 const MOST_SILENT: usize = 1024;
@@ -95,15 +97,16 @@ const MOST_SILENT: usize = 1024;
 const MOST_BEFORE_HELLO: usize = 8 * 1024;
 /// Bytes that a client may send between its hello, or its last session, and its proposal with that.
 const MOST_BEFORE_PROPOSAL: usize = 64 * 1024;
-/// Messages of one client: so many at once, then one each [`MESSAGE_NS`]. Clients ping once a second.
+/// Messages of one client: this number at once, then one each [`MESSAGE_NS`]. Clients ping once a
+/// second.
 const MESSAGES: u64 = 128;
 const MESSAGE_NS: u64 = SECOND / 16;
-/// Handshakes with a key for one address, each of which costs the control thread some 0.1 ms: so many at once, then one each
-/// [`HANDSHAKE_NS`].
+/// Handshakes with a key for one address, each of which costs the control thread some 0.1 ms: this
+/// number at once, then one each [`HANDSHAKE_NS`].
 const HANDSHAKES: u64 = 512;
 const HANDSHAKE_NS: u64 = SECOND / 200;
 
-/// What becomes of a client's message: why it is refused, as its user is told.
+/// Result of handling a client's message; the error is the reason for a refusal, shown to its user.
 type Answered = Result<(), String>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +126,7 @@ struct Held {
     /// A session that excludes all others ends then at the latest.
     until: Option<Mono>,
     others: u32,
-    /// What its tallies add up to.
+    /// Sum of its tallies.
     moved: Moved,
     /// The limits of its connections.
     allowance: Option<Arc<Allowance>>,
@@ -142,7 +145,7 @@ struct ClientState {
     shake: Option<Shake>,
     /// The hash of the handshake, where there is a key.
     handshake: Vec<u8>,
-    /// It opens connections at other ports than the server's own.
+    /// The client opens connections at other ports than the server's own.
     takes_process_ports: bool,
     /// Slows its messages down as the server says.
     slows_messages: bool,
@@ -150,7 +153,8 @@ struct ClientState {
     holder: Option<Holder>,
     run: Uuid,
     proposal: Option<Box<Phase>>,
-    /// Bytes that came before a proposal, since the connection was made, the hello came, or the last session ended.
+    /// Bytes received before a proposal: since the connection was made, the hello arrived, or the
+    /// last session ended.
     said: usize,
     messages: Rate,
     /// Since when the session stands as it does.
@@ -169,7 +173,7 @@ impl ClientState {
     }
 }
 
-/// Who a client is, by its key.
+/// Identity of a client, by its key.
 #[derive(Clone, Debug, Default)]
 struct Holder {
     name: String,
@@ -209,7 +213,7 @@ pub struct Server {
     lost: ByAddress<Lines>,
     /// Set when the server is to end: until when sessions may go on.
     ending: Option<Mono>,
-    /// How often the user has asked for the end.
+    /// Number of interrupts by the user.
     stops: u32,
     over: bool,
     budget: Option<Arc<AtomicI64>>,
@@ -305,7 +309,8 @@ impl Server {
             } else if client.step == Step::Granted {
                 self.groups.remove(&held.granting.group);
             }
-            // In `Dropping`, and from now on otherwise, the group is free once its totals have come.
+            // The group's number is free once its totals arrive: the drop was ordered just now, or
+            // before (`Dropping`).
             if matches!(client.step, Step::Running | Step::Draining | Step::Dropping) {
                 let peer = client.path.peer;
                 let text = format!("session {} with {peer} was lost", held.granting.session);
@@ -411,7 +416,8 @@ impl Server {
         }
     }
 
-    /// What flows and listeners tell; what a flow remembers, of trains or of datagrams, goes to its client.
+    /// Handles a message of a flow or listener; a flow's record of trains or datagrams goes to its
+    /// client.
     fn note(&mut self, message: transport::Message) {
         match downcast(message) {
             SessionMessage::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
@@ -511,7 +517,8 @@ impl Server {
         self.check_over(cx);
     }
 
-    /// When a client is refused unless it goes on, and why; the first of these that has come counts.
+    /// Instants at which a client is refused unless it goes on, each with the reason; the first one
+    /// that has passed counts.
     fn limits(&self, client: &ClientState) -> impl Iterator<Item = (Mono, &'static str)> {
         let until = client.held.as_ref().and_then(|held| held.until);
         let until = until.filter(|_| client.step != Step::Dropping);
@@ -609,7 +616,7 @@ impl Session for Server {
     }
 }
 
-/// Whether a connection is from this host: its two addresses are equal or loopback.
+/// True if a connection is from this host: its two addresses are equal or loopback.
 fn is_here(path: &Path) -> bool {
     path.peer.ip().to_canonical().is_loopback() || path.peer.ip() == path.local.ip()
 }

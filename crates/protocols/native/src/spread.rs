@@ -1,4 +1,5 @@
-//! What makes the connections of a session, in its own process and, told as JSON, in worker processes.
+//! Plans of connectors and acceptors of a session, for its own process and, as JSON, for worker
+//! processes.
 
 use super::data::Params;
 use super::dial::{Site, dialer};
@@ -20,7 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use transport::{Acceptor, Allowance, Connector, GroupPlan, LinkSource, Order, Part, Replica, Wait};
 
-/// A port of a server that has connections of one session only: those of a worker process.
+/// A port of a server's worker process, and its part of a session's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessPort {
     pub port: u16,
@@ -30,7 +31,7 @@ pub struct ProcessPort {
 /// Most ports of a server.
 pub(super) const MOST_PROCESS_PORTS: usize = 1_024;
 
-/// Where a client opens connections.
+/// A server's address at which a client opens connections of a session.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Place {
     pub(super) address: SocketAddr,
@@ -41,7 +42,7 @@ pub(super) struct Place {
     pub(super) connections: u32,
 }
 
-/// What opens a client's connections.
+/// Plan of a client's connections.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Dialing {
     pub(super) group: Group,
@@ -55,16 +56,17 @@ pub(super) struct Dialing {
     pub(super) records: bool,
 }
 
-/// The plan of a client's group whose connections so many workers open.
+/// The plan of a client's group whose connections are opened by this number of workers.
 pub(super) fn plan_of(phase: &Phase, group: Group, start: Mono, workers: u16, records: bool) -> GroupPlan {
     let mut plan = GroupPlan::of(phase, group, start);
-    // Where messages come back only their bytes tell anything, unless the kernel's stamps were asked for.
+    // Echoes need no receive stamps and header fields unless the kernel's stamps were requested.
     if let Some(ping) = &phase.ping {
         plan.sockets = phase.sockets.of_messages(ping.kernel_stamps);
     }
     GroupPlan {
         throttle: phase.throttle.div_ceil(workers.max(1).into()),
-        // A connection that is to be held has its verdict at once, others perhaps at the end of the run.
+        // A connection that is to be held has its verdict at once, others perhaps at the end of the
+        // run.
         until_heard: phase.hold_ns.is_some(),
         records,
         wait: wait(phase, phase.pattern.sends_up(), true),
@@ -74,7 +76,7 @@ pub(super) fn plan_of(phase: &Phase, group: Group, start: Mono, workers: u16, re
 }
 
 impl Dialing {
-    /// What opens them on these of so many workers.
+    /// Connectors of these workers, of `of` in all.
     pub(super) fn connectors(&self, workers: Range<u16>, of: u16) -> Vec<Box<dyn Connector>> {
         // Each process draws numbers of its own.
         let first = u64::from(workers.start) << 40;
@@ -98,7 +100,7 @@ impl Dialing {
     }
 }
 
-/// What accepts a server's connections.
+/// Plan of a server's acceptors.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Listening {
     pub(super) start: Mono,
@@ -109,7 +111,7 @@ pub(super) struct Listening {
 }
 
 impl Listening {
-    /// The plan of what all of a server's connections are counted in.
+    /// The plan of the group that counts all of a server's connections.
     pub(super) fn plan(&self) -> GroupPlan {
         GroupPlan { records: self.records, ..GroupPlan::new(Group::ALL, self.start, self.interval_ns) }
     }
@@ -138,7 +140,8 @@ pub(super) struct Granting {
     pub(super) eager: bool,
     /// Limits of these connections.
     pub(super) terms: Bounds,
-    /// The ports that they come through; none are those of the server's own port.
+    /// Ports of worker processes that have these connections; if empty, the server's own port has
+    /// them.
     pub(super) process_ports: Vec<ProcessPort>,
 }
 
@@ -186,7 +189,8 @@ impl Granting {
         };
         let mut plan = GroupPlan::of(phase, self.group, self.start);
         if phase.ping.is_some() {
-            // How long a message waited here is part of what this end spent. Who spins does not let it wait.
+            // The wait of a message in the socket is part of the time at this end, and needs
+            // receive stamps. A worker that spins reads at once.
             plan.sockets = phase.sockets.of_messages(waiting != Wait::Spin);
         }
         GroupPlan {
@@ -198,7 +202,8 @@ impl Granting {
         }
     }
 
-    /// The grant of the connections on these workers: all, or those of the port with this number.
+    /// The grant of the connections on these workers: all of the session, or the part of `port`, by
+    /// its place in the list.
     pub(super) fn grant(&self, workers: Range<u16>, port: Option<usize>) -> Grant {
         let (phase, key) = (&self.phase, OpeningKey::of(self.key));
         let port = port.and_then(|at| self.process_ports.get(at));
@@ -214,7 +219,7 @@ impl Granting {
     }
 }
 
-/// What a worker process is told of a group.
+/// Serialised plan of a group for a worker process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(remote = "Self", rename_all = "snake_case")]
 pub(super) enum About {
@@ -228,7 +233,8 @@ model::tagged_document!(About, "is");
 impl About {
     pub(super) fn encode(&self) -> Arc<[u8]> {
         let mut text = Vec::new();
-        // Writing our own types into memory cannot fail; if it ever did, no worker process would understand it.
+        // Writing our own types into memory cannot fail; if it ever did, no worker process would
+        // understand it.
         let _ = self.write(&mut text);
         text.into()
     }

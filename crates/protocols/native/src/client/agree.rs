@@ -1,4 +1,4 @@
-//! Agreeing with a server: hello, proof, round trip, proposal; and what it says later.
+//! Agreement with a server: hello, proof, round trip, proposal; and its later messages.
 
 use super::reach::BLOCKED;
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
@@ -19,11 +19,11 @@ use model::{Level, Phase, Ping, Schedule, SessionInfo, Status};
 use std::net::Ipv6Addr;
 use transport::{Action, Context, End, Fault, Link};
 
-/// What becomes of a server's message: why the server is of no more use.
+/// Result of handling a server's message; the error is the reason to give the server up.
 type Agreed = Result<(), String>;
 
-/// The longest idle round trip that two ends on one host have without a path between them, ns: what 96 KiB of send buffer
-/// still fill at 1.5 Gbit/s, and several times what it takes on a loaded host.
+/// The longest idle round trip that two ends on one host have without a path between them, ns. In
+/// that time 1.5 Gbit/s fill 96 KiB of send buffer; a loaded host needs a fraction of it.
 const WITHIN_HOST_NS: u64 = 500_000;
 /// The longest time that is taken for them, ns.
 const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
@@ -31,7 +31,7 @@ const LONGEST_LEAD: u64 = 60 * metrics::SECOND;
 impl Client {
     pub(super) fn up(&mut self, cx: &Context<'_>, link: Link, key: u32) {
         let Some(at) = self.by_key(key).filter(|&at| self.servers[at].step == Step::Connecting) else {
-            // It was given up; now it comes too late.
+            // This attempt was given up before it succeeded.
             self.driver.ask(Action::Close(link, End::Done { how: Ending::NetworkError, reset: true }));
             return;
         };
@@ -101,7 +101,8 @@ impl Client {
         Ok(())
     }
 
-    /// Whether the server may have this public key: its name is that of the key, with or without the port, or all servers' is.
+    /// True if the server may have this public key: the key's name is the server's, with or without
+    /// the port, its address, or `*` for all servers.
     fn is_known(&self, at: usize, key: &[u8; 32]) -> bool {
         let Peer { name, address, .. } = &self.servers[at].peer;
         let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
@@ -126,7 +127,7 @@ impl Client {
         if first {
             check_first(server.frames.rest(), &foreign(&self.plan.config.options))?;
             if is_ours(server.frames.rest()) {
-                // Not a message: the rest of a preamble has to come first.
+                // Not a message: the rest of a preamble has to arrive first.
                 return Ok(());
             }
         }
@@ -184,7 +185,7 @@ impl Client {
                     self.silence.remote(index, start_ns, traffic.ns, came_ns, packets);
                 }
                 self.acknowledge(at);
-                // What comes later than its interval was waited for is not told any more.
+                // A report on an interval that has been reported without it is dropped.
                 if index >= self.next {
                     self.servers[at].reports.insert(index, (traffic, packets));
                     self.release(false, cx.now);
@@ -198,7 +199,7 @@ impl Client {
                 message @ (Message::Flow(_) | Message::Samples { .. }),
             ) => {
                 self.tracks.remote(message, self.plan.phase.connections, at);
-                // It has much to tell, and is telling it.
+                // Records may be long: each message of them renews the time for the result.
                 self.enter(at, step, cx.now);
             }
             (Step::Collecting, Message::Result { totals }) => {
@@ -273,8 +274,9 @@ impl Client {
         }
     }
 
-    /// Settles how clocks are compared, where datagrams tell delays. A server that cannot do as the user wants is left out; false
-    /// when one was, for the others have then been asked already.
+    /// Chooses how clocks are compared, for phases that measure one-way delays. A server that
+    /// cannot do as the user wants is left out; returns false then, because giving it up has
+    /// already sent proposals to the others.
     fn settle_clock(&mut self, there: &[usize], now: Mono) -> bool {
         let elsewhere: Vec<usize> = there.iter().copied().filter(|&at| !self.servers[at].same_host).collect();
         let Some(probe) = &mut self.plan.phase.probe else { return true };
@@ -288,8 +290,9 @@ impl Client {
         false
     }
 
-    /// Takes the send buffer that suits one host, where every server is on this one and the user has not chosen. A path
-    /// with delay is none within a host, even if both ends are (a lab's): it wants buffers that its delay is filled with.
+    /// Takes the send buffer that suits one host, where every server is on this one and the user
+    /// has not chosen. A path with delay is none within a host, even if both ends are (a lab's): it
+    /// wants buffers that its delay is filled with.
     pub(super) fn suit_host(&mut self, there: &[usize]) {
         let Some(SameHost { sndbuf, rcvbuf }) = self.plan.same_host else { return };
         let within = |at: usize| self.servers[at].same_host && self.servers[at].base_rtt <= WITHIN_HOST_NS;
@@ -311,7 +314,8 @@ impl Client {
         self.driver.notice(Level::Info, text);
     }
 
-    /// Opening a connection, and comparing the clocks, takes some round trips, more than planned for on a long path.
+    /// Opening a connection, and comparing the clocks, takes some round trips, more than planned
+    /// for on a long path.
     fn leave_time(&mut self, there: &[usize]) {
         let farthest = there.iter().map(|&at| self.servers[at].base_rtt).max().unwrap_or(0);
         let Phase { probe, ping, .. } = &mut self.plan.phase;
@@ -321,7 +325,7 @@ impl Client {
         }
     }
 
-    /// What each server is asked for: its share of the connections.
+    /// The proposal to each server: its share of the connections.
     pub(super) fn proposal(&self) -> Phase {
         let phase = self.plan.phase.clone();
         Phase { connections: phase.connections.div_ceil(self.shares), ..phase }
@@ -367,7 +371,8 @@ impl Client {
     }
 }
 
-/// The granted schedule of messages, unless it is faster than `asked` or of another kind: then `asked`.
+/// The granted schedule of messages, unless it is faster than `asked` or of another kind: then
+/// `asked`.
 fn slower(asked: Schedule, granted: Schedule) -> Schedule {
     let same_kind = matches!(
         (asked, granted),
@@ -377,7 +382,7 @@ fn slower(asked: Schedule, granted: Schedule) -> Schedule {
     if same_kind && granted.gap_ns() >= asked.gap_ns() { granted } else { asked }
 }
 
-/// Whether a server may make `granted` of `asked`: less, not something else.
+/// True if a server may grant `granted` when `asked` was proposed: the same, or less of it.
 fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
     let no_more = |asked: Option<u64>, granted: Option<u64>| match (asked, granted) {
         (Some(asked), Some(granted)) => granted <= asked,
@@ -432,7 +437,7 @@ pub(super) fn advised(name: &str, fault: &Fault) -> String {
 /// Why a server is left out whose first bytes are no message.
 const NOT_OURS: &str = "it answers, but it is not a netcaliper server";
 
-/// Checks whether the first bytes of a server are ours, as far as can be seen.
+/// Checks that the first bytes of a server can be the beginning of a message.
 fn check_first(first: &[u8], foreign: &Foreigners) -> Agreed {
     Err(match guess(first, &foreign.0) {
         Guess::Netcaliper => match Preamble::version(first) {

@@ -12,7 +12,8 @@ use model::ending::JudgedPhase;
 use model::{Event, Status, Totals};
 use transport::Order;
 
-/// With longer round trips no connection ends in good order before the user's interrupt is told again, ns.
+/// The longest round trip with which connections end in good order within the time that an
+/// interrupt leaves, ns.
 const ORDERLY: u64 = 7 * SECOND / 20;
 /// Cause of connections that were aborted at the end of a run, as the engine names it.
 const CUT_OFF: &str = "cut off at the end of the run";
@@ -37,8 +38,8 @@ impl Client {
         }
     }
 
-    /// Handles an interrupt. First call: ends the run in good order. Later: aborts open connections. Servers without results are given up
-    /// by [`Client::patience`].
+    /// Handles an interrupt. First call: ends the run in good order. Later: aborts open
+    /// connections. Servers without results are given up by [`Client::patience`].
     pub(super) fn stop(&mut self, now: Mono) {
         if self.asked.is_none() {
             (self.asked, self.patience_ns) = (Some(now), self.loaded_rtt(now));
@@ -49,8 +50,9 @@ impl Client {
             let (is_running, slow) = (self.stage == Stage::Running, self.patience_ns > ORDERLY);
             self.drain(now.plus(self.for_all(GRACE)));
             if is_running && slow {
-                // No connection ends in good order in time: what waits to be sent would take longer. Datagrams fill the queue no more
-                // when the servers are told.
+                // No connection can end in good order in time: its unsent data would take longer.
+                // Flows of datagrams have stopped by then, so that the message to the servers meets
+                // a shorter queue.
                 match self.plan.phase.probe {
                     Some(_) => self.kill_at = Some(now.plus(CUT_AFTER)),
                     None => self.cut_off(now),
@@ -90,7 +92,7 @@ impl Client {
         self.end_sessions(now);
     }
 
-    /// Asks the servers for their results, which come once their connections have ended.
+    /// Asks the servers for their results, which they send once their connections have ended.
     fn end_sessions(&mut self, now: Mono) {
         for at in self.servers_in(|step| step == Step::Running) {
             self.say(at, &Message::Stop);
@@ -98,8 +100,8 @@ impl Client {
         }
     }
 
-    /// Aborts the open connections. The servers are told before: to an end that does not know that the run is over, an aborted
-    /// connection is one that failed.
+    /// Aborts the open connections, after a message to the servers: an end that does not know that
+    /// the run is over counts an aborted connection as failed.
     fn cut_off(&mut self, now: Mono) {
         self.kill_at = None;
         if self.servers.iter().any(|server| server.step == Step::Running) {
@@ -129,7 +131,7 @@ impl Client {
         }
     }
 
-    /// Adds to the totals of each receiver what it could not know to be lost.
+    /// Adds to the totals of each receiver the losses that only its sender's record shows.
     fn settle(&mut self) {
         let (local, servers) = (&mut self.local, &mut self.servers);
         self.tracks.settle(|end, lost| {
@@ -143,7 +145,8 @@ impl Client {
         });
     }
 
-    /// Tells what both ends know of single flows, and of single datagrams, if they do.
+    /// Reports both ends' figures of single flows, and their records of single datagrams if
+    /// requested.
     fn flows(&mut self) {
         let phase = &self.plan.phase;
         let Some(probe) = &phase.probe else { return };
@@ -163,13 +166,13 @@ impl Client {
         events.into_iter().for_each(|event| self.driver.ask(event));
     }
 
-    /// Tells what both ends remember of packet trains, if they do.
+    /// Reports both ends' records of packet trains, if there are any.
     fn trains(&mut self) {
         let phase = &self.plan.phase;
         let (Some(train), Some(probe), Some(local)) = (&phase.train, &phase.probe, self.log.take()) else {
             return;
         };
-        // They go to, or come from, one server.
+        // Trains run between this end and one server.
         let remembers = |s: &&Server| !(s.log.sent.is_empty() && s.log.got.is_empty());
         let Some(server) = self.servers.iter().find(remembers).or(self.servers.first()) else { return };
         let headers = if server.peer.address.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 };
@@ -218,7 +221,7 @@ impl Client {
         self.release(false, now);
     }
 
-    /// Whether all servers have reported on an interval.
+    /// True if all servers have reported on an interval.
     fn is_whole(&self, index: u32) -> bool {
         self.servers.iter().filter(|s| s.takes_part()).all(|s| s.reports.contains_key(&index))
     }
@@ -232,7 +235,8 @@ impl Client {
         (is_whole || !is_last || self.rhythm.is_last()).then(|| self.rhythm.due(*end, is_whole))
     }
 
-    /// Emits the intervals that are due. The remote ends' sum is told only when it is whole.
+    /// Emits the intervals that are due. The sum of the remote ends is left out unless all have
+    /// reported.
     pub(super) fn release(&mut self, all: bool, now: Mono) {
         while self.release_due().is_some_and(|at| all || at <= now) {
             let Some((_, interval)) = self.waiting.front_mut() else { return };
@@ -310,8 +314,9 @@ impl Client {
         Some(self.interrupted(server).filter(|other| other.until() < wait.until()).unwrap_or(wait))
     }
 
-    /// The wait for a server without results behind an interrupt: one that has answered since is alive, however long its results take
-    /// on a loaded host or a long path; others may answer as late as the queues on the way let them.
+    /// The wait for a server without results behind an interrupt: one that has answered since is
+    /// alive, however long its results take on a loaded host or a long path; others may answer as
+    /// late as the queues on the way let them.
     fn interrupted(&self, server: &Server) -> Option<Patience> {
         let since = self.asked?;
         // A segment that found a queue on the way full arrives a round trip later.
@@ -346,8 +351,8 @@ impl Client {
         self.lose(at, &why, now);
     }
 
-    /// Sends heartbeats to the servers whose step may last. One is under way at a time: further ones
-    /// would wait behind it in a full queue.
+    /// Sends heartbeats to the servers whose step may last. One is under way at a time: further
+    /// ones would wait behind it in a full queue.
     fn ping_long(&mut self, now: Mono) {
         let is_asked = self.asked.is_some();
         for at in self.servers_in(Step::is_long) {
@@ -405,8 +410,9 @@ impl Client {
     }
 }
 
-/// Connections that the client aborted at the end of the run have failed at neither end. In a full queue their resets may reach the
-/// server before the word of that end does, which was lost there and sent again.
+/// Connections that the client aborted at the end of the run have failed at neither end. Their
+/// resets may reach the server before the message that the run is over, if a full queue drops that
+/// and it is sent again.
 fn excuse_resets(totals: &mut Totals, aborted: u64) {
     let is_reset =
         |text: &str| CONNECTION_RESET.iter().any(|errno| text.ends_with(&format!("(os error {errno})")));

@@ -1,4 +1,5 @@
-//! Whether datagrams get through: asked before a phase that sends them, because many firewalls let TCP through and drop UDP.
+//! Checks that datagrams get through, before a phase that sends them: many firewalls let TCP
+//! through and drop UDP.
 //!
 //! ```text
 //! client                                   server
@@ -10,9 +11,10 @@
 //!   ◀───────────── pong (control connection) TCP works and UDP does not: the server is left out
 //! ```
 //!
-//! Some 1,400 hellos ([`mod@crate::hello`]) fit into [`LIMIT`]. Of a path that loses nine datagrams in ten each way one hello in a
-//! hundred is answered, so that all remain unanswered once in a million runs; a path that loses nine in ten one way is never taken
-//! for blocked. A server whose workers are busy has as long to answer.
+//! Some 1,400 hellos ([`mod@crate::hello`]) fit into [`LIMIT`]. Of a path that loses nine datagrams
+//! in ten each way one hello in a hundred is answered, so that all remain unanswered once in a
+//! million runs; a path that loses nine in ten one way is never taken for blocked. A server whose
+//! workers are busy has as long to answer.
 
 use super::{Client, Server, Stage, Step};
 use crate::hello::{hello, is_answer};
@@ -28,20 +30,22 @@ use uuid::Uuid;
 
 /// The group of the flows that send hellos.
 pub(super) const REACH: Group = Group(2);
-/// How long hellos may remain unanswered, beside [`TRIPS`], ns.
+/// Limit for an answer to hellos, in addition to [`TRIPS`] round trips, ns.
 const LIMIT: u64 = 5 * SECOND / 2;
-/// Time between the first two hellos, ns; doubled from one to the next while an answer may be under way.
+/// Time between the first two hellos, ns; doubled from one to the next while an answer may be under
+/// way.
 const FIRST_GAP: u64 = SECOND / 10;
-/// How much longer than [`TRIPS`] that is assumed, ns.
+/// Time beyond [`TRIPS`] round trips in which an answer may be under way, ns.
 const FIRST: u64 = 3 * SECOND / 10;
-/// Round trips of the control connection, whose messages are shorter, for one of a hello and others that wait before it.
+/// Round trips of the control connection, whose messages are shorter, for one of a hello and others
+/// that wait before it.
 const TRIPS: u64 = 8;
 /// Time between two hellos afterwards, ns.
 const GAP: u64 = 1_500_000;
 /// Why a server is left out.
 pub(super) const BLOCKED: &str = "no UDP datagram comes back although TCP works: is a firewall in the way?";
 
-/// Whether datagrams reach the servers.
+/// State of the check that datagrams reach the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Hellos are still to be sent.
@@ -63,13 +67,14 @@ impl Reach {
     }
 }
 
-/// How long the hellos of a server with this round trip may remain unanswered, ns.
+/// Limit for an answer to the hellos of a server with this round trip, ns.
 pub(super) fn limit(rtt: u64) -> u64 {
     LIMIT.saturating_add(rtt.saturating_mul(TRIPS))
 }
 
 impl Client {
-    /// All servers that are there know their round trip: their datagrams are looked at, and then the phase is proposed.
+    /// All servers that are there know their round trip: their datagrams are looked at, and then
+    /// the phase is proposed.
     pub(super) fn look_at_datagrams(&mut self, now: Mono) {
         match self.reach {
             Reach::Unknown => self.say_hello(now),
@@ -132,7 +137,7 @@ struct Ask {
     target: Target,
     /// Time between the first two hellos, ns.
     gap: u64,
-    /// How long the first answer may be under way, ns.
+    /// Time in which the first answer may be under way, ns.
     first: u64,
 }
 
@@ -157,7 +162,7 @@ impl Connector for Hellos {
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         if how.is_err() {
-            // No socket could be had. The flows of the phase will tell why.
+            // No socket could be opened: the flows of the phase will fail for the same reason.
             cx.post(Posted::Answered(usize::clamped(flow.id().slot)));
         }
     }

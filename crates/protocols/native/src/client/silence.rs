@@ -1,7 +1,9 @@
-//! Whether a path died in mid-run: on one way datagrams were sent to the end, and from some instant on none arrived.
+//! Detects a path that died in mid-run: on one way datagrams were sent to the end, and from some
+//! instant on none arrived.
 //!
-//! Heavy loss ends, too, in a row of lost datagrams. A row is taken for the end of the path when that many would be lost by chance
-//! once in 500 million runs, at the share that arrived until then, and when it lasted a second.
+//! Heavy loss ends, too, in a row of lost datagrams. A row is taken for the end of the path when
+//! that many would be lost by chance once in 500 million runs, at the share that arrived until
+//! then, and when it lasted a second.
 
 use super::Client;
 use metrics::{Mono, SECOND, Tally};
@@ -12,16 +14,17 @@ use transport::Violation;
 
 /// Natural logarithm of the chance that is no chance any more: e^-20 is one in 485 million.
 const NO_CHANCE: f64 = -20.0;
-/// The largest share of arrivals that is believed: of fewer than a thousand datagrams none need have been lost.
+/// The largest share of arrivals that is believed: of fewer than a thousand datagrams none need
+/// have been lost.
 const SURE: f64 = 0.999;
-/// How long nothing must have arrived, ns.
+/// The shortest silence that is taken for a dead path, ns.
 const LONG: u64 = SECOND;
 
 #[derive(Debug, Default)]
 struct Way {
-    /// How many were sent, by interval, from the one of the last arrival on.
+    /// Datagrams sent, by interval, from the interval of the last arrival on.
     sent: VecDeque<(u32, u64)>,
-    /// How many were sent in earlier intervals.
+    /// Datagrams sent in earlier intervals.
     before: u64,
     arrived: u64,
     /// Interval and instant of the last arrival, ns from the start.
@@ -36,7 +39,7 @@ impl Way {
         if n > 0 {
             self.until = self.until.max(end_ns);
         }
-        // Who tells of an interval again and again fills no memory.
+        // A server that reports an interval again and again must not fill the memory.
         match self.sent.iter_mut().rev().find(|(at, _)| *at == index) {
             Some((_, sum)) => *sum = sum.saturating_add(n),
             None => self.sent.push_back((index, n)),
@@ -60,7 +63,8 @@ impl Way {
         }
     }
 
-    /// When the last datagram arrived, ns from the start, if the later ones were not lost by chance.
+    /// When the last datagram arrived, ns from the start, if the later ones were not lost by
+    /// chance.
     ///
     /// Of intervals from `unknown` on no report on arrivals has been heard.
     fn died(&self, unknown: u32) -> Option<u64> {
@@ -79,7 +83,8 @@ impl Way {
 pub(super) struct Silence {
     up: Way,
     down: Way,
-    /// When the last datagram arrived at this end, and at a server, words about others among them, ns from the start.
+    /// When the last datagram arrived at this end, and at a server, words about others among them,
+    /// ns from the start.
     heard: [u64; 2],
     /// Intervals on which a server has reported, up to the latest.
     reported: u32,
@@ -87,13 +92,13 @@ pub(super) struct Silence {
     pub(super) unopened: u32,
 }
 
-/// An instant of the run, as it is told.
+/// An instant of the run, for messages.
 fn instant(ns: u64) -> String {
     format!("{:.1} s", ns as f64 / SECOND as f64)
 }
 
 impl Silence {
-    /// What this end counted in an interval.
+    /// Adds this end's counts of an interval.
     pub(super) fn local(&mut self, interval: &Interval, from: Mono, tally: &Tally) {
         let Some(packets) = tally.packets.as_deref() else { return };
         let (index, counts) = (interval.index, &packets.counts);
@@ -102,7 +107,7 @@ impl Silence {
             self.heard[0] = self.heard[0].max(last_ns);
         }
         if interval.pings.is_some() {
-            // Messages come back: they are sent and they arrive here.
+            // The echoes of this end's messages return here: sent and received are of one way.
             self.down.sent(index, counts.sent, interval.end_ns);
         } else {
             self.up.sent(index, counts.sent, interval.end_ns);
@@ -110,7 +115,7 @@ impl Silence {
         self.down.arrived(index, counts.received.saturating_add(counts.late), last_ns);
     }
 
-    /// What a server counted in an interval of `ns` that began at `start_ns`.
+    /// Adds a server's counts of an interval of `ns` that began at `start_ns`.
     pub(super) fn remote(
         &mut self,
         index: u32,
@@ -159,7 +164,8 @@ impl Silence {
 }
 
 impl Client {
-    /// Whether this end, and whether a server, gave up a flow of datagrams because it heard nothing.
+    /// True for this end, and for a server, if it gave up a flow of datagrams because nothing
+    /// arrived.
     pub(super) fn stalled(&self) -> [bool; 2] {
         let stall = Violation::Stalled(Duration::ZERO);
         let gave_up =
@@ -169,7 +175,8 @@ impl Client {
         if self.plan.phase.probe.is_some() { [local, remote] } else { [false, false] }
     }
 
-    /// All totals are reported, and `stalled` names the ends that gave a flow up: the path may have died in mid-run.
+    /// All totals are reported, and `stalled` names the ends that gave a flow up: the path may have
+    /// died in mid-run.
     pub(super) fn notice_silence(&mut self, stalled: [bool; 2]) {
         let unopened = self.silence.unopened;
         if unopened > 0 && self.driver.account.is_nothing_sent() {
@@ -188,7 +195,7 @@ impl Client {
         }
     }
 
-    /// An instant of the run, as it is told.
+    /// An instant of the run, for messages.
     pub(super) fn after(&self, at: Mono) -> String {
         format!("after {}", instant(at.since(self.started)))
     }
@@ -198,7 +205,8 @@ impl Client {
 mod tests {
     use super::*;
 
-    /// A way on which `rate` datagrams are sent in each of `seconds`, and `arrive` says how many of them arrive in each.
+    /// A way on which `rate` datagrams are sent in each of `seconds`, and `arrive` says how many of
+    /// them arrive in each.
     fn way(rate: u64, seconds: u32, arrive: impl Fn(u32) -> (u64, u64)) -> Way {
         let mut way = Way::default();
         for index in 0..seconds {
@@ -218,7 +226,8 @@ mod tests {
             _ => (0, 0),
         };
         assert_eq!(way(100, 10, at).died(u32::MAX), Some(3_200_000_000));
-        // One datagram in ten had arrived until then: 0.9^100 is 1 in 38,000, 0.9^200 1 in 1.4 billion.
+        // One datagram in ten had arrived until then: 0.9^100 is 1 in 38,000, 0.9^200 1 in 1.4
+        // billion.
         let tenth = |second: u32| if second < 3 { (10, 900) } else { (0, 0) };
         assert_eq!(way(100, 4, tenth).died(u32::MAX), None);
         assert_eq!(way(100, 5, tenth).died(u32::MAX), Some(2_900_000_000));
@@ -226,7 +235,8 @@ mod tests {
 
     #[test]
     fn a_way_that_carries_words_alone_dies_with_the_last_of_them() {
-        // Data arrives up to the end, at 12 s; this end gave up because the last word came at 3.5 s.
+        // Data arrives up to the end, at 12 s; this end gave up because the last word came at 3.5
+        // s.
         let (up, heard) = (way(100, 12, |_| (100, 999)), [3_500_000_000, 12_000_000_000]);
         let silence = Silence { up, heard, reported: 12, ..Silence::default() };
         let told = |stalled| silence.explanation(Kind::Delay, stalled).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Visitors: how they arrive, prove themselves and speak.
+//! New control connections: hello, proof of a key, and messages.
 
 use super::{
     Answered, ClientState, HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES,
@@ -14,7 +14,7 @@ use transport::{Context, Link, Path};
 use uuid::Uuid;
 
 impl ClientState {
-    /// Whether it has neither said hello nor, where that is asked, proved to know the key.
+    /// True before the client's hello and, where the server has keys, its proof of one.
     fn is_stranger(&self) -> bool {
         matches!(self.step, Step::Greeting | Step::Proving)
     }
@@ -22,7 +22,7 @@ impl ClientState {
 
 impl Server {
     pub(super) fn arrive(&mut self, cx: &Context<'_>, link: Link, path: Path) {
-        // Links are numbered as they come, and so are the entries in order.
+        // Links are numbered in the order of arrival, which is that of the map's entries.
         let silent = self.clients.iter().filter(|(_, v)| v.is_stranger());
         let silent: Vec<_> = silent.map(|(&link, v)| (link, v.path.peer.ip())).collect();
         if silent.len() >= MOST_SILENT
@@ -56,7 +56,8 @@ impl Server {
         }
     }
 
-    /// Counts a client against the limits per address and of the server, from its hello and proof on.
+    /// Counts a client against the limits per address and of the server, from its hello and proof
+    /// on.
     fn introduced(&self, link: Link) -> Answered {
         let Some(address) = self.clients.get(&link).map(|v| v.path.peer.ip().to_canonical()) else {
             return Ok(());
@@ -168,8 +169,8 @@ impl Server {
         Ok(())
     }
 
-    /// A client begins to prove that it has a key. It is answered whether its name is that of a key or not, so that names cannot be
-    /// tried.
+    /// A client begins to prove that it has a key. Unknown names of keys are answered, too, so that
+    /// names cannot be tried.
     fn shake(&mut self, cx: &Context<'_>, link: Link, protocol: &str, name: &str, data: &str) -> Answered {
         let Some(peer) = self.clients.get(&link).map(|client| client.path.peer) else { return Ok(()) };
         if self.plan.config.keys.is_empty() {

@@ -18,7 +18,8 @@ use std::sync::Arc;
 use transport::{Allowance, Context, Link, Terms};
 use uuid::Uuid;
 
-/// Agreed bits/s of a session in each direction; `None` where messages follow each other as fast as echoes return.
+/// Agreed bits/s of a session in each direction; `None` where messages follow each other as fast as
+/// echoes return.
 fn rate_of(phase: &Phase) -> Option<u64> {
     if phase.kind == Kind::Ping {
         return phase.cost().rate_bps;
@@ -44,7 +45,8 @@ impl Server {
         self.clients.values().filter(move |v| v.held.is_some() && v.run != run)
     }
 
-    /// Whether a proposal has to wait: an exclusive session excludes all others, whichever came first.
+    /// Number of sessions that a proposal has to wait for, and why: an exclusive session excludes
+    /// all others, and waits for those that run.
     pub(super) fn must_wait(&self, link: Link) -> Option<(u32, &'static str)> {
         let client = self.clients.get(&link)?;
         let ours = |v: &ClientState| {
@@ -102,7 +104,7 @@ impl Server {
         Ok(())
     }
 
-    /// Checks whether a client with this key may have what it proposes, by the key and the limits of the server.
+    /// Checks a proposal against the rights of the client's key and the limits of the server.
     fn check_rights(&self, client: &ClientState, phase: &Phase) -> Answered {
         let holder = client.holder.as_ref();
         if let Some(holder) = holder {
@@ -128,7 +130,7 @@ impl Server {
                  again when other sessions of this key have ended"
             ));
         }
-        // What follows a schedule of its own is not slowed down.
+        // Media, trains and traces keep schedules of their own and are not slowed down.
         let scheduled = phase.media.is_some() || phase.train.is_some() || phase.trace.is_some();
         let messages = phase.ping.filter(|_| phase.kind == Kind::Ping);
         if let Some(ping) = messages {
@@ -226,8 +228,8 @@ impl Server {
         self.raise_others();
     }
 
-    /// The worker processes that have a session's connections, next to each other, and the ports that lead there. None where the
-    /// session needs what only this process has.
+    /// The worker processes that have a session's connections, next to each other, and the ports
+    /// that lead there. None where the session needs what only this process has.
     fn process_ports(&self, link: Link, phase: &Phase) -> (Range<usize>, Vec<ProcessPort>) {
         let (all, connections) = (self.plan.process_ports.len(), usize::clamped(phase.connections));
         if !self.spreads(link, phase) {
@@ -248,7 +250,7 @@ impl Server {
         (processes, process_ports)
     }
 
-    /// Whether worker processes may have a session's connections.
+    /// True if worker processes may have a session's connections.
     fn spreads(&self, link: Link, phase: &Phase) -> bool {
         let takes = self.clients.get(&link).is_some_and(|client| client.takes_process_ports);
         // Limits that sessions share are counted in this process.
@@ -257,8 +259,8 @@ impl Server {
         takes && !shares && matches!(phase.kind, Kind::Tcp | Kind::Connect)
     }
 
-    /// Connections for which the descriptors suffice that other sessions leave: of this process, or of the worker processes that
-    /// share them, where each has as many as the fullest has left.
+    /// Connections for which the descriptors suffice that other sessions leave: of this process, or
+    /// of the worker processes that share them, where each has as many as the fullest has left.
     fn places(&self, link: Link, phase: &Phase) -> u32 {
         let Some(most) = self.plan.config.limits.places else { return u32::MAX };
         let others = || self.clients.iter().filter(|(other, _)| **other != link);
@@ -277,8 +279,9 @@ impl Server {
         most.saturating_sub(own.map(|held| held.granting.phase.connections).sum())
     }
 
-    /// The worker that has a session's first connection. Alone, a client on this host is placed as it proposes, so that both ends of
-    /// a connection share a core; round trips always are, because the other end counts on it.
+    /// The worker that has a session's first connection. Alone, a client on this host is placed as
+    /// it proposes, so that both ends of a connection share a core; round trips always are, because
+    /// the other end counts on it.
     fn first_worker(&self, phase: &Phase) -> u32 {
         if phase.kind == Kind::Ping {
             return phase.first_worker;
@@ -288,14 +291,16 @@ impl Server {
             first: phase.first_worker,
             ways: (phase.pattern.sends_up(), phase.pattern.sends_down()),
         };
-        // A paced connection costs a worker next to nothing beside one that sends as fast as it can; others are on other workers.
+        // A paced connection costs a worker next to nothing beside one that sends as fast as it
+        // can; others are on other workers.
         let paced = |phase: &Phase| (phase.rate.is_some() || phase.media.is_some(), is_light(phase));
         let held = self.clients.values().filter_map(|client| Some(&client.held.as_ref()?.granting.phase));
         let alike = held.filter(|other| paced(other) == paced(phase)).map(placed);
         first_worker(self.plan.workers, placed(phase), alike)
     }
 
-    /// Notes in every session how many of other runs are beside it now, however short they turn out to be.
+    /// Notes in every session how many of other runs are beside it now, however short they turn out
+    /// to be.
     pub(super) fn raise_others(&mut self) {
         let runs: Vec<Uuid> = self.clients.values().filter(|v| v.held.is_some()).map(|v| v.run).collect();
         for client in self.clients.values_mut() {
@@ -376,7 +381,8 @@ impl Server {
         changes
     }
 
-    /// The allowance of a session's connections, where one is limited, within its key, its address and all clients.
+    /// The allowance of a session's connections, where one is limited, within its key, its address
+    /// and all clients.
     fn allowance(&mut self, cx: &Context<'_>, link: Link) -> Option<Arc<Allowance>> {
         let client = self.clients.get(&link)?;
         let granting = &client.held.as_ref()?.granting;
@@ -437,7 +443,7 @@ impl Server {
         }
     }
 
-    /// Grants queued sessions after one has ended, first come, first served.
+    /// Grants queued sessions after one has ended, in the order of the queue.
     pub(super) fn admit_queued(&mut self, cx: &Context<'_>) {
         if self.ending.is_some() {
             for queued in std::mem::take(&mut self.queue) {

@@ -1,14 +1,14 @@
-//! What a flow knows of the other end's clock.
+//! A flow's estimate of the other end's clock.
 
 use super::codec::Word;
 use metrics::{ClockFound, ClockKind, Estimate, Exchange, Mono, Offset};
 use transport::{Context, Received};
 
-/// Stamps of two processes of one host cannot be compared better than this, ns: each finds its own zero between readings of
-/// the same clock, and the kernel's stamps come from the wall clock.
+/// Error bound between stamps of two processes of one host, ns: each process finds its own zero
+/// between readings of the same clock, and the kernel stamps by the wall clock.
 const SAME_HOST_BOUND: u64 = 1_000;
 
-/// The two clocks of a flow. The client compares them, and tells the server.
+/// The two clocks of a flow. The client compares them and sends the estimate to the server.
 #[derive(Debug)]
 pub(super) struct Clocks {
     kind: ClockKind,
@@ -41,7 +41,7 @@ impl Clocks {
         }
     }
 
-    /// A question of the client's has been answered; the next one comes within `pulse` ns.
+    /// The server has answered a request for its time; the next request follows within `pulse` ns.
     pub(super) fn exchanged(&mut self, cx: &Context<'_>, word: &Word, got: &Received<'_>, pulse: u64) {
         let came = got.arrived();
         let (t1, t4) = (Mono(word.t1), Mono(cx.clock.host(came)));
@@ -49,19 +49,20 @@ impl Clocks {
             self.offset.add(Exchange { t1, t2: word.t2 as i64, t3: word.t3 as i64, t4 });
         }
         match self.kind {
-            // Snapshots of one machine share its boot identifier: the flow's own stamps have to agree.
+            // Snapshots of one machine share its boot identifier: the flow's own stamps have to
+            // agree.
             ClockKind::SameHost if self.offset.allows(0, SAME_HOST_BOUND) => {
                 self.known = Estimate { offset_ns: 0, bound_ns: SAME_HOST_BOUND };
             }
             ClockKind::Realtime => {
-                // Both wall clocks show the same time, as far as their kernels can tell.
+                // Both wall clocks show the same time within the errors that their kernels state.
                 let offset_ns = wall_above_host(cx).wrapping_sub(word.offset);
                 let bound_ns = cx.clock.error_ns.saturating_add(word.bound).max(1);
                 self.known = Estimate { offset_ns, bound_ns };
             }
             ClockKind::InBand | ClockKind::SameHost => {
                 self.kind = ClockKind::InBand;
-                // Until the next exchange the clocks drift on, by no more than what is possible.
+                // The bound allows for the largest possible drift until the next exchange.
                 if let Some(Estimate { offset_ns, bound_ns }) = self.offset.during(t4, pulse) {
                     self.known = Estimate { offset_ns, bound_ns: bound_ns.max(1) };
                 }
@@ -69,15 +70,16 @@ impl Clocks {
         }
     }
 
-    /// The flow's closing words are compared as well, where they tell anything of the path.
+    /// Compares the stamps of the flow's last messages, too, if the clocks are compared in band.
     pub(super) fn closing(&mut self, cx: &Context<'_>, word: &Word, got: &Received<'_>, pulse: u64) {
         if self.kind == ClockKind::InBand {
             self.exchanged(cx, word, got, pulse);
         }
     }
 
-    /// What a server puts into its answers in place of what the client knows better: its wall clock minus its monotonic one, and
-    /// how far off the wall clock may be. `None` when wall clocks do not matter.
+    /// Offset and bound in a server's answers: its wall clock minus its monotonic one, and the wall
+    /// clock's error bound. `None` unless wall clocks are compared: answers then repeat the
+    /// client's estimate.
     pub(super) fn wall(&self, cx: &Context<'_>) -> Option<(i64, u64)> {
         (self.kind == ClockKind::Realtime).then(|| (wall_above_host(cx), cx.clock.error_ns))
     }

@@ -26,22 +26,22 @@
 //! ```
 //!
 //! Numbers are big-endian. `k` is the kind, `v` the version, 2; `size` the size of the whole
-//! datagram. Times are ns of the sender's host's monotonic clock: `intended` and `actual` of this
-//! datagram's sending; `t1` when a TIME left (or a INIT, an OPEN, an END), and in the answer that
-//! again, with `t2` when it came and `t3` when the answer left. `offset` is the server's clock
-//! minus the client's, as the client knows it, and `bound` how far off that may be (in a TIMED,
-//! when wall clocks are trusted: the server's wall clock minus its monotonic one, and how far off
-//! the wall clock may be); `start` when data begins, by the server's clock, 0 while that is not
-//! known; `total` how many DATA were sent, all ones while that is not known; `missing` how many of
-//! the other end's have not come. `session`, `number` and `seal` are those of an opening
+//! datagram. Times are ns of the sender's host's monotonic clock: `intended` and `actual` time of
+//! sending this datagram; `t1` the departure of a request (INIT, OPEN, TIME, END), repeated in the
+//! answer, with `t2` the request's arrival and `t3` the answer's departure. `offset` is the
+//! client's estimate of the server's clock minus its own, and `bound` the error bound of that (in a
+//! TIMED, when wall clocks are trusted: the server's wall clock minus its monotonic one, and the
+//! error bound of the wall clock); `start` the beginning of data, by the server's clock, 0 while
+//! unknown; `total` the number of DATA sent, all ones while unknown; `missing` the number of the
+//! other end's DATA that have not arrived. `session`, `number` and `seal` belong to an opening
 //! ([`crate::opening`]), in an INIT and an OPEN; the seal covers bytes 32 to 87, so that it is
 //! bound to the cookie, and by that to an address.
 //!
 //! The check covers the header of DATA, and all of the others, with two words of key: the flow's id
 //! in DATA, zero in the others. With `mix(a, b)` the low half of the 128-bit product xor its high
 //! half, it is `h = mix(key₁ ^ C₁, key₂ ^ C₂)`, then `h = mix(h ^ word, C₃ ^ position)` for each
-//! 64-bit word after it, in DATA from the last to the first: what datagrams of one send share comes
-//! before what tells them apart. It tells damage and strays, not forgers.
+//! 64-bit word after it, in DATA from the last to the first: fields that datagrams of one send
+//! share precede those that differ. The check detects damage and strays, not forgery.
 
 use crate::opening::SEAL;
 use uuid::Uuid;
@@ -362,8 +362,8 @@ mod tests {
         }
     }
 
-    /// Damaged, cut short and padded words and headers: `NETCALIPER_INPUTS`, or 50,000. `bench/deep` has a million. None is
-    /// taken for good, and none panics.
+    /// Damaged, cut short and padded words and headers: `NETCALIPER_INPUTS`, or 50,000.
+    /// `bench/deep` has a million. None is taken for good, and none panics.
     #[test]
     fn what_is_damaged_is_refused() {
         let inputs = std::env::var("NETCALIPER_INPUTS").map_or(50_000, |n| n.parse::<usize>().unwrap());

@@ -1,10 +1,10 @@
 //! The remote end of trains whose packets are returned: each returns at once, one by one, under its
 //! own number.
 //!
-//! A returned packet is DATA like any other. It has its arrival at the remote end (`intended`) and
-//! its departure there (`actual`), by that host's clock, so the client knows the time between, and
-//! both ends measure one way each as they always do. A damaged packet is not returned; what comes
-//! twice is, twice.
+//! A returned packet is DATA like any other, with its arrival at the remote end as `intended` and
+//! its departure there as `actual`, by that host's clock. So the client knows the time between, and
+//! each end measures one way as for other DATA. A damaged packet is not returned; a repeated one is
+//! returned each time.
 
 use super::codec::{Check, Header};
 use super::receiver::Receiver;

@@ -21,17 +21,20 @@ use talk::{holds_words, is_word};
 use transport::{Checked, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, When};
 use uuid::Uuid;
 
-/// How long one end hears nothing before it gives the other up, ns.
+/// Silence after which an end gives the other up, ns.
 const SILENCE: u64 = 8 * SECOND;
 /// Most exchanges that compare the clocks before data flows, and the least time between two, ns.
 const BEFORE: u32 = 16;
 const BETWEEN: u64 = SECOND / 500;
-/// And during the run: so many of them at most, and no more often than this, ns. Slow schedules have fewer ([`crate::budget::Budget`]).
+/// Most exchanges during the run, and the least time between two, ns. Slow schedules have fewer
+/// ([`crate::budget::Budget`]).
 const DURING: u64 = 128;
 const SELDOM: u64 = SECOND / 20;
-/// So long without a datagram in mid-run, and a client asks more often, lest it takes heavy loss for the end of the path, ns.
+/// Silence in mid-run after which a client sends requests more often, so that heavy loss is not
+/// taken for a dead path, ns.
 const UNHEARD: u64 = 2 * SECOND;
-/// Longest time between two END, ns: a server that hears none for 4 × [`AGAIN`] takes the client for gone.
+/// Longest time between two END, ns: a server that hears none for 4 × [`AGAIN`] takes the client
+/// for gone.
 const LONGEST_END: u64 = 3 * AGAIN;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +46,7 @@ enum Offer {
     Echo,
 }
 
-/// Where a flow is in its life. Servers begin in `Compare`.
+/// States of a flow. Servers begin in `Compare`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Init,
@@ -66,7 +69,7 @@ pub struct Probe {
     core: Core,
     sender: Option<Sender>,
     receiver: Option<Receiver>,
-    /// The server's, when it returns what comes.
+    /// At a server that returns packets.
     returner: Option<Returner>,
     cookie: [u8; 16],
     /// Of the client's opening.
@@ -80,9 +83,9 @@ pub struct Probe {
     /// A word that the server owes and could not send as a reply.
     owed: Option<Kind>,
     clocks: Clocks,
-    /// How many DATA the other end has sent, once it has said so.
+    /// Number of DATA that the other end has sent, once it has reported it.
     theirs: Option<u64>,
-    /// How many of ours it misses, likewise.
+    /// Number of our DATA that the other end misses, likewise.
     missed: Option<u64>,
     /// The server has answered since the client's run began: it knows when to begin.
     agreed: bool,
@@ -160,13 +163,14 @@ impl Probe {
         self.returner.as_ref().map_or(sent, |returner| returner.returned)
     }
 
-    /// How many datagrams to expect, once known. For returned packets: all that were sent, although some may have been lost
-    /// on the way there.
+    /// Number of datagrams to expect, once known. Of returned packets: all that were sent, although
+    /// some may have been lost on the way there.
     fn expected(&self) -> Option<u64> {
         if self.client && self.terms.echo() { self.theirs.map(|_| self.sent()) } else { self.theirs }
     }
 
-    /// How many of the other end's datagrams have not come, as far as is known; all of them while it has not said how many.
+    /// Number of the other end's datagrams that have not arrived; [`UNKNOWN`] until it has reported
+    /// how many it sent.
     fn missing(&self) -> u64 {
         match (&self.receiver, self.expected()) {
             (None, _) => 0,
@@ -212,8 +216,9 @@ impl Probe {
         }
     }
 
-    /// The life of the flow is that of its schedule, or until it was stopped. Without a rate what was under way at the end has still to
-    /// get through: as long as that arrives counts.
+    /// Records the flow's life: its schedule, or the part until it was stopped. Without a rate the
+    /// queues are full at the end, and the receiver's time lasts until the datagrams under way have
+    /// arrived.
     fn live(&mut self, cx: &mut Context<'_>) {
         let (Some(row), Some(start)) = (self.core.row, self.begun) else { return };
         let until = if let State::End(since) = self.state { since } else { cx.now };
@@ -250,7 +255,8 @@ impl Probe {
         }
     }
 
-    /// A send was refused. Behind the end that is no figure: the remote end has all it wants, and may be gone.
+    /// A send was refused. Behind the end that is no figure: the remote end has all it wants, and
+    /// may be gone.
     fn refused(&self, cx: &mut Context<'_>) {
         let over = matches!(self.state, State::End(_) | State::Over);
         if !over {
@@ -269,15 +275,15 @@ impl Probe {
         }
     }
 
-    /// Whether everything has come, at both ends, and both know it: nothing is known to be missing before the other end has said how
-    /// much it sent.
+    /// True if all data have arrived at both ends and both know it: an end's missing datagrams are
+    /// unknown until the other one has reported how many it sent.
     fn all_came(&self) -> bool {
         let there = !self.client || self.missed == Some(0);
         matches!(self.state, State::End(_)) && there && self.missing() == 0
     }
 
-    /// Whether everything has come, at both ends, or is too late to be waited for. The latter is asked when the socket has been
-    /// read empty, and not while it is read: what is still in it has come.
+    /// True if all data have arrived, at both ends, or the wait for late ones is over. Called only
+    /// when the socket has been read empty: datagrams that are still in it have arrived.
     fn settled(&self, now: Mono) -> bool {
         let State::End(since) = self.state else { return false };
         // The client says END again until it knows all it wants; it is gone when it says nothing.
@@ -297,7 +303,7 @@ impl Probe {
         })
     }
 
-    /// Counts and posts what was found out, once.
+    /// Counts and posts the flow's results, once.
     fn finish(&mut self, cx: &mut Context<'_>) {
         if self.state == State::Over {
             return;
@@ -313,7 +319,7 @@ impl Probe {
             if let Some(receiver) = &mut self.receiver {
                 receiver.finish(cx, &self.core, total);
                 if let (Some(total), Some(theirs)) = (total, self.theirs) {
-                    // What never got there was not lost on its way back.
+                    // Packets that were lost on the way there were not lost on the way back.
                     let there = i64::try_from(total.saturating_sub(theirs)).unwrap_or(i64::MAX);
                     self.core.packets(cx, &Packets { lost: -there, ..Packets::default() });
                 }
@@ -324,25 +330,26 @@ impl Probe {
         self.core.end(if self.stopped { Ending::Stopped } else { Ending::Completed });
     }
 
-    /// What is remembered of packet trains, if these are sent.
+    /// Takes the record of packet trains, if trains are sent.
     fn take_log(&mut self, cx: &Context<'_>) -> Option<Box<Log>> {
         self.terms.train.as_ref()?;
         let mut log = self.receiver.as_mut().and_then(|receiver| receiver.log.take()).unwrap_or_default();
         let (start, sent) = self.sender.as_mut().map(Sender::take_log).unwrap_or_default();
-        // So far it has what comes of the card's clock.
+        // So far the bound has the error of the card's clock only.
         log.bound_ns = log.bound_ns.saturating_add(self.clocks.known.bound_ns);
         log.start_ns = start.map(|start| cx.clock.host_signed(start));
         log.sent = sent;
         Some(log)
     }
 
-    /// Exchanges that are to compare the clocks before data flows: on one host a single one shows that there is nothing to compare,
-    /// and hundreds of flows would be busy with more when their data is due.
+    /// Exchanges that are to compare the clocks before data flows: on one host a single one shows
+    /// that there is nothing to compare, and hundreds of flows would be busy with more when their
+    /// data is due.
     fn before(&self) -> u32 {
         if self.terms.clock() == ClockKind::SameHost { 1 } else { BEFORE }
     }
 
-    /// Posts what is known and remembered of the flow.
+    /// Posts the flow's figures and records.
     fn post_track(&mut self, cx: &mut Context<'_>, known: Option<u64>) {
         let memory = self.sender.as_mut().and_then(|sender| sender.memory.take());
         let (sent, sent_left_out) = Memory::into_parts(memory);
@@ -388,7 +395,8 @@ impl Probe {
         }
     }
 
-    /// Schedules the next question a gap after the last one, which was answered after `round_trip` ns.
+    /// Schedules the next question a gap after the last one, which was answered after `round_trip`
+    /// ns.
     fn schedule_word(&mut self, now: Mono, round_trip: u64) {
         self.repeat.set_round_trip(round_trip);
         let (gap, end) = match (self.state, self.terms.start) {
@@ -426,7 +434,7 @@ impl Probe {
         usual.max(self.terms.budget.clock_ns)
     }
 
-    /// Whether words of ours may go out: not between the packets of a train.
+    /// True if the client's messages may be sent: not between the packets of a train.
     fn speaks(&self) -> bool {
         self.client && !self.sender.as_ref().is_some_and(Sender::mid_train)
     }
@@ -568,7 +576,8 @@ impl Flow for Probe {
                 if self.client {
                     self.end(cx.now);
                 } else {
-                    // The client waits for nothing more, also where none of its words to say so arrived.
+                    // The client waits for nothing more, also where none of its words to say so
+                    // arrived.
                     self.finish(cx);
                 }
             }

@@ -1,4 +1,5 @@
-//! Native UDP: numbered datagrams on a schedule, in one direction or both, and the few words around them.
+//! Native UDP: numbered datagrams on a schedule, in one direction or both, and the few words around
+//! them.
 //!
 //! ```text
 //! client                                server
@@ -16,8 +17,9 @@
 //!   ◀────────────────────────── ENDED     (how many were sent, how many are missing)
 //! ```
 //!
-//! All words have 144 bytes, so that nothing larger ever goes to an address that has not returned its cookie. The client
-//! repeats what is not answered. Packets are drawn in [`codec`]; `docs/methods/delay.md` says what is made of them.
+//! All words have 144 bytes, so that nothing larger ever goes to an address that has not returned
+//! its cookie. The client repeats requests without an answer. [`codec`] draws the packets;
+//! `docs/methods/delay.md` explains the results.
 
 mod clocks;
 mod codec;
@@ -40,7 +42,7 @@ use crate::preamble::Guess;
 use metrics::SECOND;
 use transport::Path;
 
-/// Time after which what is not answered is sent again, ns.
+/// Time after which a request without an answer is sent again, ns.
 pub(super) const AGAIN: u64 = SECOND / 10;
 /// Silence after which a path is taken for one that loses most datagrams, ns.
 pub(super) const LOSSY: u64 = SECOND;
@@ -51,11 +53,11 @@ const UNANSWERED: u64 = 3 * SECOND / 10;
 const UNKNOWN_TRIP: u64 = SECOND / 40;
 /// First wait of a doubling series, ns; twice the round trip, if that is longer.
 const SHORTEST: u64 = SECOND / 50;
-/// A wait is doubled so often at most.
+/// Most times that a wait is doubled.
 const MOST_DOUBLED: u32 = 5;
-/// Time between these, of one flow alone, ns.
+/// Time between such close requests of one flow, ns.
 const CLOSELY: u64 = SECOND / 500;
-/// And all flows together no more often than this, ns.
+/// Least time between close requests of all flows together, ns.
 const TOGETHER: u64 = SECOND / 2_000;
 
 /// Round trips before data flows: INIT, open, clock comparisons, and as many again for losses.
@@ -69,12 +71,13 @@ pub(super) fn repetitions(flows: u32, lead_ns: u64) -> Repeat {
 
 /// Times at which a client repeats a request that is not answered.
 ///
-/// Each wait is twice as long as the one before, so that a slow path is not filled with repetitions. A path that loses nine
-/// datagrams in ten each way answers one request in a hundred: after long silence the requests follow each other closely.
+/// Each wait is twice as long as the one before, so that a slow path is not filled with
+/// repetitions. A path that loses nine datagrams in ten each way answers one request in a hundred:
+/// after long silence the requests follow each other closely.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repeat {
     flows: u32,
-    /// How long nothing must have been heard before silence is taken for loss, ns.
+    /// Silence that is taken for loss, ns.
     patient: u64,
     /// Silence was taken for loss before.
     lossy: bool,
@@ -115,14 +118,15 @@ impl Repeat {
     }
 }
 
-/// What flows, connectors and listeners tell their session.
+/// Messages of flows, connectors and listeners to their session.
 pub(crate) enum Posted {
-    /// A connection that was not for us has come from there, and seems to speak this.
+    /// A peer of another protocol has connected, by these addresses; its protocol is a guess.
     ForeignPeer(Path, Guess),
-    /// The hellos of this server, by its place in the plan, have been answered, or could not be sent for a reason of this host's.
+    /// The hellos of this server, by its place in the plan, have been answered, or could not be
+    /// sent for a reason of this host's.
     Answered(usize),
     /// A client's flow ends before it has been opened.
     Unopened,
-    /// What is known of a flow that is over.
+    /// Figures and records of a flow that is over.
     Track(Box<Track>),
 }

@@ -1,4 +1,4 @@
-//! One direction's receiver: which datagrams came, intact or not, and how long they took.
+//! One direction's receiver: arrivals of datagrams, their damage and their delay.
 
 use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::log::Log;
@@ -15,8 +15,8 @@ use metrics::{
 use model::Verify;
 use transport::{Context, Received};
 
-/// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth of a second at eight
-/// million; 128 KiB.
+/// Most numbers that are remembered one by one: two seconds at half a million a second, an eighth
+/// of a second at eight million; 128 KiB.
 const MOST_WINDOW: u64 = 1 << 20;
 const LEAST_WINDOW: u64 = 1 << 12;
 
@@ -25,7 +25,7 @@ pub(super) struct Receiver {
     check: Check,
     late_ns: u64,
     compare: bool,
-    /// Made when the first datagram comes.
+    /// Made when the first datagram arrives.
     sequence: Option<Box<Sequence>>,
     window: usize,
     jitter: Jitter,
@@ -33,12 +33,12 @@ pub(super) struct Receiver {
     /// Damaged beyond recognition; their numbers seem lost.
     unknown: u64,
     finished: bool,
-    /// Every packet that came, when trains do.
+    /// Every received packet, of packet trains.
     pub(super) log: Option<Box<Log>>,
-    /// What comes are our own packets, returned: they left when they are said to have, but were not meant to until they had
-    /// got there ([`super::echo`]).
+    /// Received packets are our own, returned by the remote end ([`super::echo`]): `actual` is
+    /// their departure there, `intended` their arrival there.
     echoes: bool,
-    /// Every datagram that came, when they are to be told.
+    /// Every received datagram, when a record of them was requested.
     pub(super) memory: Option<Box<Memory<ReceivedPacket>>>,
     /// All of the above in a few numbers.
     pub(super) sums: FlowSums,
@@ -60,7 +60,7 @@ impl Receiver {
     /// A receiver of what `terms` say, at the client or at the server.
     pub(super) fn new(terms: &Terms, check: Check, client: bool) -> Self {
         let probe = &terms.probe;
-        // Trains come faster than their mean rate.
+        // Packets of a train arrive faster than the mean rate.
         let rate = terms.rate.filter(|_| terms.train.is_none());
         let gap = probe.gap_ps(rate.or(terms.media.map(|media| media.rate_bps)));
         // As many as are under way before they are late, and some.
@@ -85,25 +85,25 @@ impl Receiver {
         }
     }
 
-    /// Judges the frames whose time has come, counts them, and tells them now and then.
+    /// Judges and counts the frames that are due, and reports them in batches.
     pub(super) fn show(&mut self, cx: &mut Context<'_>, core: &Core) {
         if let Some(show) = &mut self.show {
             show.report(cx, core, false);
         }
     }
 
-    /// Different datagrams that have come intact, or nearly so.
+    /// Number of different datagrams received with a readable number.
     pub(super) fn unique(&self) -> u64 {
         self.sequence.as_ref().map_or(0, |s| s.counts().unique)
     }
 
-    /// Which numbers have come, from the first datagram on.
+    /// Received numbers, from the first datagram on.
     #[inline]
     fn sequence(&mut self) -> &mut Sequence {
         self.sequence.get_or_insert_with(|| Box::new(Sequence::new(self.window)))
     }
 
-    /// The clocks have been compared for the first time: what arrived before is remembered with the same offset.
+    /// The clocks have been compared for the first time: earlier records get the same offset.
     pub(super) fn compared(&mut self, clock: Estimate) {
         let logged = self.log.iter_mut().flat_map(|log| &mut log.got);
         let remembered = self.memory.iter_mut().flat_map(|memory| memory.iter_mut());
@@ -112,19 +112,20 @@ impl Receiver {
         }
     }
 
-    /// Whether a datagram is intact, as far as is to be checked.
+    /// The header of a datagram, if that is intact; the payload is compared only if that was
+    /// requested.
     pub(super) fn intact(&self, datagram: &[u8]) -> Option<Header> {
         let header = Header::read(self.check, datagram)?;
         (!self.compare || payload::is_start(&datagram[HEADER..])).then_some(header)
     }
 
-    /// Numbers of `total` that have not come; what was damaged has.
+    /// Numbers below `total` that have not arrived; damaged datagrams have.
     pub(super) fn missing(&self, total: u64) -> u64 {
         total.saturating_sub(self.unique()).saturating_sub(self.unknown)
     }
 
-    /// Counts a batch of DATA. `clock` estimates the sender's clock: its offset is ours minus theirs; `None` before the
-    /// clocks were compared, when the delay of a datagram is not known.
+    /// Counts a batch of DATA. `clock` estimates the sender's clock: its offset is ours minus
+    /// theirs; `None` before the clocks were compared, when the delay of a datagram is not known.
     pub(super) fn on_received(
         &mut self,
         cx: &mut Context<'_>,
@@ -247,7 +248,8 @@ impl Receiver {
         self.overflowed(cx, core, got);
     }
 
-    /// Counts what our socket has dropped until `got` came, data or a word: behind the last data only words tell.
+    /// Counts the datagrams that our socket dropped before `got`, data or a word: behind the last
+    /// data only words carry the counter.
     pub(super) fn overflowed(&mut self, cx: &mut Context<'_>, core: &mut Core, got: &Received<'_>) {
         let dropped = core.dropped(got);
         if dropped > 0 {
@@ -257,8 +259,8 @@ impl Receiver {
         }
     }
 
-    /// Passes over those datagrams that follow on `header` and are like its own but for their number, which is one more each time,
-    /// and intact; how many. They are of its `size`.
+    /// Skips the datagrams of `rest` that continue the run of `header`: of the same `size`, intact,
+    /// equal to it but for the number, which grows by one. Returns how many.
     fn pass<'a>(
         &self,
         header: Header,
@@ -282,13 +284,14 @@ impl Receiver {
         }
     }
 
-    /// The lowest number that has not come and that no higher one has overtaken.
+    /// The lowest number above all received ones.
     pub(super) fn next(&self) -> u64 {
         self.sequence.as_ref().map_or(0, |sequence| sequence.next())
     }
 
-    /// Variation of delay, from a datagram that arrived by itself at `host`: merged ones share a stamp. Both stamps are of
-    /// the two ends' own clocks, whose difference cancels out, so that a new estimate of it is no variation.
+    /// Records jitter and delay variation, for a datagram that was received alone at `host`: merged
+    /// ones share a stamp. Both stamps are of the ends' own clocks, so that a new estimate of their
+    /// offset is no variation.
     fn alone(&mut self, number: u64, actual: u64, host: u64, tally: &mut PacketTally) {
         let transit = host.wrapping_sub(actual) as i64;
         self.jitter.see(transit).into_iter().for_each(|ns| tally.jitter.record(ns));
@@ -332,14 +335,15 @@ impl Receiver {
         }
     }
 
-    /// A number has come; whether for the first time.
+    /// Notes a received number; true if it is new.
     fn see(&mut self, number: u64, tally: &mut PacketTally, counts: &mut Packets) -> bool {
         let seen = self.sequence().see(number);
         tally.saw(seen);
         counts.saw(seen)
     }
 
-    /// A damaged datagram with this number arrived: the number is not lost, and nothing else is judged.
+    /// A damaged datagram with this number arrived: the number is not lost, and nothing else is
+    /// judged.
     fn see_damaged(&mut self, number: u64, tally: &mut PacketTally, counts: &mut Packets) {
         let seen = self.sequence().see(number);
         tally.saw(seen);
@@ -348,7 +352,8 @@ impl Receiver {
         counts.lost = counts.lost.saturating_add(all.lost);
     }
 
-    /// Ends reception: numbers below `total`, the sender's count if known, that have not arrived count as lost.
+    /// Ends reception: numbers below `total`, the sender's count if known, that have not arrived
+    /// count as lost.
     pub(super) fn finish(&mut self, cx: &mut Context<'_>, core: &Core, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
@@ -382,7 +387,8 @@ fn shown(show: &mut Option<Show>, at: Mono, header: &Header, fresh: bool, host: 
     }
 }
 
-/// Records `n` times the time from `then` to `now`, both by the sender's clock, ns; 0 where that is negative.
+/// Records `n` times the time from `then` to `now`, both by the sender's clock, ns; 0 where that is
+/// negative.
 #[inline]
 fn record_delay(delays: &mut Dist, now: Option<i64>, then: u64, n: u64) {
     if let Some(now) = now {

@@ -527,8 +527,8 @@ mod tests {
     use transport::{Arena, Message};
     use uuid::Uuid;
 
-    /// When the packets of `train` leave, ns after the start, on a host that does nothing for so long when the first is due, and again
-    /// before the tenth packet of the first train.
+    /// When the packets of `train` leave, ns after the start, on a host that does nothing for so
+    /// long when the first is due, and again before the tenth packet of the first train.
     fn departures(train: Train, held_up: [u64; 2]) -> Vec<i64> {
         let phase = Phase {
             kind: Kind::Train,
@@ -574,7 +574,8 @@ mod tests {
         let mut expected = [wait as i64; 39];
         (expected[8], expected[19]) = (200_000, 1_000_000 - late[19]);
         assert_eq!((late.len(), late[0], gaps), (40, 50_000, expected.to_vec()));
-        // Nor does a train delay the next: where there is no room for it, it is made up for what is left.
+        // Nor does a train delay the next: where there is no room for it, it is made up for what is
+        // left.
         let late = times([0, 900_000]);
         assert_eq!((late[9], late[10], late[18]), (980_000, 980_000, 980_000), "until it has caught up");
         assert_eq!((late[19], late[20], late[39]), (990_000, 1_000_000, 1_190_000));

@@ -1,4 +1,4 @@
-//! What the flows of a session have in common, and the cookies that their peers return.
+//! Settings that the flows of a session share, and the cookies that their peers return.
 
 use crate::auth::keyed;
 use crate::budget::Budget;
@@ -10,7 +10,7 @@ use std::ops::Deref;
 use transport::Path;
 use uuid::Uuid;
 
-/// What a session's flows have in common, beside what its phase says.
+/// Settings that a session's flows share, in addition to its phase.
 #[derive(Clone)]
 pub(crate) struct Terms {
     pub(crate) phase: Phase,
@@ -23,7 +23,7 @@ pub(crate) struct Terms {
     pub(crate) duration_ns: u64,
     /// When data begins; the client's to say.
     pub(crate) start: Option<Mono>,
-    /// How often the clocks may be compared.
+    /// Limits the exchanges that compare the clocks.
     pub(crate) budget: Budget,
 }
 
@@ -44,7 +44,7 @@ impl Terms {
         Some(Terms { phase, group, opener, probe, tells: false, duration_ns, start: None, budget })
     }
 
-    /// How the clocks are compared. The client has settled it before it proposed.
+    /// The method of comparing the clocks, which the client chose before its proposal.
     pub(crate) fn clock(&self) -> ClockKind {
         self.probe.clock.unwrap_or(ClockKind::InBand)
     }
@@ -66,13 +66,13 @@ impl Terms {
         }
     }
 
-    /// Whether the server returns what comes.
+    /// True if the server returns packets.
     pub(crate) fn echo(&self) -> bool {
         self.train.as_ref().is_some_and(|train| train.echo)
     }
 }
 
-/// The cookie that proves an address: what only who receives there knows.
+/// The cookie that proves an address: only a receiver at that address knows it.
 pub(crate) fn cookie(secret: &[u8; 32], path: &Path, id: Uuid) -> [u8; 16] {
     let ip = match path.peer.ip() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),

@@ -295,7 +295,8 @@ mod tests {
             tracks.remote(frames.pop().unwrap().unwrap(), 4, 0);
         }
         assert_eq!(tracks.remote[&3], track);
-        // Reports beyond the limits, or of flows that do not exist, are ignored. 26 rounds would already reach the limit.
+        // Reports beyond the limits, or of flows that do not exist, are ignored. 26 rounds would
+        // already reach the limit.
         for _ in 0..30 {
             track.messages().for_each(|message| tracks.remote(message, 4, 0));
         }

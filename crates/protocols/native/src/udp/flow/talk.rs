@@ -1,4 +1,4 @@
-//! What the two ends of a flow say to each other beside data: the words, and what is made of them.
+//! Messages of a flow besides data (*words*): making and handling them.
 
 use super::{Offer, Probe, State};
 use crate::udp::codec::{CONTROL, Kind, UNKNOWN, Word, kind};
@@ -24,7 +24,7 @@ impl Probe {
         }
     }
 
-    /// An answer to `question`, with the stamps of when it came and when the answer leaves.
+    /// An answer to `question`, with the stamps of its arrival and of the answer's departure.
     fn answer(&self, kind: Kind, question: &Word, got: &Received<'_>, cx: &Context<'_>) -> Word {
         let came = got.arrived();
         let word = self.word(kind, cx);
@@ -32,7 +32,7 @@ impl Probe {
         Word { t1: question.t1, t2: cx.clock.host(came), t3: cx.clock.host(cx.now), offset, bound, ..word }
     }
 
-    /// How many DATA the other end has sent, if it says so.
+    /// Notes the number of DATA that the other end has sent, if the word has it.
     fn learn_total(&mut self, word: &Word) {
         if word.total != UNKNOWN {
             self.theirs = Some(word.total);
@@ -54,7 +54,8 @@ impl Probe {
             (State::Compare(left), Kind::Timed) => {
                 self.compare(cx, word, got);
                 self.state = State::Compare(left.saturating_sub(1));
-                // As many as fit before the start: another one, and the word that says when data begins, take a round trip each.
+                // As many as fit before the start: another one, and the word that says when data
+                // begins, take a round trip each.
                 let next = cx.now.plus(2 * self.repeat.round_trip);
                 if left <= 1 || self.terms.start.is_none_or(|start| next > start) {
                     self.begin_run(cx);
@@ -145,13 +146,13 @@ impl Probe {
     }
 }
 
-/// Whether a datagram is no data, as far as can be told. `by_size`: no data has a word's size, so that a word is known
-/// although its kind is damaged.
+/// True if a datagram is a word rather than data. `by_size`: no data has a word's size, so that a
+/// word is recognised even with a damaged kind.
 pub(super) fn is_word(datagram: &[u8], by_size: bool) -> bool {
     datagram.len() == CONTROL && (by_size || kind(datagram).is_some_and(|kind| kind != Kind::Data))
 }
 
-/// Whether any datagram of a batch is not data.
+/// True if any datagram of a batch is a word.
 pub(super) fn holds_words(got: &Received<'_>, by_size: bool) -> bool {
     if got.stride == CONTROL {
         return got.datagrams().any(|datagram| is_word(datagram, by_size));
