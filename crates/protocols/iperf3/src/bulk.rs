@@ -1,4 +1,4 @@
-//! Tests that two ends agree on in iperf3's words: what was agreed, how each stream fares, what both ends say in the end.
+//! Tests of iperf3's protocol: agreed parameters, counts of each stream, results of both ends.
 
 use crate::NAME;
 use metrics::{TcpInfo, Wall};
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// The agreement of the two ends. A number that is 0 is not set, unless its comment says otherwise; by default nothing is.
+/// The agreement of the two ends. A number that is 0 is not set, unless its comment says otherwise;
+/// by default nothing is.
 ///
 /// Wide: a field for each parameter that an original knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,12 +75,12 @@ pub struct BulkTerms {
     pub gso: bool,
     /// Datagrams are merged by the kernel.
     pub gro: bool,
-    /// What the client calls itself.
+    /// Program and version of the client, as it sends them.
     pub version: String,
 }
 
 impl BulkTerms {
-    /// What iperf3 asks for without options.
+    /// Parameters of an iperf3 client without options.
     pub fn usual() -> Self {
         BulkTerms { streams: 1, time_s: 10, block: 128 * 1024, ..BulkTerms::default() }
     }
@@ -98,7 +99,7 @@ impl BulkTerms {
         }
     }
 
-    /// Whether the client sends on the stream at this place.
+    /// True if the client sends on the stream at this place.
     pub fn client_sends(&self, slot: u32) -> bool {
         if self.bidir { slot < self.streams } else { !self.reverse }
     }
@@ -115,12 +116,12 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// The event that tells it.
+    /// Wraps it in an event.
     pub fn event(&self) -> Event {
         Event::extra(NAME, self)
     }
 
-    /// What `event` tells of a test.
+    /// The test's event that `event` holds, if any.
     pub fn of(event: &Event) -> Option<Bulk> {
         event.extra_of(NAME)
     }
@@ -137,7 +138,7 @@ pub enum BulkNews {
         peer: SocketAddr,
         /// Our end.
         local: SocketAddr,
-        /// What names the test on the wire.
+        /// Identifier of the test on the wire.
         cookie: String,
         /// Wall clock.
         at: Wall,
@@ -146,14 +147,14 @@ pub enum BulkNews {
     Begun(Box<BulkBegun>),
     /// An interval is over.
     Interval {
-        /// It lies in the omitted start.
+        /// True in the omitted start.
         omitted: bool,
         /// A row for each stream.
         rows: Vec<StreamRow>,
     },
-    /// It is over.
+    /// The test is over, and both ends have results.
     Ended(Box<BulkEnded>),
-    /// It failed.
+    /// The test failed.
     Failed {
         /// Why.
         error: String,
@@ -167,7 +168,7 @@ pub enum BulkNews {
 pub struct BulkBegun {
     /// We are the server.
     pub serving: bool,
-    /// What was agreed.
+    /// Agreed parameters.
     pub terms: BulkTerms,
     /// The streams in order.
     pub streams: Vec<BulkStream>,
@@ -189,7 +190,7 @@ pub struct BulkStream {
     pub remote: SocketAddr,
 }
 
-/// How a stream fared in a stretch of time, as we counted.
+/// Our counts of a stream in a stretch of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -206,21 +207,22 @@ pub struct StreamRow {
     pub bytes: u64,
     /// Datagrams sent (sender) or expected (receiver).
     pub packets: u64,
-    /// Datagrams that did not come; below 0 when some came after all that had been missed before.
+    /// Missing datagrams; below 0 when more arrived late, after they had counted as missing, than
+    /// are missing.
     pub lost: i64,
-    /// Datagrams that came after a later one.
+    /// Datagrams that arrived after one with a higher number.
     pub out_of_order: u64,
-    /// Datagrams that came once more, as far as is known.
+    /// Repeated datagrams that were recognised.
     pub duplicates: u64,
     /// Jitter (RFC 1889 A.8), ns.
     pub jitter_ns: f64,
     /// Segments that were sent again; `None` where that is not known.
     pub retransmits: Option<u64>,
-    /// What the kernel says at its end.
+    /// TCP_INFO at the end of that time.
     pub info: Option<TcpInfo>,
 }
 
-/// What the peer says of a stream.
+/// The peer's result of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -253,14 +255,14 @@ pub struct BulkCpu {
     pub system: f64,
 }
 
-/// What one end says when a test is over.
+/// The end of a test, with the results of this end and of the peer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BulkEnded {
-    /// How each stream fared from the end of the omitted part on.
+    /// Our counts of each stream from the end of the omitted part on.
     pub local: Vec<StreamRow>,
-    /// What the peer says; empty when it said nothing.
+    /// The peer's results; empty if it sent none.
     pub remote: Vec<RemoteRow>,
     /// Our CPU.
     pub cpu: BulkCpu,
@@ -270,9 +272,9 @@ pub struct BulkEnded {
     pub congestion: Option<String>,
     /// The peer's.
     pub remote_congestion: Option<String>,
-    /// The server's printout, when it was asked for and came: text, or a JSON document.
+    /// The server's printout, text or a JSON document, if it was requested and has arrived.
     pub server_output: Option<ServerOutput>,
-    /// It did not end as planned.
+    /// Reason why the test did not end as planned.
     pub error: Option<String>,
 }
 
@@ -283,12 +285,12 @@ pub struct BulkEnded {
 pub enum ServerOutput {
     /// Text.
     Text(String),
-    /// A JSON document, as it came.
+    /// A JSON document, as received.
     Json(String),
 }
 
 impl ServerOutput {
-    /// It as a member of iperf3's documents.
+    /// Name and value of the member that has it in iperf3's documents.
     pub(crate) fn member(&self) -> (&'static str, Value) {
         match self {
             ServerOutput::Text(text) => ("server_output_text", json!(text)),
@@ -299,7 +301,7 @@ impl ServerOutput {
     }
 }
 
-/// Renders what a server prints of one test, from all that was told of it.
+/// Renders a server's printout of one test from all its events.
 pub type Render = fn(&[Bulk]) -> ServerOutput;
 
 #[cfg(test)]

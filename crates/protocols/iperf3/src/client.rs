@@ -32,31 +32,31 @@ pub struct ClientPlan {
     /// The server, as the user named it, and its addresses.
     pub server: Peer,
     pub parameters: Parameters,
-    /// The phase that it comes from, whose intervals are told.
+    /// The phase that the parameters are made of, whose intervals are reported.
     pub phase: Phase,
-    /// Length of the reports on each stream, ns; 0 tells none.
+    /// Length of the reports on each stream, ns; 0 for no reports.
     pub interval_ns: u64,
     pub workers: u16,
     pub from: Option<SocketAddr>,
     /// Local port of the first stream.
     pub port: Option<u16>,
-    /// How long a server may say nothing after the connection, ns.
+    /// Limit for the server's first state byte after the connection, ns.
     pub greeting_ns: u64,
     /// Longest wait for each further answer until the test runs, ns.
     pub begin_ns: u64,
     /// Longest wait for the server's results, ns.
     pub results_ns: u64,
-    /// How long a receiving test may get nothing, ns.
+    /// Longest silence of a test that receives, ns.
     pub silence_ns: u64,
     /// The system's congestion control.
     pub congestion: String,
     /// CPU time.
     pub meter: Meter,
-    /// Whether every ended connection is told.
+    /// Every ended connection is reported.
     pub records: bool,
     /// Payload from a file, or into one.
     pub store: Option<Arc<dyn Store>>,
-    /// How long sent data may go unacknowledged, ns.
+    /// `TCP_USER_TIMEOUT`: limit for the acknowledgement of sent data, ns.
     pub user_timeout_ns: Option<u64>,
 }
 
@@ -66,11 +66,11 @@ const GROUP: Group = Group(1);
 pub(crate) const BEGIN_OF_ORIGINAL: u64 = 300 * SECOND;
 /// The same for the results.
 pub(crate) const RESULTS_OF_ORIGINAL: u64 = 60 * SECOND;
-/// How long the rest of a block and the last standings may take.
+/// Limit for the rest of a block and the last counts of streams, ns.
 const STANDING: u64 = 10 * SECOND;
-/// Said when it sends one way only.
+/// Error of a server that sends one way only.
 const TOO_OLD: &str = "the server knows no --bidir: it is older than 3.7";
-/// How long our own workers may take to tell of streams that the server has seen.
+/// Limit for our own workers to report streams that the server has counted, ns.
 const GATHERING: u64 = 5 * SECOND;
 /// The same where a stream broke: the server may say why, and the original does not wait.
 const RESULTS_OF_BROKEN: u64 = 2 * SECOND;
@@ -98,7 +98,7 @@ pub struct Client {
     step: ClientStep,
     since: Mono,
     link: Option<Link>,
-    /// How long the control connection took to be established, ns.
+    /// Set-up time of the control connection, ns.
     round_trip_ns: u64,
     cookie: Cookie,
     inbox: Inbox,
@@ -106,9 +106,9 @@ pub struct Client {
     joined: BTreeMap<u64, Path>,
     spent: BTreeSet<u32>,
     stats: Option<StreamStats>,
-    /// It ends as its driver says: the reason is the error that is told.
+    /// Has the run's status and reason; the reason is also the test's reported error.
     driver: Driver,
-    /// Whether the result was told.
+    /// The result was reported.
     told: bool,
     /// All streams have ended, as they do when the server closes them.
     idle: bool,
@@ -183,7 +183,7 @@ impl Client {
         self.close(cx);
     }
 
-    /// The end: what is left of the group is dropped.
+    /// Reports the result, closes the control connection and ends the group of streams.
     fn close(&mut self, cx: &Context<'_>) {
         self.report_result();
         self.enter(ClientStep::Closing, cx.now);
@@ -376,7 +376,7 @@ impl Client {
         self.driver.ask(Bulk { test: 1, news }.event());
     }
 
-    /// Tells the intervals that wait for streams which have not answered.
+    /// Reports the intervals that wait for streams which have not answered.
     fn settle(&mut self) {
         let told = self.stats.as_mut().map(StreamStats::settle).unwrap_or_default();
         told.into_iter().for_each(|news| self.report(news));

@@ -93,7 +93,7 @@ impl StateByte {
     pub const DENIED: StateByte = StateByte(0xff);
 }
 
-/// Codes that follow [`State::SERVER_ERROR`].
+/// Codes that follow [`StateByte::SERVER_ERROR`].
 pub mod code {
     /// Too many streams.
     pub const STREAMS: i32 = 6;

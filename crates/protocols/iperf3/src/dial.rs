@@ -1,4 +1,4 @@
-//! What opens a client's streams: one after the other, because both ends number them in that order.
+//! Opens a client's streams one after the other, because both ends number them in that order.
 
 use super::ClientPlan;
 use super::packets::UdpStream;
@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use transport::{Cause, Connector, Context, Flow, Open, Target};
 
-/// How often a worker looks whether its turn has come, ns.
+/// Time between two looks of a worker at its turn, ns.
 const LOOK: u64 = 100_000;
 
 /// Opens the streams of one worker.

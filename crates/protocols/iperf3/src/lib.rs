@@ -1,8 +1,8 @@
-//! iperf3: a conversation and streams on one port, told apart by 37 bytes.
+//! iperf3: control connections and streams on one port, distinguished by the 37 bytes of a cookie.
 //!
-//! The client speaks on a control connection (`codec.rs` has the bytes, `params.rs` and `results.rs` the two documents) and opens
-//! every stream: a TCP connection that begins with the same cookie, or a UDP socket that begins with a hello. `docs/protocols/iperf3.md`
-//! says more.
+//! The client speaks on a control connection (`codec.rs` has the bytes, `params.rs` and
+//! `results.rs` the two documents) and opens every stream: a TCP connection that begins with the
+//! same cookie, or a UDP socket that begins with a hello. `docs/protocols/iperf3.md` says more.
 #![forbid(unsafe_code)]
 
 pub mod auth;

@@ -1,8 +1,9 @@
-//! The server's port: who comes, and where it belongs.
+//! The server's port: assigns new connections and datagrams to tests.
 //!
-//! Every TCP connection begins with a cookie. That of a test which waits for its streams makes the connection one of them, on a
-//! worker of its own; any other is a client that comes to speak, and goes up to the session. A UDP hello carries no cookie: it
-//! belongs to the test that waits for datagrams from its address, and the session sees to it that there is only one.
+//! Every TCP connection begins with a cookie. The cookie of a test that waits for its streams makes
+//! the connection one of them, on a worker of its own; any other cookie makes it a client's control
+//! connection, which goes up to the session. A UDP hello carries no cookie: it belongs to the test
+//! that waits for datagrams from its address, and the session lets only one wait at a time.
 
 use super::codec::{COOKIE, Cookie, HELLO, REPLY, StateByte};
 use super::packets::UdpStream;
@@ -20,11 +21,12 @@ use transport::{
     Violation, When,
 };
 
-/// What a server's workers and its session share. It is looked at once for each connection.
+/// Tests that wait for streams, shared by a server's workers and its session; locked once per
+/// connection.
 #[derive(Debug, Default)]
 pub(super) struct PendingTests {
     tests: Mutex<Waiting>,
-    /// Connections so far: they are numbered as they come.
+    /// Connections so far, which are numbered in the order of arrival.
     came: AtomicU64,
 }
 
@@ -61,7 +63,8 @@ impl PendingTests {
         self.waiting().tcp.get(cookie).cloned()
     }
 
-    /// The test that a datagram from there belongs to; from an address that no test knows, the only one that there is.
+    /// The test that a datagram from `from` belongs to, and true if that test's client has this
+    /// address. From an address that no test knows, the only test that waits.
     fn by_address(&self, from: IpAddr) -> Option<(Arc<TestState>, bool)> {
         let waiting = self.waiting();
         if let Some(test_state) = waiting.udp.get(&from.to_canonical()) {
@@ -81,7 +84,8 @@ impl PendingTests {
 pub(super) struct Listener {
     shared: Arc<PendingTests>,
     acl: Arc<Acl>,
-    /// Who may have streams of datagrams without a control connection from the same address.
+    /// Addresses that may have streams of datagrams without a control connection from the same
+    /// address.
     streams: Arc<Acl>,
     worker: u16,
     workers: u16,
@@ -134,7 +138,7 @@ impl Acceptor for Listener {
         }
         if !proven && !self.streams.admits(peer.ip()) {
             let text = format!(
-                "{} asked for a stream of datagrams and gets none: no test came from that address, and it is not within the \
+                "{} asked for a stream of datagrams and gets none: no test is from that address, and it is not within the \
                  networks that are allowed (NETCALIPER_ALLOW)",
                 peer.ip().to_canonical()
             );
@@ -152,7 +156,7 @@ impl Acceptor for Listener {
     }
 }
 
-/// A new connection, until its cookie shows what it is; then the flow of its stream.
+/// A new connection, until its cookie is read; then the flow of its stream.
 struct Handshake {
     shared: Arc<PendingTests>,
     /// Index of this worker, and number of workers.
@@ -169,7 +173,7 @@ enum AcceptStep {
     Cookie,
     /// A control connection.
     Visitor,
-    /// It is one stream too many: so much of the refusal has been sent.
+    /// One stream too many: true once the refusal has been sent.
     Refused(bool),
     /// A stream of a known test.
     Stream(Option<Box<dyn Flow>>),

@@ -1,4 +1,4 @@
-//! iperf3 as one object: what it carries, and its sessions on a host.
+//! iperf3's `Protocol`: the phases that it carries, and its sessions on a host.
 
 use super::judge::Judge;
 use super::params::{self, BLOCK, LARGEST_BLOCK, MOST_STREAMS, Parameters};
@@ -17,31 +17,31 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// What a server needs besides its configuration.
+/// Settings of a server besides its configuration.
 #[derive(Clone, Default)]
 pub struct ServerOptions {
     pub limits: Limits,
-    /// Who may have a test, where that is asked.
+    /// Judges clients' tokens, if the server requires them.
     pub judge: Option<Judge>,
-    /// End after so long without a test, ns.
+    /// Time without a test after which the server ends, ns.
     pub idle_ns: Option<u64>,
     pub silent: bool,
-    /// Opens the file that payload comes from or goes to.
+    /// Opens the file that payload is read from or written to.
     pub file: Option<Opening>,
-    /// How long sent data may go unacknowledged, ns.
+    /// `TCP_USER_TIMEOUT`: limit for the acknowledgement of sent data, ns.
     pub user_timeout_ns: Option<u64>,
-    /// What renders the printout that clients may ask for.
+    /// Renders the printout that clients may ask for.
     pub render: Option<Render>,
 }
 
-/// How long a control connection may be idle before the kernel asks whether its peer is there.
+/// Idle time of a control connection after which the kernel probes its peer (keepalive), ns.
 const KEEPALIVE: u64 = 10 * SECOND;
 /// A server's send and receive buffer, bytes.
 const BUFFER: usize = 1 << 20;
-/// How long a server may say nothing after the connection, ns: as long as one of our own protocol.
+/// Limit for a server's first state byte after the connection, ns: the same as in our own protocol.
 const GREETING: u64 = 10 * SECOND;
 
-/// What proves to a server who asks.
+/// A client's proof of its user's identity.
 #[derive(Clone)]
 pub struct Credentials {
     pub user: String,
@@ -58,14 +58,15 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What a client asks for that a phase does not say.
+/// Settings of a client besides its phase.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// All that is asked for; `None` asks for what the phase says. A block of 0 bytes is what a packet holds.
+    /// Parameters of the test; `None` makes them of the phase. A block of 0 bytes stands for the
+    /// payload of a packet.
     pub terms: Option<BulkTerms>,
-    /// Who asks, where the server wants to know.
+    /// Credentials for a server that requires them.
     pub credentials: Option<Credentials>,
-    /// Length of the reports on each stream, ns; `None` is that of the phase, 0 tells none.
+    /// Length of the reports on each stream, ns; `None` is that of the phase, 0 for no reports.
     pub interval_ns: Option<u64>,
     /// Local port of the first stream.
     pub port: Option<u16>,
@@ -74,13 +75,15 @@ pub struct ClientOptions {
     pub begin_ns: Option<u64>,
     /// Longest wait for the server's results, ns; `None` is 15 s.
     pub results_ns: Option<u64>,
-    /// How long a receiving test may get nothing, ns.
+    /// Longest silence of a test that receives, ns.
     pub silence_ns: Option<u64>,
-    /// How long sent data may go unacknowledged, ns.
+    /// `TCP_USER_TIMEOUT`: limit for the acknowledgement of sent data, ns.
     pub user_timeout_ns: Option<u64>,
-    /// How long the control connection may be idle before the kernel asks whether its peer is there, ns; `None` is 10 s.
+    /// Idle time of the control connection after which the kernel probes its peer (keepalive), ns;
+    /// `None` is 10 s.
     pub keepalive_ns: Option<u64>,
-    /// File that payload comes from or goes to; without another end of the test all of it is sent.
+    /// File that payload is read from or written to; without another end of the test all of it is
+    /// sent.
     pub file: Option<PathBuf>,
 }
 
@@ -89,7 +92,8 @@ fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
     let seconds = |ns: u64| u32::try_from(ns.div_ceil(SECOND)).unwrap_or(u32::MAX);
     let sockets = &phase.sockets;
     let udp = phase.kind == Kind::Delay;
-    // Without a given block length the original's default is proposed: a server would take another for the user's choice.
+    // Without a given block length the original's default is proposed: a server would take another
+    // for the user's choice.
     let longest = if sockets.whole_segments { BLOCK } else { 1 << 20 };
     BulkTerms {
         udp,
@@ -114,10 +118,12 @@ fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
     }
 }
 
-/// A datagram that fits a packet on the way to `to`, bytes: what the original takes from its control connection.
+/// Length of a datagram that fits a packet on the way to `to`, bytes. The original takes it from
+/// its control connection.
 fn packet(to: SocketAddr, host: &dyn HostInfo) -> u32 {
     let nic = host.snapshot(host.local_for(to)).nic;
-    // Headers of IP and TCP, and TCP's time stamps; over loopback the original sees half of what there is.
+    // Headers of IP and TCP, and TCP's time stamps; over loopback the original's limit is half the
+    // MTU.
     let headers = if to.is_ipv4() { 52 } else { 72 };
     match nic {
         Some(nic) if nic.mtu > 576 => (nic.mtu - headers).min(32_768),
@@ -125,7 +131,7 @@ fn packet(to: SocketAddr, host: &dyn HostInfo) -> u32 {
     }
 }
 
-/// A server does not learn what its client counted, neither in a test nor in its document.
+/// A server does not learn its client's counts, neither in a test nor in its document.
 pub(crate) const COUNTS: EndCounts = EndCounts::OF_CLIENT;
 
 /// The protocol of iperf3.
@@ -152,8 +158,8 @@ pub static PROTOCOL: Iperf3 = Iperf3(Info {
             bytes.get(36) == Some(&0) && bytes[..36].iter().all(letter)
                 || matches!(bytes, [9] | [0xff] | [0xfe, ..])
         },
-        // SERVER_ERROR, then iperf's "unable to receive parameters from client" and errno EPROTO: the only way to make its client
-        // print an error of ours; its server says who was there.
+        // SERVER_ERROR, then iperf's "unable to receive parameters from client" and errno EPROTO:
+        // the only way to make its client print an error of ours; its server says who was there.
         refusal: &[0xfe, 0, 0, 0, 114, 0, 0, 0, 71],
     }),
     originals: crate::compat::ORIGINALS,

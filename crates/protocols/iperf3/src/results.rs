@@ -6,9 +6,9 @@
 //!              "omitted_packets":0,"start_time":0,"end_time":1.000735}]}
 //! ```
 //!
-//! Seconds and bytes. `packets` of a receiver is the highest number seen, `errors` what is missing
-//! below it; both count from the start, and the part in the omitted start stands beside them (in
-//! 3.14 and later). Numbers of old peers may be negative or absurdly large.
+//! Seconds and bytes. `packets` of a receiver is the highest number seen, `errors` the number of
+//! missing ones below it; both count from the start, and 3.14 and later have the part in the
+//! omitted start beside them. Numbers of old peers may be negative or absurdly large.
 
 use super::codec::{slot_of, stream_id};
 use super::params::whole;
@@ -42,7 +42,7 @@ pub struct Line {
 pub struct Results {
     /// CPU of this end.
     pub cpu: BulkCpu,
-    /// This end sends nothing (`-1`), or knows its retransmissions (`1`), or does not (`0`).
+    /// -1: this end sends nothing; 1: it knows its retransmissions; 0: it does not.
     pub has_retransmits: i64,
     pub congestion: Option<String>,
     pub lines: Vec<Line>,

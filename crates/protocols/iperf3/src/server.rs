@@ -1,13 +1,14 @@
-//! The server's side of the conversation: any number of tests, each in its own entry; a client's error ends at most its own
-//! test.
+//! The server's side of the conversation: any number of tests, each in its own entry; a client's
+//! error ends at most its own test.
 //!
 //! ```text
 //! cookie ─▶ parameters ─▶ (token is judged) ─▶ (waits for its turn) ─▶ creating streams ─ all there ─▶ running ─ TEST_END ─▶ freezing
 //!     ─ all streams have said how they stand ─▶ exchanging ─ results ─▶ parting ─ IPERF_DONE ─▶ closing ─▶ gone
 //! ```
 //!
-//! Tests of datagrams from one address create their streams one after the other, because a UDP hello does not say which test it
-//! belongs to: the second one's CREATE_STREAMS is held back until the first has all its streams. Clients wait for it without limit.
+//! Tests of datagrams from one address create their streams one after the other, because a UDP
+//! hello does not say which test it belongs to: the second one's CREATE_STREAMS is held back until
+//! the first has all its streams. Clients wait for it without limit.
 
 mod printout;
 mod run;
@@ -41,11 +42,12 @@ pub struct Limits {
     pub tests: u32,
     /// Control connections from one address at once.
     pub per_address: u32,
-    /// Most bits/s of one test, all streams and both directions together, and the time over which it is kept, s.
+    /// Most bits/s of one test, all streams and both directions together, and the time over which
+    /// it is kept, s.
     pub rate: Option<(u64, u32)>,
     /// Longest test with its omitted start, s.
     pub duration_s: Option<u32>,
-    /// How long a receiving test may get nothing, ns.
+    /// Longest silence of a test that receives, ns.
     pub silence_ns: u64,
 }
 
@@ -62,31 +64,32 @@ pub struct ServerPlan {
     /// The core of each worker, where it has one of its own.
     pub cores: Vec<Option<usize>>,
     pub acl: Acl,
-    /// Who may have datagrams without a test from the same address.
+    /// Addresses that may send datagrams without a test from the same address.
     pub streams: Acl,
-    /// Length of intervals, ns; 0 tells none.
+    /// Length of intervals, ns; 0 for no reports.
     pub interval_ns: u64,
-    /// Whether it is told how each test stands.
+    /// The state of each test is reported.
     pub sessions: bool,
-    /// End after so many tests.
+    /// Number of tests after which the server ends.
     pub exit_after: Option<u64>,
-    /// The system's congestion control, and those that it offers.
+    /// The system's congestion control, and the others that it offers.
     pub congestion: (String, Vec<String>),
     /// CPU time.
     pub meter: Meter,
 }
 
-/// How much longer than agreed a test may take.
+/// Time that a test may take beyond its agreed length, ns.
 const GRACE: u64 = 40 * SECOND;
 /// Most clients that have not sent their parameters.
 const MOST_SILENT: usize = 256;
-/// Warnings because of one address that are told each; of further ones, one a minute.
+/// Warnings about one address that are printed each; of further ones, one a minute.
 const WARNINGS: u32 = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TestStep {
     Parameters,
-    /// Its token is being judged; what came of it is told when it is due.
+    /// Its token is being judged; the verdict is sent at fixed times, so that its duration shows
+    /// nothing.
     Held,
     /// Another test of datagrams from its address is creating streams.
     Waiting,
@@ -103,7 +106,7 @@ enum TestStep {
 struct Test {
     number: u64,
     path: Path,
-    /// Comes with a note of its own, before or after the link.
+    /// Arrives in a message of a worker, before or after the link.
     cookie: Option<Cookie>,
     step: TestStep,
     since: Mono,
@@ -119,7 +122,7 @@ struct Test {
     /// Bytes moved in the last seconds, and how long that took, ns.
     recent: VecDeque<(u64, u64)>,
     printout: Printout,
-    /// How it stands, where that is told.
+    /// State of the test for reporters, if they want it.
     served: Option<Served>,
 }
 
@@ -127,7 +130,7 @@ pub struct Server {
     plan: ServerPlan,
     shared: Arc<PendingTests>,
     tests: BTreeMap<Link, Test>,
-    /// Cookies whose link has not come yet.
+    /// Cookies whose link has not arrived yet.
     early: VecDeque<(Path, Cookie)>,
     /// Which groups are in use, from 1.
     groups: Vec<bool>,
@@ -150,7 +153,8 @@ impl Server {
         let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
-        // Silence is found at the end of an interval, so there are intervals also where none is reported.
+        // Silence is found at the end of an interval, so there are intervals also where none is
+        // reported.
         let interval = if plan.interval_ns > 0 { plan.interval_ns } else { SECOND };
         driver.group(GroupPlan::new(Group::ALL, now, interval), sources);
         Server {
@@ -235,7 +239,7 @@ impl Server {
         self.leave(cx, link);
     }
 
-    /// Whether a client that has sent its parameters is one too many, of its address or in all.
+    /// True if a client that has sent its parameters is one too many, of its address or in all.
     fn is_full(&self, link: Link) -> bool {
         let Some(address) = self.tests.get(&link).map(|t| t.path.peer.ip().to_canonical()) else {
             return true;
@@ -246,7 +250,7 @@ impl Server {
         same >= usize::clamped(limits.per_address) || known().count() >= usize::clamped(limits.tests)
     }
 
-    /// A cookie has come.
+    /// A control connection's cookie has arrived.
     fn meet(&mut self, cx: &Context<'_>, path: Path, cookie: Cookie) {
         let found = self.tests.iter_mut().find(|(_, t)| t.path == path && t.cookie.is_none());
         let Some((&link, test)) = found else {
@@ -262,7 +266,7 @@ impl Server {
         self.bytes(cx, link, &[]);
     }
 
-    /// A test is given up: the client is told why, if it can be.
+    /// Gives up a test, with the reason to the client, if it is still connected.
     fn fail(&mut self, cx: &Context<'_>, link: Link, number: i32, why: &str) {
         self.say(link, super::codec::server_error(number));
         self.lose(cx, link, why);
@@ -281,8 +285,8 @@ impl Server {
         self.leave(cx, link);
     }
 
-    /// Warns of an error that a client of this address caused; the lines per address are limited, so that a client cannot fill the
-    /// log.
+    /// Warns of an error that a client of this address caused; the lines per address are limited,
+    /// so that a client cannot fill the log.
     fn warn(&mut self, cx: &Context<'_>, address: IpAddr, text: String) {
         let (told, lines) = self.warnings.of(address, Default::default);
         *told = told.saturating_add(1);
@@ -292,7 +296,7 @@ impl Server {
         }
     }
 
-    /// A client has gone, or is to: what it held is given back.
+    /// Removes a client that has gone or is to go, and frees its group and its place.
     fn leave(&mut self, cx: &Context<'_>, link: Link) {
         let Some(test) = self.tests.remove(&link) else { return };
         self.driver.close(link);

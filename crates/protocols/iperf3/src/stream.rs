@@ -52,11 +52,11 @@ enum StreamStep {
     /// Waits for the start.
     Hold,
     Run,
-    /// Measuring is over; the rest of a block is still to be sent before this is said.
+    /// Measuring is over; the rest of a block is still to be sent before the counts are reported.
     Finish {
         tag: u32,
     },
-    /// That rest is sent; the kernel's figures are read before the report.
+    /// The rest of the block is sent; the kernel's figures are read before the report.
     Look {
         tag: u32,
     },

@@ -1,4 +1,5 @@
-//! The statistics of one test: when its streams are asked for their counts, and the intervals and results that follow from the answers.
+//! The statistics of one test: when its streams are asked for their counts, and the intervals and
+//! results that follow from the answers.
 
 use super::results::{Line, Results};
 use super::test_state::{Counts, StreamState, TestState};
@@ -10,11 +11,11 @@ use std::sync::Arc;
 
 /// The question that is asked when measuring ends.
 const LAST: u32 = u32::MAX;
-/// The question whether anything comes, beside those of the intervals.
+/// Tag of the question for new data, which is no interval's.
 const LOOK: u32 = u32::MAX - 1;
-/// How long its answers may take, ns.
+/// Limit for the answers to [`LOOK`], ns.
 const ANSWER: u64 = SECOND;
-/// A last interval that is shorter than this part of the others, and empty, is not told.
+/// A last interval that is shorter than this part of the others, and empty, is not reported.
 const SHORT: u64 = 10;
 
 /// Accounts of one stream.
@@ -37,7 +38,7 @@ struct Stream {
 struct Round {
     tag: u32,
     omitted: bool,
-    /// This boundary ends the omitted start (`-O`).
+    /// The boundary ends the omitted start (`-O`).
     begins: bool,
     answers: Vec<Option<(Counts, Option<TcpInfo>)>>,
 }
@@ -48,14 +49,15 @@ pub(super) struct StreamStats {
     start: Mono,
     /// The omitted start, ns.
     omit: u64,
-    /// User and system time of this process at the start, s; then the share of a core that the test took.
+    /// User and system time of this process at the start, s; then the share of a core that the test
+    /// took.
     used: (f64, f64),
     cpu: BulkCpu,
-    /// How long nothing may come, ns, where this end waits for data.
+    /// Longest silence of an end that waits for data, ns.
     silence: Option<u64>,
-    /// What the peer says of the test.
+    /// The peer's results.
     pub(super) remote: Option<Results>,
-    /// Intervals are told; and their length, ns.
+    /// Intervals are reported; and their length, ns.
     tells: bool,
     interval: u64,
     streams: Vec<Stream>,
@@ -63,15 +65,17 @@ pub(super) struct StreamStats {
     next_tag: u32,
     next: Mono,
     frozen: bool,
-    /// When the streams were read that had got more than before, or the test began.
+    /// Time of the latest report of new data by a receiving stream, or start of the test.
     heard: Mono,
-    /// They have been asked whether anything comes: until when they may answer, and how many have not.
+    /// Receiving streams have been asked for new data: limit for the answers, and number of missing
+    /// ones.
     looks: Option<(Mono, usize)>,
 }
 
 impl StreamStats {
-    /// Of a test whose streams have come and that begins now, in which a receiver waits for data for `silence` ns at most; with an
-    /// interval of 0 none is told. This process has `used` so much user and system time, s.
+    /// Statistics of a test that begins now, with all its streams. A receiver waits for data for
+    /// `silence` ns at most; an interval of 0 reports none. `used` is the user and system time of
+    /// this process so far, s.
     pub(super) fn new(
         test_state: Arc<TestState>,
         interval_ns: u64,
@@ -91,7 +95,8 @@ impl StreamStats {
             silence: (test_state.serving != terms.reverse).then_some(silence),
             remote: None,
             tells: interval_ns > 0,
-            // Silence is found at the end of an interval, so there are intervals also where none is reported.
+            // Silence is found at the end of an interval, so there are intervals also where none is
+            // reported.
             interval: if interval_ns > 0 { interval_ns } else { SECOND },
             streams: (0..terms.all_streams()).map(stream).collect(),
             rounds: VecDeque::new(),
@@ -117,7 +122,7 @@ impl StreamStats {
         if terms.time_s > 0 { self.start.plus(length) } else { Mono(u64::MAX) }
     }
 
-    /// Where times are counted from at `at`.
+    /// Origin of times: the start of the test in the omitted part, else the end of that part.
     fn origin(&self, omitted: bool) -> Mono {
         if omitted { self.start } else { self.start.plus(self.omit) }
     }
@@ -147,7 +152,7 @@ impl StreamStats {
         Some(tag)
     }
 
-    /// When it is to be looked whether anything comes, where this end waits for data.
+    /// Time of the next check for new data, at an end that waits for data.
     fn silent_at(&self) -> Mono {
         let Some(silence) = self.silence else { return Mono(u64::MAX) };
         self.looks.map_or(self.heard.plus(silence), |(until, _)| until)
@@ -158,7 +163,8 @@ impl StreamStats {
         self.due().unwrap_or(Mono(u64::MAX)).min(self.silent_at())
     }
 
-    /// The questions for the streams that are due; `None` when nothing has come for too long.
+    /// Tags of the questions to the streams that are due; `None` when nothing has arrived for too
+    /// long.
     pub(super) fn questions(&mut self, now: Mono) -> Option<Vec<u32>> {
         let mut tags = Vec::new();
         if self.silent_at() <= now {
@@ -168,8 +174,8 @@ impl StreamStats {
         Some(tags)
     }
 
-    /// Nothing has come as far as is known, but the streams may have been read long ago: the question for them; `None` when they
-    /// have answered it and have got no more.
+    /// No new data has been reported, but the latest reports may be old: tag of a question for
+    /// newer ones. `None` if this question has been asked and no answer had new data.
     fn look(&mut self, now: Mono) -> Option<u32> {
         let receiving = self.streams.iter().filter(|stream| !stream.sender && stream.end.is_none()).count();
         if self.looks.is_some() || receiving == 0 {
@@ -179,7 +185,7 @@ impl StreamStats {
         Some(LOOK)
     }
 
-    /// The last question; this process has `used` so much user and system time, s.
+    /// Tag of the last question; `used` is the user and system time of this process so far, s.
     pub(super) fn freeze(&mut self, now: Mono, used: (f64, f64)) -> u32 {
         self.frozen = true;
         self.cpu = cpu(self.used, used, now.since(self.start));
@@ -188,7 +194,7 @@ impl StreamStats {
     }
 
     fn round(&mut self, tag: u32, omitted: bool, begins: bool) {
-        // Streams that have gone have said all they will.
+        // Streams that have ended have sent their last counts.
         let answers = self.streams.iter().map(|s| s.end.map(|end| (end, None))).collect();
         self.rounds.push_back(Round { tag, omitted, begins, answers });
     }
@@ -272,7 +278,7 @@ impl StreamStats {
         tell.then_some(BulkNews::Interval { omitted: round.omitted, rows })
     }
 
-    /// How each stream fared, without the omitted start.
+    /// Counts of each stream, without the omitted start.
     pub(super) fn rows(&self) -> Vec<StreamRow> {
         let one = |(slot, stream): (usize, &Stream)| {
             let end = stream.end.unwrap_or(stream.last);
@@ -284,7 +290,7 @@ impl StreamStats {
         self.streams.iter().enumerate().map(one).collect()
     }
 
-    /// How the test has ended, with what the peer says of it.
+    /// The end of the test, with the results of both ends.
     pub(super) fn ended(&self, congestion: &str, error: Option<String>) -> BulkNews {
         let remote = self.remote.as_ref();
         BulkNews::Ended(Box::new(BulkEnded {
@@ -301,7 +307,7 @@ impl StreamStats {
         }))
     }
 
-    /// What the peer is told of this end.
+    /// This end's results for the peer.
     pub(super) fn results(&self, congestion: &str, output: Option<ServerOutput>) -> Results {
         let sends = self.streams.iter().any(|stream| stream.sender);
         Results {
@@ -318,7 +324,7 @@ impl StreamStats {
         (!self.test_state.terms.udp).then(|| name.to_owned())
     }
 
-    /// How each stream fared, as it is told to the peer.
+    /// Counts of each stream for the peer.
     fn lines(&self) -> Vec<Line> {
         let rows = self.rows();
         let line = |(stream, row): (&Stream, &StreamRow)| {
@@ -338,7 +344,8 @@ impl StreamStats {
     }
 }
 
-/// The share of the time of a core, percent, that was used in `ns` from one reading of user and system time, s, to the next.
+/// The share of the time of a core, percent, that was used in `ns` from one reading of user and
+/// system time, s, to the next.
 fn cpu(then: (f64, f64), now: (f64, f64), ns: u64) -> BulkCpu {
     let share = |now: f64, then: f64| (now - then).max(0.0) * 1e11 / real(ns.max(1));
     let (user, system) = (share(now.0, then.0), share(now.1, then.1));
@@ -349,7 +356,7 @@ fn more(now: Option<u32>, before: Option<u32>) -> Option<u64> {
     now.map(|now| u64::from(now.saturating_sub(before.unwrap_or(0))))
 }
 
-/// What a stream did between two standings.
+/// Difference of two counts of a stream.
 fn row(slot: usize, sender: bool, origin: Mono, from: &Counts, to: &Counts) -> StreamRow {
     StreamRow {
         slot: u32::clamped(slot),

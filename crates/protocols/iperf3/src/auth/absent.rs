@@ -14,7 +14,7 @@ pub fn available() -> Result<(), String> {
     Err(ABSENT.to_owned())
 }
 
-/// Authenticator of users. This build has none.
+/// Authenticator of users, of which a build without RSA has none.
 pub enum Authenticator {}
 
 impl Authenticator {

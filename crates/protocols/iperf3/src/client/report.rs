@@ -1,4 +1,4 @@
-//! What reporters are told of a client's test.
+//! Events of a client's test for the reporters.
 
 use super::{Client, TestState};
 use crate::BulkNews;
@@ -15,7 +15,7 @@ impl Client {
         let session = SessionInfo {
             target,
             address,
-            // Such a server tells nothing of itself.
+            // The protocol has nothing about the server itself.
             version: String::new(),
             accepted: Accepted::default(),
             host: HostSnapshot::default(),
@@ -60,15 +60,15 @@ impl Client {
         let kind = self.plan.phase.kind;
         if self.driver.status != Status::Failed && self.stats.is_some() {
             if kind == Kind::Delay {
-                let text = "an iperf3 server tells loss and jitter of datagrams, not their delay, which stays unknown";
+                let text = "an iperf3 server reports loss and jitter of datagrams, not their delay, which stays unknown";
                 self.driver.notice(Level::Info, text);
             }
             self.driver.notice(Level::Info, "the payload was not compared: iperf3's is random");
         }
     }
 
-    /// The time in which payload arrived at the server, ns. The server's own time begins with its word to begin and ends with ours to
-    /// end, and so is a round trip longer.
+    /// The time in which payload arrived at the server, ns. The server's own time begins with its
+    /// word to begin and ends with ours to end, and so is a round trip longer.
     fn arrival_ns(&self, ours: &Traffic, server: &Traffic) -> Option<u64> {
         let ns = match self.test_state.as_ref()?.is_limited() {
             // Bytes that the local kernel has taken may be long on the way.

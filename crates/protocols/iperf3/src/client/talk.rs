@@ -1,4 +1,4 @@
-//! What the server says, and the documents of both.
+//! The server's state bytes, and the documents of both ends.
 
 use super::{Client, ClientStep, GROUP, TOO_OLD};
 use crate::codec::{LONGEST_RESULTS, StateByte, error_text, framed};
@@ -56,7 +56,8 @@ impl Client {
             (StateByte::SERVER_ERROR, _) => {
                 let number = self.inbox.number().unwrap_or_default();
                 let why = format!("server error: {} ({number})", error_text(number));
-                // The server's reason explains the streams that it closed, which may be told before.
+                // The server's reason explains the streams that it closed, whose errors may be
+                // known already.
                 if self.driver.status != Status::Interrupted {
                     self.driver.reason = Some(why.clone());
                 }
@@ -100,7 +101,7 @@ impl Client {
         let streams = self.plan.parameters.terms.all_streams();
         let Some(text) = self.inbox.document(LONGEST_RESULTS).transpose() else { return false };
         match text.and_then(|text| results::read(&text, streams)) {
-            // It took our streams for another client's, or left them waiting.
+            // The server took our streams for another client's, or left them waiting.
             Ok(remote) if self.plan.parameters.terms.bidir && u32::clamped(remote.lines.len()) < streams => {
                 self.fail(cx, TOO_OLD);
                 false

@@ -30,7 +30,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     Some(File::new(document, start, version).read())
 }
 
-/// The document that the events of `--json-stream` tell. One without an end was cut short.
+/// The document that the events of `--json-stream` make up. One without an end was cut short.
 fn of_events(events: &[(String, Value)]) -> Option<Value> {
     let data = |name: &str| events.iter().find(|(event, _)| event == name).map(|(_, value)| &value["data"]);
     let start = data("start")?;
@@ -159,8 +159,8 @@ impl<'a> File<'a> {
         })
     }
 
-    /// Streams may be cancelled with a block that arrives and is not counted; the ends leave the omitted start out at instants of
-    /// their own.
+    /// Streams may be cancelled with a block that arrives and is not counted; the ends leave the
+    /// omitted start out at instants of their own.
     fn tolerance(&mut self, test: &Value, streams: u32, local: &Totals, remote: &Totals) -> f64 {
         let block = self.numbers.count(&test["blksize"], "block").unwrap_or(0);
         let sent = local.traffic.tx_bytes.max(remote.traffic.tx_bytes).max(1);
@@ -246,7 +246,8 @@ impl<'a> File<'a> {
             return;
         }
         let packets = self.numbers.count(&sum["packets"], "packets received");
-        // A datagram that overtakes is taken back from the lost, so that a few may be less than none.
+        // A datagram that overtakes is taken back from the lost, so that a few may be less than
+        // none.
         let lost = number(&sum["lost_packets"]).filter(|lost| lost.abs() < 1e18).map(i64::clamped);
         let order = self.numbers.count(&sum["out_of_order"], "packets out of order").filter(|_| !reported);
         let jitter = self.numbers.time(&sum["jitter_ms"], "jitter", 1e6);
@@ -273,12 +274,13 @@ impl<'a> File<'a> {
         missing.into_iter().filter(|(is, _)| *is).for_each(|(_, count)| report.unknown.insert(count));
     }
 
-    /// Versions 3.1 to 3.6 have one sum of datagrams: packets and the lost of them at the receiver, and bytes that are those sent,
-    /// or at another end those received. The length of a datagram tells which.
+    /// Versions 3.1 to 3.6 have one sum of datagrams: packets, the lost ones of them at the
+    /// receiver, and bytes, either sent or received. Bytes divided by the length of a datagram show
+    /// which.
     fn split(&mut self, one: &Value) -> (Option<Value>, Option<Value>) {
         let fields = ["bytes", "packets", "lost_packets"].map(|name| number(&one[name]));
         let ([Some(bytes), Some(packets), Some(lost)], true) = (fields, self.udp) else {
-            // One sum without datagrams is what the end that wrote it counted.
+            // A single sum without datagrams has the counts of the end that wrote the file.
             return match self.role == Role::Client && self.pattern == Pattern::Push {
                 true => (Some(one.clone()), None),
                 false => (None, Some(one.clone())),
@@ -293,7 +295,7 @@ impl<'a> File<'a> {
         sent["bytes"] = json!((each * packets).round());
         got["bytes"] = json!((each * came).round());
         self.notices.push(
-            "bytes received are those of the datagrams that arrived: this version tells packets only"
+            "bytes received are those of the datagrams that arrived: this version reports packets only"
                 .to_owned(),
         );
         (Some(sent), Some(got))
@@ -327,7 +329,7 @@ impl<'a> File<'a> {
             }
             let bytes = bytes.unwrap_or(0);
             let span = self.span(sum);
-            // The client sends up and receives what comes down; the server the other way round.
+            // The client sends up and receives down; the server the other way round.
             let server = self.role == Role::Server;
             let traffic = if server { interval.remote.get_or_insert_default() } else { &mut interval.local };
             traffic.ns = span;
@@ -349,7 +351,7 @@ fn lacks(totals: &mut Totals, counts: Counts) {
     }
 }
 
-/// A sum of what the end that wrote the file counted in its intervals.
+/// Sum over the intervals, as the end that wrote the file counted them.
 fn sum_of(rows: &[Interval], sends: bool, role: Role) -> Option<Value> {
     let counted = rows.iter().filter(|row| !row.omitted);
     let own = counted.filter_map(|row| if role == Role::Server { row.remote } else { Some(row.local) });

@@ -95,11 +95,11 @@ fn failure(spec: &Spec, driver: &Driver, error: &str) -> String {
     report.on_event(&BulkNews::Failed { error: error.to_owned() }) + &report.finish(None)
 }
 
-/// Where the report goes.
+/// Output of the report: stdout or the log file.
 struct Printout<'a> {
     driver: &'a Driver,
     out: Box<dyn Write>,
-    /// What stands before every line: nothing before JSON's.
+    /// Prefix of every line of text; JSON has none.
     prefix: Prefix,
 }
 
@@ -122,15 +122,15 @@ impl Printout<'_> {
 
     fn print(&mut self, text: &str) {
         let text = self.prefix.mark(text, self.driver.host.wall());
-        // With a closed stdout clients are still served, and the exit code of a client tells the result.
+        // With a closed stdout a server goes on, and a client's exit code has the result.
         let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 
-/// What the host and the options say to JSON documents.
+/// Facts about the host and the options for JSON documents.
 fn facts(spec: &Spec, driver: &Driver, begin: &Begin, call: Option<(String, SocketAddr)>) -> Facts {
     let host = &begin.host;
-    // The second of three numbers is what a socket begins with.
+    // The second of three numbers is the initial size.
     let default = |name: &str| {
         let text = host.sysctl.get(name).map(String::as_str).unwrap_or_default();
         text.split_whitespace().nth(1).or(text.split_whitespace().next()).and_then(|n| n.parse().ok())
@@ -186,7 +186,7 @@ impl TestReport {
         }
     }
 
-    /// What is printed in the end; `error` is reported where no other was.
+    /// The last part of the printout; `error` is reported unless another was.
     fn finish(&mut self, error: Option<&str>) -> String {
         let lines = match (self.output, error) {
             (Output::Stream | Output::StreamAndAll, Some(error)) if self.json.is_open() => {
@@ -220,13 +220,14 @@ fn text_of(option: &str, path: &str) -> Result<String, Refusal> {
         .map_err(|error| refused(format!("parameter error - {option} {path}: {error}")))
 }
 
-/// Who may have a test, where keys were given.
+/// The judge of clients' tokens, if keys were given.
 fn judge(spec: &Spec, driver: &Driver) -> Result<Option<Judge>, Refusal> {
     let (Some(key), Some(users)) = &spec.keys else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
     let pem = text_of("--rsa-private-key-path", key)?;
     text_of("--authorized-users-path", users)?;
-    // The file is read again for each client, also after `--daemon` has changed the working directory.
+    // The file is read again for each client, also after `--daemon` has changed the working
+    // directory.
     let path = std::path::absolute(users).unwrap_or_else(|_| users.into());
     let users: Users = Arc::new(move || std::fs::read_to_string(&path).ok());
     let authenticator = Authenticator::new(&pem, users, spec.skew_s, spec.pkcs1, driver.host.random())
@@ -234,7 +235,8 @@ fn judge(spec: &Spec, driver: &Driver) -> Result<Option<Judge>, Refusal> {
     Ok(Some(on_a_thread(move |token, came| authenticator.admits(token, came))))
 }
 
-/// Who asks, where a name was given. The password is in the environment, or is asked for.
+/// The client's credentials, if a name was given. The password is in the environment, or is asked
+/// for.
 fn credentials(spec: &Spec, driver: &Driver) -> Result<Option<Credentials>, Refusal> {
     let (Some(user), Some(key)) = &spec.user else { return Ok(None) };
     auth::available().map_err(|why| refused(format!("parameter error - {why}")))?;
@@ -254,7 +256,7 @@ fn credentials(spec: &Spec, driver: &Driver) -> Result<Option<Credentials>, Refu
 struct PidFile(Option<PathBuf>);
 
 impl PidFile {
-    /// Whether the file can be had: once in the background, nobody reads a refusal.
+    /// Checks that the file can be written: once in the background, nobody reads a refusal.
     fn check(path: Option<&Path>) -> Result<(), Refusal> {
         let Some(path) = path else { return Ok(()) };
         let at = path.display();
@@ -289,7 +291,7 @@ impl Drop for PidFile {
     }
 }
 
-/// Where a file is, also once we are in the background, in another folder.
+/// The absolute path of a file: `--daemon` changes the working directory.
 fn whole(path: Option<&String>) -> Option<PathBuf> {
     path.map(|path| std::path::absolute(path).unwrap_or_else(|_| path.into()))
 }
@@ -371,7 +373,7 @@ fn client(spec: &Spec, host: &str, printout: &mut Printout<'_>) -> Result<u8, Re
     let _pidfile = PidFile::new(whole(spec.pidfile.as_ref()))?;
     let mut terms = spec.terms.clone();
     if !spec.length_given {
-        // What a packet holds for UDP, 128 KiB for TCP.
+        // 0 stands for the payload of a packet with UDP, 128 KiB with TCP.
         terms.block = 0;
     }
     terms.version = format!("3.21 (netcaliper {})", driver.version);
@@ -412,7 +414,8 @@ fn client(spec: &Spec, host: &str, printout: &mut Printout<'_>) -> Result<u8, Re
             printout.print(&report.on_event(&news));
         }
     })?;
-    // A signal ends it well, as the original since 3.19. To the original a test of which nothing arrived is a good one.
+    // A signal ends it well, as the original since 3.19. To the original a test of which nothing
+    // arrived is a good one.
     let (why, code) = match (run.status, error) {
         (Status::Interrupted, _) => (Some(INTERRUPTED.to_owned()), 0),
         (_, Some(error)) => (Some(format!("error - {error}")), CODES.failed),
@@ -472,7 +475,8 @@ fn bound_to(ip: IpAddr, spec: &Spec, driver: &Driver) -> Result<SocketAddr, Refu
     Ok(found.first().map_or(SocketAddr::new(ip, 0), |peer| peer.address))
 }
 
-/// Indents the lines that the server wants shown, and takes control characters out, so that none passes for one of ours.
+/// Indents the lines that the server wants shown, and takes control characters out, so that none
+/// passes for one of ours.
 fn quote(news: &mut BulkNews, quoted: impl Fn(&str) -> String) {
     let BulkNews::Ended(ended) = news else { return };
     if let Some(ServerOutput::Text(text) | ServerOutput::Json(text)) = &mut ended.server_output {
@@ -499,7 +503,8 @@ fn caller(spec: &Spec, driver: &Driver, host: &str, terms: BulkTerms) -> Result<
             credentials: credentials(spec, driver)?,
             interval_ns: Some(spec.interval_ns),
             port: spec.local_port,
-            // The original waits without limit; the user's limit of the connection holds until the test runs.
+            // The original waits without limit; the user's limit of the connection holds until the
+            // test runs.
             begin_ns: Some(begin_ns),
             results_ns: Some(RESULTS_OF_ORIGINAL),
             silence_ns: Some(spec.limits.silence_ns),
@@ -523,7 +528,8 @@ mod tests {
         for output in [ServerOutput::Text(text.clone()), ServerOutput::Json(text)] {
             let mut news =
                 BulkNews::Ended(Box::new(BulkEnded { server_output: Some(output), ..BulkEnded::default() }));
-            // What the driver does is tested in `report`: it has no control characters, and breaks lines.
+            // What the driver does is tested in `report`: it has no control characters, and breaks
+            // lines.
             quote(&mut news, |line| line.replace(char::is_control, "\u{fffd}"));
             let told = Report::new(Style::USUAL, Facts::default()).on_event(&news);
             let (_, theirs) = told.split_once("utput:\n").expect("it is told");
