@@ -20,8 +20,8 @@
 //!
 //! A control message has 208 bytes, a request for a response at least 64. Fields that a message
 //! does not use hold arbitrary bytes and must be ignored. Times of DATA are tenths of a microsecond
-//! since ZEROSTATS was answered, in 32 bits, so they end after 214 s; response times are whole
-//! microseconds since ZEROSTATS came.
+//! since the requester received the answer to ZEROSTATS, in 32 bits, so they end after 214 s;
+//! response times are whole microseconds since ZEROSTATS arrived.
 
 use crate::PacketTestCounts;
 

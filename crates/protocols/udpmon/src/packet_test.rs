@@ -1,4 +1,5 @@
-//! UDPmon's tests: what is asked for, and what was found. The tool counts in tenths of a microsecond, called *tenths* here.
+//! UDPmon's tests: settings and results. The tool counts in tenths of a microsecond, called
+//! *tenths* here.
 
 use crate::NAME;
 use crate::packet_stats::TENTH;
@@ -8,7 +9,8 @@ use model::{Event, Extra, Outcome, Phase, Point};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What is asked for beside the trains themselves. Times in tenths are tenths of a microsecond.
+/// Settings of a test besides the packet trains themselves. Times in tenths are tenths of a
+/// microsecond.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -19,8 +21,8 @@ pub struct PacketTestSettings {
     pub size: u32,
     /// Packets of a test, or of each of its bursts; requests for each size.
     pub packets: u32,
-    /// Time from the start of a packet to the start of the next, tenths; a test for each. For requests: the pause after a
-    /// response, tenths, the first only.
+    /// Time from the start of a packet to the start of the next, tenths; a test for each. For
+    /// requests: the pause after a response, tenths, the first only.
     pub waits: Vec<u32>,
     /// A test is as long as this instead of a number of packets, ns.
     pub time_ns: Option<u64>,
@@ -42,7 +44,7 @@ pub struct PacketTestSettings {
     pub acks: bool,
     /// True if CPU figures of the remote end are wanted.
     pub cpu: bool,
-    /// How long is waited behind the last packet, ns.
+    /// Wait behind the last packet, ns.
     pub settle_ns: u64,
     /// True if the next packet is timed from when this one really left, as the original does,
     /// instead of from the start.
@@ -61,12 +63,12 @@ pub struct PacketTestSettings {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PacketTestRole {
-    /// `udpmon_bw_mon`: a stream, and what the responder found.
+    /// `udpmon_bw_mon`: a stream, and the responder's counts of it.
     #[default]
     Stream,
     /// `udpmon_req`: requests and responses.
     Latency,
-    /// `udpmon_send`: a stream, and nothing is asked.
+    /// `udpmon_send`: a stream, without any request for counts.
     Send,
 }
 
@@ -121,7 +123,7 @@ impl Default for PacketTestSettings {
 }
 
 impl PacketTestSettings {
-    /// What `phase` asks for.
+    /// The settings that `phase` has.
     pub fn of(phase: &Phase) -> Option<Self> {
         phase.extra.as_ref()?.read(NAME)
     }
@@ -146,12 +148,12 @@ impl PacketTestSettings {
         u64::from(self.gap) * TENTH
     }
 
-    /// Whether packets have records, not only lost ones.
+    /// True if packets have records, not only lost ones.
     pub(super) fn records_packets(&self) -> bool {
         matches!(self.records, PacketTestRecords::Packets { .. })
     }
 
-    /// Whether packet, or message, `number` has a record.
+    /// True if packet, or message, `number` has a record.
     pub(super) fn is_recorded(&self, number: u64) -> bool {
         let PacketTestRecords::Packets { skip, n } = self.records else { return false };
         let skip = u64::from(skip);
@@ -180,10 +182,10 @@ impl PacketTestSettings {
     }
 }
 
-/// What one test found, or what a responder or receiver knows of one so far. Times in tenths are
-/// tenths of a microsecond.
+/// Results of one test, or a responder's or receiver's counts so far. Times in tenths are tenths of
+/// a microsecond.
 ///
-/// Wide: one object of the JSON, a member for each thing that the original's tests tell.
+/// Wide: one object of the JSON, with a member for each result of the original's tests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -217,9 +219,11 @@ pub struct PacketTest {
     pub timeouts: u64,
     /// Counts of the receiver; `None` when it did not report any.
     pub counts: Option<PacketTestCounts>,
-    /// Histogram of the times between packets, tenths; with tcpmon of the times that messages took to be sent, µs.
+    /// Histogram of the times between packets, tenths; with tcpmon of the times that messages took
+    /// to be sent, µs.
     pub gaps: Option<Binned>,
-    /// The other histograms, in order: lost in a row, out of order, times between stamps (ns), twice.
+    /// The other histograms, in order: lost in a row, out of order, times between stamps (ns),
+    /// twice.
     pub others: Vec<Binned>,
     /// One per packet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -235,14 +239,14 @@ pub struct PacketTest {
     pub connection: Option<Uuid>,
     /// The remote clock, if known: ours is `slope · remote + offset`, µs since either's zero.
     pub clock: Option<PacketTestClock>,
-    /// This host meanwhile.
+    /// Counters of this host during the test.
     pub local: PacketTestHost,
-    /// The remote host meanwhile.
+    /// Counters of the remote host during the test.
     pub remote: PacketTestHost,
     /// With tcpmon, of a test that goes on: payload of the connection's longest segment, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mss: Option<u32>,
-    /// With tcpmon: segments that the kernel sent again, as far as known.
+    /// With tcpmon: segments that the kernel sent again, if known.
     pub retransmitted: Option<u64>,
     /// With `udpmon_req`: the round trips of one size.
     pub latency: Option<PacketTestLatency>,
@@ -256,7 +260,7 @@ impl PacketTest {
         Extra { shown: Some(Box::new(self.shown())), ..Extra::new(NAME, self) }
     }
 
-    /// The event that tells it.
+    /// Wraps it in an event.
     pub fn event(&self) -> Event {
         Event::Extra(self.result())
     }
@@ -269,7 +273,7 @@ impl PacketTest {
     /// The remote end's counts of it, for the totals of the run.
     pub(super) fn counted(&self, receive: &'static str, datagrams: bool) -> Option<SharedMessage> {
         let counts = self.counts?;
-        // UDPmon tells packets, tcpmon bytes.
+        // UDPmon reports packets, tcpmon bytes.
         let bytes =
             if counts.bytes > 0 { counts.bytes } else { counts.received.saturating_mul(self.size.into()) };
         let packets = || Packets {
@@ -302,25 +306,26 @@ impl PacketTest {
     }
 }
 
-/// What a receiver counted.
+/// Counts of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestCounts {
     /// Packets, repeats included.
     pub received: u64,
-    /// Packets that did not come before one of a higher number; our receiver subtracts packets that came later.
+    /// Packets that had not arrived before one of a higher number; our receiver subtracts packets
+    /// that arrived later.
     pub lost: u64,
-    /// Packets that came after one of a higher number, or once more.
+    /// Packets that arrived after one of a higher number, or again.
     pub bad_order: u64,
-    /// Payload bytes; 0 where it is not told.
+    /// Payload bytes; 0 where the receiver does not report them.
     pub bytes: u64,
     /// From the first packet to the last, tenths.
     pub span: i64,
 }
 
 impl PacketTestCounts {
-    /// What was counted since `before`.
+    /// The difference to `before`.
     pub(super) fn since(&self, before: &PacketTestCounts) -> Self {
         PacketTestCounts {
             received: self.received.saturating_sub(before.received),
@@ -336,9 +341,9 @@ impl PacketTestCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacketTestRecord {
-    /// When it came, tenths since the responder's zero; 0 for one that did not come.
+    /// Arrival, tenths since the responder's zero; 0 for one that did not arrive.
     pub received: i64,
-    /// When it left, tenths since the requester's zero.
+    /// Departure, tenths since the requester's zero.
     pub sent: i64,
     /// The kernel's stamp, ns; 0 without.
     pub system_ns: i64,
@@ -350,33 +355,35 @@ pub struct PacketTestRecord {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacketTestLost {
-    /// When the last packet before it came, tenths.
+    /// Arrival of the last packet before it, tenths.
     pub received: i64,
-    /// When that had left, tenths.
+    /// Departure of that packet, tenths.
     pub sent: i64,
     /// The number of the lost packet.
     pub number: i64,
 }
 
-/// How long a message of tcpmon took to be sent, or to be read.
+/// Time of sending or reading a message of tcpmon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct PacketTestPut {
-    /// From its beginning until the kernel had taken all of it, ns; with a responder from when reading was begun until all was read.
+    /// From its beginning until the kernel had taken all of it, ns; with a responder from when
+    /// reading was begun until all was read.
     pub took_ns: u64,
-    /// When it was begun, ns since the beginning of its burst; with a responder since the connection came.
+    /// When it was begun, ns since the beginning of its burst; with a responder since the
+    /// connection was accepted.
     pub at_ns: u64,
-    /// In how many sends; with a responder in how many reads behind its head.
+    /// Number of sends; with a responder number of reads behind its head.
     pub sends: u32,
-    /// Its length, bytes; 0 where it is not told.
+    /// Its length, bytes; 0 where unknown.
     pub bytes: u64,
-    /// What the kernel knew of the connection when it was begun.
+    /// The kernel's figures of the connection when the message was begun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<SocketState>,
 }
 
-/// How two clocks relate.
+/// Relation of the two clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PacketTestClock {
@@ -384,7 +391,7 @@ pub struct PacketTestClock {
     pub slope: f64,
     /// Offset from the exchange with the shortest round trip, µs.
     pub offset: f64,
-    /// How far `offset` may be wrong, µs.
+    /// Error bound of `offset`, µs.
     pub bound: f64,
     /// Slope and offset by UDPmon's least squares over all exchanges.
     pub original: (f64, f64),
@@ -401,7 +408,7 @@ pub struct PacketTestLatency {
     pub count: u64,
     /// Requests that were not answered in time.
     pub missing: u64,
-    /// Responses that came after the next request had left, or twice.
+    /// Responses that arrived after the next request had left, or twice.
     pub stray: u64,
     /// Duration of all of it, pauses included, ns.
     pub total_ns: u64,
@@ -415,7 +422,7 @@ pub struct PacketTestLatency {
     pub histogram: Binned,
 }
 
-/// What a host did during a test.
+/// Counters of a host during a test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -456,7 +463,7 @@ pub struct PacketTestCpu {
     pub kernel: i64,
 }
 
-/// What went through an interface.
+/// Traffic of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -502,8 +509,8 @@ pub struct PacketTestIp {
 }
 
 impl PacketTestIp {
-    /// Datagrams that the host's own receive buffers had no room for; datagrams with wrong checksums
-    /// were damaged on the way.
+    /// Datagrams that the host's own receive buffers had no room for; datagrams with wrong
+    /// checksums were damaged on the way.
     pub fn udp_dropped(&self) -> u64 {
         u64::try_from(self.udp_in_errors.saturating_sub(self.udp_wrong_checksums)).unwrap_or(0)
     }

@@ -1,16 +1,18 @@
-//! What the kernel's texts say: shares of CPU time, what went through interfaces, counters of IP, UDP and TCP.
+//! Reads the kernel's texts: shares of CPU time, traffic of interfaces, counters of IP, UDP and
+//! TCP.
 
 use crate::host::{HostCard, HostTexts};
 use crate::{PacketTestCard, PacketTestCpu, PacketTestHost, PacketTestInterface, PacketTestIp};
 
-/// Most interfaces that are told, as in the original.
+/// Most interfaces that are reported, as in the original.
 const MOST_INTERFACES: usize = 16;
 /// Most CPUs, and their sum.
 const MOST_CPUS: usize = 129;
 /// Columns of a line of /proc/net/dev: bytes, packets, errors, drops, four others; the same out.
 const DEV_COLUMNS: [usize; 8] = [1, 0, 2, 3, 9, 8, 10, 11];
 
-/// What a host did between two readings; of one that was not taken, nothing is known. `v6` takes the counters of IPv6.
+/// Differences of a host's counters between two readings; empty if one of them was not taken. `v6`
+/// takes the counters of IPv6.
 pub fn between(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestHost {
     let taken = |texts: &HostTexts| *texts != HostTexts::default();
     if !taken(start) || !taken(stop) {
@@ -68,12 +70,13 @@ fn dev(text: &str) -> impl Iterator<Item = (&str, [i64; 8])> {
     })
 }
 
-/// Whether an interface can have this name. The peer's are printed, and its text could be any.
+/// True if an interface can have this name. Names from the peer are printed, and could be any
+/// bytes.
 pub(super) fn is_interface(name: &str) -> bool {
     (1..16).contains(&name.len()) && name.chars().all(|c| c.is_ascii_graphic() || c.is_alphanumeric())
 }
 
-/// What went through each interface that was there at the start.
+/// Traffic of each interface that existed at the start.
 pub fn interfaces(start: &str, stop: &str) -> Vec<PacketTestInterface> {
     let one = |(name, before): (&str, [i64; 8])| {
         let after = dev(stop).find(|(other, _)| *other == name)?.1;
@@ -83,8 +86,9 @@ pub fn interfaces(start: &str, stop: &str) -> Vec<PacketTestInterface> {
     dev(start).filter_map(one).take(MOST_INTERFACES).collect()
 }
 
-/// The names of a card's counters in UDPmon's order: those of mlx5_core and bnxt_en, which it knows, then what other drivers call
-/// the same. Packets in and out are the kernel's where a driver has no number of its own.
+/// The names of a card's counters in UDPmon's order: first those of mlx5_core and bnxt_en, which
+/// UDPmon knows, then other drivers' names. Packets in and out are the kernel's if the driver does
+/// not count them.
 const CARD: [&[&str]; 9] = [
     &["rx_ucast_frames", "rx_packets"],
     &["tx_ucast_frames", "tx_packets"],
@@ -97,7 +101,7 @@ const CARD: [&[&str]; 9] = [
     &["rx_out_of_buffer", "rx_stat_discard", "rx_missed_errors", "rx_no_buffer_count"],
 ];
 
-/// What moved on a card; -1 for what it does not count.
+/// Differences of a card's counters; -1 for one that it lacks.
 fn counted(start: &HostTexts, stop: &HostTexts, card: &HostCard) -> PacketTestCard {
     let before = start.cards.iter().find(|other| other.name == card.name);
     let of = |card: &HostCard, name: &str| {
@@ -139,7 +143,7 @@ fn counter6(text: &str, protocol: &str, name: &str) -> i64 {
     text.lines().find_map(number).unwrap_or(0)
 }
 
-/// What moved of IP, UDP and TCP; the text for IPv4 counts TCP of both families.
+/// Differences of the counters of IP, UDP and TCP; the text for IPv4 counts TCP of both families.
 fn ip(start: &HostTexts, stop: &HostTexts, v6: bool) -> PacketTestIp {
     let four = |protocol: &str, name: &str| {
         moved(counter(&start.snmp, protocol, name), counter(&stop.snmp, protocol, name))

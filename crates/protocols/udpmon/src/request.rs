@@ -70,12 +70,12 @@ enum RequestStep {
     Request(Mono),
     /// Its response is waited for until then.
     Response(Mono),
-    /// This host is read before the first packet; its train may not begin before.
+    /// This host is being read; the first train begins afterwards.
     Local,
     Train,
     Tail(Mono),
     Settle(Mono),
-    /// This host is read behind the last packet.
+    /// This host is being read behind the last packet.
     After,
     Stats,
     /// Which of the blocks, and how much of it is there.
@@ -98,7 +98,7 @@ pub struct Requester {
     /// When the first train began.
     begun: Option<Mono>,
     train: Option<Train>,
-    /// What is wanted of this test, and what came of the block in work.
+    /// Blocks that this test still has to fetch, and received bytes of the present one.
     wanted: Vec<Wanted>,
     block: Vec<u8>,
     offset: Offset,
@@ -155,7 +155,7 @@ impl Requester {
         self.begin_exchanges(now, false);
     }
 
-    /// This host is read, then the train may begin.
+    /// Begins a reading of this host, which the train waits for.
     fn local(&mut self, now: Mono) {
         self.readings = [Some(self.params.host.ask()), None, None];
         self.wait_for_host(now, RequestStep::Local);
@@ -166,7 +166,7 @@ impl Requester {
         self.step = step;
     }
 
-    /// Whether reading `n` is there, or was waited for long enough.
+    /// True once reading `n` is there, or the wait for it is over.
     fn was_read(&mut self, n: usize, now: Mono) -> bool {
         Pending::take(&mut self.pending, now, |()| is_there(&self.readings[n])).is_some()
     }
@@ -175,7 +175,7 @@ impl Requester {
         self.params.asked.role == PacketTestRole::Latency
     }
 
-    /// The train begins: at once, or when its place in the schedule of trains has come.
+    /// Begins the train at once, or at its place in the schedule of trains.
     fn depart(&mut self, now: Mono) {
         let begun = *self.begun.get_or_insert(now);
         let place = self.params.train.as_ref().map(|train| {
@@ -185,7 +185,7 @@ impl Requester {
         self.step = RequestStep::Train;
     }
 
-    /// A packet has left, or all have: what is next.
+    /// Goes on behind a packet that has left: to the next one, or to the wait behind the last.
     fn advance(&mut self, now: Mono) {
         let Some(train) = &mut self.train else { return };
         if self.step == RequestStep::Train && train.due().is_none() {
@@ -282,8 +282,8 @@ impl Requester {
         Ok(())
     }
 
-    /// The responder says that it is taken. The original's lock keeps out the one who holds it: then it is by us, and START
-    /// gets past it.
+    /// The responder says that it is taken. The original's lock keeps out the one who holds it:
+    /// then it is by us, and START gets past it.
     fn busy(&mut self, cx: &mut Context<'_>) {
         let repeated = self.talk.repeated();
         self.talk.on_answer(cx.now);
@@ -351,7 +351,7 @@ impl Requester {
         }
     }
 
-    /// When something is to be looked at that no packet tells.
+    /// The next instant at which a wait ends.
     fn wake(&self) -> Option<Mono> {
         let own = match self.step {
             RequestStep::Busy(at)
@@ -446,7 +446,7 @@ impl Flow for Requester {
 }
 
 impl Requester {
-    /// Ends in good order: what has been sent is asked for.
+    /// Ends in good order: the counts of the sent packets are fetched first.
     fn stops(&mut self, cx: &mut Context<'_>) {
         self.stopped = true;
         match self.step {

@@ -1,4 +1,5 @@
-//! The responder: what answers `udpmon_bw_mon` and `udpmon_req`, and counts what `udpmon_send` sends.
+//! The responder: what answers `udpmon_bw_mon` and `udpmon_req`, and counts what `udpmon_send`
+//! sends.
 //!
 //! ```text
 //! a datagram of a known kind, from inside the fence ─▶ a flow and a socket of its own, one for each requester
@@ -10,10 +11,11 @@
 //! nothing for a while ─▶ over
 //! ```
 //!
-//! The original serves one requester at a time, behind a lock that keeps out the one who holds it. Here each has counts of
-//! its own. What it asks for is bounded by what there is: no length or offset reaches beyond a block, a bin is at least one
-//! wide, a response at most a datagram. A piece is sent when it is asked for, and a request while another waits takes its
-//! place, so that what is owed to a requester is one datagram.
+//! The original serves one requester at a time, behind a lock that keeps out even its holder. Here
+//! each requester has counts of its own. Requests are bounded: no length or offset reaches beyond a
+//! block, a bin is at least one wide, a response at most a datagram. A piece is sent when it is
+//! asked for, and a request replaces a waiting one, so that a requester is owed one datagram at
+//! most.
 
 use super::blocks;
 use super::codec::{self, Block, Message, Setup};
@@ -36,16 +38,16 @@ mod listener;
 use listener::RequesterPlace;
 pub use listener::{Listener, acceptors};
 
-/// How long a test may be silent, ns; the longest pause between packets that can be asked for is 214 s.
+/// Longest silence of a test, ns; the longest pause between packets that can be requested is 214 s.
 const SILENCE: u64 = 300 * SECOND;
-/// The same behind a test, ns. The next one of a sweep comes at once.
+/// The same behind a test, ns. The next test of a sweep begins at once.
 const AFTER: u64 = 30 * SECOND;
-/// The same for a stream that began without a word and has brought few packets, ns: its source is not proven, and its socket
-/// takes a descriptor.
+/// The same for a stream without a request and with few packets, ns: its source is not proven, and
+/// its socket takes a descriptor.
 const SILENCE_OF_FEW: u64 = 20 * SECOND;
 const FEW: u64 = 4;
-/// How long a stream that began without a word leaves its socket alone, so that what came before that socket was there is
-/// counted first, ns.
+/// Time that a stream without a request leaves its new socket unread, ns, so that earlier packets,
+/// which the bound socket received, are counted first.
 const SETTLE: u64 = 1_000_000;
 /// Longest response, bytes.
 const LONGEST: usize = 65_507;
@@ -68,7 +70,7 @@ impl Readings {
     /// Both, when both are there.
     fn both(&self) -> Option<(&HostTexts, &HostTexts)> {
         let start = self.start.as_ref()?.get()?;
-        // Who does not ask for the sums is told that nothing has moved.
+        // Without a request for the sums there is no second reading: all differences are 0.
         Some((start, self.stop.as_ref().map_or(Some(start), |stop| stop.get())?))
     }
 }
@@ -84,8 +86,8 @@ pub struct Responder {
     readings: Readings,
     /// A request that waits for both of them: a block, where of it, and at most how many bytes.
     waits: Option<Pending<(Block, i32, i32)>>,
-    /// An answer to ZEROSTATS, START or GETSTATS that waits for the last of them: the original reads its host before it answers, so
-    /// that the answer is the start's only.
+    /// An answer to ZEROSTATS, START or GETSTATS that waits for the last of them: the original
+    /// reads its host before it answers, so that the answer is the start's only.
     held: Option<Pending<Vec<u8>>>,
     /// Report of a stream without a request that waits for a reading of this host, and the stream's
     /// ending, if it ends.
@@ -95,7 +97,7 @@ pub struct Responder {
     testing: bool,
     /// When the next snapshot is due.
     snapshot: Option<Mono>,
-    /// It began without a word, and no test has begun since.
+    /// The stream began without a request, and no test has begun since.
     silent: bool,
     /// Its socket is left alone until then.
     quiet: bool,
@@ -128,7 +130,8 @@ impl Responder {
         what(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Accounts for what came and has not been accounted for: the first packets of a stream may be there before its socket is.
+    /// Adds packets to the recorder that are not in it yet: the first ones of a stream arrive
+    /// before its socket exists.
     fn account(&mut self, cx: &mut Context<'_>) {
         if self.core.row.is_none() {
             return;
@@ -198,7 +201,7 @@ impl Responder {
         self.release(now);
     }
 
-    /// Answers once this host has been read: before packets come and after, not while they do.
+    /// Answers once this host has been read, so that the reading is over before packets arrive.
     fn release(&mut self, now: Mono) {
         let Readings { start, stop } = &self.readings;
         let last = if stop.is_some() { stop } else { start };
@@ -207,7 +210,7 @@ impl Responder {
         }
     }
 
-    /// Answers a request for a piece of a block. Those made of readings wait for them.
+    /// Answers a request for a piece of a block. Blocks that are made of readings wait for these.
     fn fetch(&mut self, now: Mono) {
         let are_there = self.readings.both().is_some();
         let ready = |(block, ..): &(Block, i32, i32)| are_there || !block.is_of_host();
@@ -216,7 +219,7 @@ impl Responder {
         }
     }
 
-    /// What there is of a block from `index`, at most `length` bytes.
+    /// Bytes of a block from `index` on, at most `length`.
     fn piece(&self, block: Block, index: i32, length: i32) -> Vec<u8> {
         let (Ok(index), Ok(length)) = (usize::try_from(index), usize::try_from(length)) else {
             return Vec::new();
@@ -292,7 +295,7 @@ impl Responder {
         self.look(cx);
     }
 
-    /// Looks whether this host has been read, and tells.
+    /// Reports the stream once this host has been read.
     fn look(&mut self, cx: &mut Context<'_>) {
         let read = |(reading, _): &(PendingTexts, Option<Ending>)| reading.get().is_some();
         let Some((reading, last)) = Pending::take(&mut self.report, cx.now, read) else { return };
@@ -310,7 +313,7 @@ impl Responder {
         })
     }
 
-    /// What is due: a snapshot, an answer that waited, the end.
+    /// Does what is due: a snapshot, a waiting answer, the end.
     fn wakes(&mut self, cx: &mut Context<'_>) {
         if self.snapshot.is_some_and(|at| at <= cx.now) {
             self.snapshot = self.snapshot.zip(self.place.shared.every_ns).map(|(at, ns)| at.plus(ns));

@@ -11,8 +11,8 @@ pub(super) const TRIES_OF_ORIGINAL: u32 = 10;
 pub(super) const TRIES: u32 = 4;
 /// Longest wait for an answer over a long path, ns.
 const LONGEST_PATIENCE: u64 = 24 * SECOND;
-/// How long nothing is listened to once all answers to a repeated request must have arrived, ns: pieces have no head, and a second
-/// answer would be taken for that to the next request.
+/// Time in which datagrams are ignored after all answers to a repeated request must have arrived,
+/// ns: pieces have no head, and a second answer would be taken for the answer to the next request.
 const QUIET: u64 = SECOND / 10;
 
 /// A request that is repeated until its answer arrives.
@@ -23,7 +23,7 @@ pub(super) struct Talk {
     /// When it is sent again.
     pub(super) again: Option<Mono>,
     tries: u32,
-    /// Nothing is heard or said before.
+    /// Datagrams are ignored, and none is sent, until then.
     quiet: Option<Mono>,
     patience: u64,
     /// When the request left for the first time, and for the last.
@@ -31,8 +31,8 @@ pub(super) struct Talk {
     pub(super) sent: Mono,
     /// Last round trip of a request that was not repeated, ns.
     trip: Option<u64>,
-    /// Least wait for an answer, ns: twice that round trip. Behind a repeated request, which any of its copies may have had answered,
-    /// twice the last wait.
+    /// Least wait for an answer, ns: twice that round trip. Behind a repeated request, which any of
+    /// its copies may have had answered, twice the last wait.
     least: u64,
 }
 
@@ -52,7 +52,8 @@ impl Talk {
         if self.tries == 0 {
             self.trip = Some(now.since(self.sent));
         }
-        // Where no round trip is known, the answer may be that to the first copy: the last is answered as long after it left.
+        // Without a known round trip the answer may be to the first copy: the last copy is answered
+        // as long after it left.
         let trip = self.trip.unwrap_or_else(|| now.since(self.first.unwrap_or(self.sent)));
         self.quiet = (self.tries > 0).then(|| self.sent.plus(trip).max(now).plus(QUIET));
         let wait = if self.tries > 0 { self.patience } else { trip };
@@ -60,7 +61,7 @@ impl Talk {
         (self.again, self.unsent) = (None, false);
     }
 
-    /// Whether anything that comes may be an answer.
+    /// True if a datagram may be an answer now.
     pub(super) fn listens(&self, now: Mono) -> bool {
         self.quiet.is_none_or(|until| now >= until) && (self.again.is_some() || self.unsent)
     }
@@ -83,13 +84,14 @@ impl Talk {
         out.copy(&self.request);
     }
 
-    /// It has left, or was refused: then it is as if it were lost.
+    /// The request has left, or the kernel refused it, which counts as lost.
     pub(super) fn wrote(&mut self, now: Mono) {
         (self.unsent, self.quiet) = (false, None);
         self.again = Some(now.plus(self.patience));
     }
 
-    /// Whether it is time to ask again, which is then done; an error when that was done `tries` times.
+    /// Repeats the request if its wait is over, and returns true then; an error, with the time
+    /// waited, after `tries` repetitions.
     pub(super) fn late(&mut self, now: Mono, tries: u32) -> Result<bool, u64> {
         if self.again.is_none_or(|at| now < at) {
             return Ok(false);
@@ -107,7 +109,8 @@ impl Talk {
 mod tests {
     use super::*;
 
-    /// Asks at `at` over a path of this round trip, on which nothing is lost; when the answer is there, and how often the request left.
+    /// Asks at `at` over a path of this round trip, on which nothing is lost; when the answer is
+    /// there, and how often the request left.
     fn ask(talk: &mut Talk, at: u64, trip: u64) -> (u64, u32) {
         talk.ask(vec![0]);
         let begin = match talk.send() {

@@ -1,4 +1,5 @@
-//! The lines of `udpmon_bw_mon`, `udpmon_req` and `tcpmon_mon` as outcomes, a test each, and those of `udpmon_recv`, a period each.
+//! Imports printouts: `udpmon_bw_mon`, `udpmon_req` and `tcpmon_mon` have a line per test,
+//! `udpmon_recv` a line per period.
 
 use super::read::{ReadTable, is_table, tables};
 use crate::{PacketTest, PacketTestLatency};
@@ -29,13 +30,13 @@ impl TableRow<'_> {
         self.at(beginning).map(u64::clamped)
     }
 
-    /// Packets that came, that were lost, and that came out of order; 0 for what is not told.
+    /// Packets received, lost, and received out of order; 0 for a missing cell.
     fn packets(&self) -> [u64; 3] {
         ["num_recv", "num_lost", "num_badorder"].map(|title| self.count(title).unwrap_or(0))
     }
 
-    /// How long so many bytes took in `came` pieces, ns, given the rate in Mbit/s, which the original tells of as many pieces over
-    /// one gap fewer.
+    /// Duration of receiving `bytes` in `came` pieces, ns, from the printed rate in Mbit/s. The
+    /// original divides all pieces by the gaps between them, which are one fewer.
     fn lasted(&self, bytes: f64, came: f64, rate: f64) -> u64 {
         let right = if came > 1.0 && !self.table.right { rate * (came - 1.0) / came } else { rate };
         if right > 0.0 { ns(bytes * 8.0 / (right * 1e6)) } else { 0 }
@@ -74,7 +75,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     Some(Ok(imported("udpmon_bw_mon", phases, gaps)))
 }
 
-/// What has to be known of the original's rates.
+/// Notice about the original's rates.
 const GAPS: &str =
     "the rates are over as many gaps as there are: the original divides N packets by N - 1 gaps";
 
@@ -123,7 +124,7 @@ fn periods(rows: &[TableRow<'_>]) -> Option<ImportedRun> {
     }
     remote.packets = Some(report(counts));
     let phase = ImportedPhase { intervals, remote: Some(remote), ..phase() };
-    let notice = "the ends of the periods are told in whole seconds: each is taken for as long as the mean of them, from the end \
+    let notice = "the ends of the periods are in whole seconds: each is taken for as long as the mean of them, from the end \
                   of the one before";
     let started = Wall(i64::clamped(ns(first).saturating_sub(period)));
     let received = CountsByWay { up: crate::REPORTED, ..EndCounts::OWN.server };

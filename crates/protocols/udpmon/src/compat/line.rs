@@ -1,4 +1,4 @@
-//! The line of a test of `udpmon_bw_mon`: what is computed, and how it is printed.
+//! The line of a test of `udpmon_bw_mon`: its figures and their print.
 
 use super::args::Spec;
 use super::tables;
@@ -7,7 +7,8 @@ use compat::number::{g, ratio};
 use metrics::{Clamped, real};
 use std::fmt::Write as _;
 
-/// What the path adds to a packet's UDP payload over Ethernet, bytes: gap 12, preamble 8, header 14, check 4, UDP 8, and IP.
+/// Overhead of a packet's UDP payload on Ethernet without the IP header, bytes: gap 12, preamble 8,
+/// header 14, check 4, UDP 8.
 const AROUND: u64 = 46;
 /// Shortest frame without preamble and gap, and what of it is around IP.
 const SHORTEST: u64 = 64;
@@ -15,7 +16,7 @@ const FRAME: u64 = 18;
 
 /// The titles of a line of `udpmon_bw_mon`.
 pub(super) fn titles(spec: &Spec, test: &PacketTest) -> String {
-    // Those of the second kind are printed with -x only.
+    // The second titles of each pair are printed with -x only.
     let parts = [
         (" pkt len; num_sent;", " num_ACKs recv; num_timeout; Time/frame us;"),
         (" inter-pkt_time us;", " Send time;"),
@@ -38,7 +39,7 @@ pub(super) fn titles(spec: &Spec, test: &PacketTest) -> String {
     [own, cpus.concat(), net.concat(), tables::card_titles('R')].concat()
 }
 
-/// How long sending took (µs), for each packet, and the rate.
+/// Time of sending, µs: in all and per packet; and the rate.
 pub(super) struct Sent {
     pub(super) us: f64,
     pub(super) frame: f64,
@@ -52,7 +53,7 @@ pub(super) fn sent(spec: &Spec, test: &PacketTest) -> Sent {
     Sent { us, frame: ratio(us, packets), mbit: ratio(8.0 * f64::from(test.size) * packets, us) }
 }
 
-/// How long receiving took (µs), for each packet, and the rates.
+/// Time of receiving, µs: in all and per packet; and the rates.
 pub(super) struct Got {
     pub(super) us: f64,
     pub(super) pace: f64,
@@ -60,7 +61,8 @@ pub(super) struct Got {
     pub(super) wire: f64,
 }
 
-/// `ip` is the length of an IP header. Between the first of N packets and the last there are N - 1; the original counts N.
+/// `ip` is the length of an IP header. Between the first of N packets and the last there are N - 1;
+/// the original counts N.
 pub(super) fn got(counts: &PacketTestCounts, size: u64, ip: u64, as_original: bool) -> Got {
     let us = real(counts.span) / 10.0;
     let packets = real(if as_original { counts.received.max(1) } else { counts.received.saturating_sub(1) });
@@ -95,7 +97,7 @@ pub(super) fn line(spec: &Spec, test: &PacketTest) -> String {
         let _ = write!(text, " {};", u64::clamped(us));
     }
     let share = 100.0 * (real(test.sent) - real(received)) / real(test.sent.max(1));
-    // What the remote host's own buffers dropped was not lost by the network.
+    // Packets that the remote host's own buffers dropped were not lost by the network.
     let card = test.remote.cards.first().and_then(|card| card.counts.get(8).copied()).filter(|n| *n > 0);
     // The original reads IPv4's counter for IPv6, too.
     let errors = match (spec.as_original, spec.v6) {

@@ -1,4 +1,5 @@
-//! The lines and tables of `udpmon_recv`: one line for each sender and period, because each sender has counts of its own.
+//! The lines and tables of `udpmon_recv`: one line for each sender and period, because each sender
+//! has counts of its own.
 
 use super::args::Spec;
 use super::line::{Got, got, percent};
@@ -11,16 +12,16 @@ use std::collections::HashMap;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Receiver {
     titled: bool,
-    /// Of each sender: what was told last, and what this host had dropped by then.
+    /// For each sender: counts of its last line, and packets that this host had dropped by then.
     told: HashMap<String, (PacketTestCounts, u64)>,
     lines: u64,
-    /// When the first line was told, ns.
+    /// Time of the first line, ns.
     first: Option<i64>,
-    /// Time of the last period in which anything came, us.
+    /// Length of the last period in which anything arrived, µs.
     elapsed: f64,
 }
 
-/// What is computed of what came.
+/// Figures of received packets.
 struct Figures {
     counts: PacketTestCounts,
     /// Packets lost that this host did not drop itself, and their share, percent.
@@ -34,7 +35,8 @@ impl Figures {
     fn of(spec: &Spec, counts: PacketTestCounts, dropped: u64) -> Figures {
         let each = counts.bytes.checked_div(counts.received).unwrap_or(0);
         let ip = u64::from(spec.v6) * 20 + 20;
-        // Of what was sent, as far as that is known here; the original takes what came.
+        // Shares are of all packets that are known to have been sent; the original's of the
+        // received ones.
         let sent = counts.received + if spec.as_original { 0 } else { counts.lost };
         let mut got = got(&counts, each, ip, spec.as_original);
         if counts.received == 0 {
@@ -68,15 +70,16 @@ impl Figures {
 }
 
 impl Receiver {
-    /// Prints what came from a sender since the line before; at the end all that is known of it.
+    /// Prints a sender's counts since its last line; at the end all of its counts.
     pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         let Some(now) = test.counts else { return };
-        // What this host itself dropped was not lost by the network.
+        // Packets that this host itself dropped were not lost by the network.
         let here = test.remote.ip.udp_dropped();
         let (before, dropped) = self.told.get(&test.peer).copied().unwrap_or_default();
         self.told.insert(test.peer.clone(), (now, dropped + here));
         let delta = Figures::of(spec, now.since(&before), here);
-        // A receiver without a time ends by a signal, to which the original answers with this table.
+        // A receiver without a time ends by a signal, to which the original answers with this
+        // table.
         if test.over && spec.life_ns.is_none() && !spec.quiet {
             table(&Figures::of(spec, now, dropped + here), &delta, out);
         }
@@ -97,7 +100,7 @@ impl Receiver {
     }
 
     fn line(&mut self, spec: &Spec, test: &PacketTest, mut delta: Figures, out: &mut Text) {
-        // Where nothing came the original tells the time of the period before.
+        // For a period without packets the original prints the time of the period before.
         if delta.counts.received == 0 && spec.as_original {
             delta.got.us = self.elapsed;
         }
@@ -144,7 +147,7 @@ const NAMES: [&str; 12] = [
     "Wire rate Mbit/s",
 ];
 
-/// What came in all, and since the last line.
+/// Prints all counts, and those since the last line.
 fn table(all: &Figures, delta: &Figures, out: &mut Text) {
     writeln!(out, " ");
     for (name, (all, delta)) in NAMES.into_iter().zip(all.cells().into_iter().zip(delta.cells())) {

@@ -76,7 +76,7 @@ fn call(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     }
 }
 
-/// The printout, the file of the run, and what neither of them tells.
+/// The printout, the file of the run, and notices that fit into neither.
 struct Reporter<'a> {
     printer: Printer,
     driver: &'a Driver,
@@ -102,7 +102,7 @@ impl Reporter<'_> {
         self.driver.print(&self.printer.on_event(event));
     }
 
-    /// Says what no table can.
+    /// Prints notices: socket buffers smaller than requested, and missing stamps of the card.
     fn note(&self, event: &Event) {
         let spec = &self.printer.spec;
         let name = spec.program.name();
@@ -128,12 +128,13 @@ impl Reporter<'_> {
     }
 }
 
-/// Of a socket buffer's size as the system tells it, what was granted: Linux tells twice that, for its own bookkeeping.
+/// The granted size of a socket buffer: Linux reports twice that, for its own bookkeeping.
 fn granted(told: u64) -> u64 {
     if cfg!(target_os = "linux") { told / 2 } else { told }
 }
 
-/// Whether a card stamped packets, as far as records or the histogram of times between its stamps tell.
+/// True if records or the histogram of times between stamps show that a card stamped packets, or if
+/// there are neither.
 fn of_the_card(test: &PacketTest) -> bool {
     let told = test.records.iter().any(|record| record.raw_ns != 0);
     let between = test.others.get(3);

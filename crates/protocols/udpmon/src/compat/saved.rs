@@ -7,7 +7,7 @@ use compat::options::Request;
 use model::{Event, Outcome};
 
 /// A saved run as `program` would have printed it. A run of the programs themselves has its command
-/// line; of another the settings are those of its first phase, and all columns are printed.
+/// line; any other run is printed with the settings of its first phase, and all columns.
 ///
 /// # Errors
 /// When it has no test of UDPmon or tcpmon that the program prints.

@@ -1,4 +1,4 @@
-//! How a requester compares the responder's clock with its own.
+//! A requester's comparison of the responder's clock with its own.
 
 use super::{RequestStep, Requester};
 use crate::PacketTestClock;
@@ -8,13 +8,15 @@ use metrics::{Exchange, Mono, SECOND};
 /// Most exchanges before a test, as in the original, and behind it.
 pub(super) const EXCHANGES: u32 = 200;
 const EXCHANGES_BEHIND: u32 = 20;
-/// How long after the first one no new one begins, ns: over a round trip of 600 ms all of them would take minutes.
+/// Time after the first exchange in which further ones may begin, ns: over a round trip of 600 ms
+/// all of them would take minutes.
 const EXCHANGING: u64 = 2 * SECOND;
-/// How long one is waited for, ns.
+/// Limit for the response to an exchange, ns.
 pub(super) const EXCHANGE: u64 = SECOND;
 
 impl Requester {
-    /// The exchanges of this host's clock and the responder's begin: those before a test, or those behind it.
+    /// The exchanges of this host's clock and the responder's begin: those before a test, or those
+    /// behind it.
     pub(super) fn begin_exchanges(&mut self, now: Mono, behind: bool) {
         self.exchanging = now;
         self.step = if behind { RequestStep::Resync(0) } else { RequestStep::Sync(0) };
@@ -26,7 +28,7 @@ impl Requester {
         self.talk.ask_for(codec::encode(&ask, codec::SYNC), EXCHANGE);
     }
 
-    /// A response to an exchange has come.
+    /// A response to an exchange has arrived.
     pub(super) fn exchanged(&mut self, now: Mono, frame: i64, time: i64) {
         let (count, first, most) = match self.step {
             RequestStep::Sync(n) => (n, 1, EXCHANGES),
@@ -38,7 +40,8 @@ impl Requester {
         }
         let (sent, came) = (self.talk.sent.since(self.zero), now.since(self.zero));
         if !self.talk.repeated() {
-            // Whole microseconds: it came in the microsecond behind.
+            // The responder's time is in whole microseconds: the request arrived within the next
+            // one.
             let t3 = time.saturating_mul(1_000);
             self.offset.add(Exchange { t1: Mono(sent), t2: t3.saturating_add(1_000), t3, t4: Mono(came) });
             if first == 1 {
@@ -60,7 +63,7 @@ impl Requester {
         }
     }
 
-    /// How the remote clock relates to ours.
+    /// Relation of the remote clock to ours, at the end of the train.
     pub(super) fn clock(&self) -> Option<PacketTestClock> {
         let middle = self.train.as_ref().map_or(0, |train| train.end().since(self.zero));
         let estimate = self.offset.at(Mono(middle))?;

@@ -14,7 +14,7 @@ pub(super) struct Wanted {
 }
 
 impl Requester {
-    /// What is wanted once the sums are known.
+    /// Lists the blocks to fetch once the sums are known.
     pub(super) fn list(&mut self) {
         let asked = &self.params.asked;
         let mut wanted = vec![Block::Histogram(0)];

@@ -1,4 +1,5 @@
-//! The requester: messages until the transfer is over or the time is up, then the responder's sums, which must agree.
+//! The requester: messages until the transfer is over or the time is up, then the responder's sums,
+//! which must agree.
 
 use super::codec::{self, Command, Head, PARAM};
 use super::plan::{Plan, SHORTEST};
@@ -34,7 +35,8 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 
 /// Bins of the histogram of the times that messages take to be sent.
 const BINS: usize = 100;
-/// What is asked for behind the messages: the sums, then the blocks, with the number of the card, and the length of each answer.
+/// Questions behind the messages: the sums, then the blocks, with the number of the card, and the
+/// length of each answer.
 const QUESTIONS: [(Command, i32, usize); 5] = [
     (Command::Stats, 0, PARAM),
     (Command::Fetch(Block::Net), 0, blocks::NET),
@@ -48,9 +50,9 @@ enum MessageStep {
     /// This host is being read; the first message leaves afterwards.
     Local,
     Data,
-    /// It is looked what the kernel knows of the connection before the next message is begun.
+    /// The kernel's figures of the connection are being read before the next message is begun.
     Look,
-    /// A message has left as a whole, and it is about to be seen how long that took.
+    /// A message has left as a whole; its time is taken in the next turn.
     Put,
     /// All has left: the counters of both hosts are given time.
     Settle(Mono),
@@ -73,20 +75,20 @@ pub struct Requester {
     at: u64,
     head: [u8; PARAM],
     stopped: bool,
-    /// What came of the answer in work.
+    /// Received bytes of the present answer.
     answer: Vec<u8>,
     readings: [Option<PendingTexts>; 2],
     /// The first message waits for a reading.
     first: Option<Pending<()>>,
     /// When the message in work was begun, and how many sends it took so far.
     put: (Mono, u32),
-    /// What the kernel knew before it, if that was asked.
+    /// The kernel's figures before that message, if requested.
     state: Option<SocketState>,
     /// When the burst in work began.
     burst: Mono,
-    /// How much later than planned messages are due, ns.
+    /// Delay of the schedule against the plan, ns.
     shift: u64,
-    /// When it is next told how it stands, and what waits for a reading of this host.
+    /// Time of the next snapshot, and a snapshot that waits for a reading of this host.
     snapshot: Option<Mono>,
     standing: Option<Pending<(Box<PacketTest>, PendingTexts)>>,
     found: PacketTest,
@@ -138,7 +140,8 @@ impl Requester {
     fn all_sent(&mut self, now: Mono) {
         self.found.sent = self.frame;
         self.found.last_burst_ns = self.put.0.since(self.burst);
-        // Behind the last message there is a wait, and behind the last of a burst but the last one a gap.
+        // Behind the last message there is a wait, and behind the last of a burst but the last one
+        // a gap.
         let wait = Some(self.plan.asked.wait_ns()).filter(|wait| *wait > 0);
         let last = self.due(self.frame.max(1) - 1).unwrap_or(now);
         let end = wait.map_or(now, |wait| last.plus(wait).max(now));
@@ -201,7 +204,8 @@ impl Requester {
 
     /// A message is about to leave.
     fn depart(&mut self, now: Mono) {
-        // One that is more than a wait late shifts the rest: those behind it would leave back to back.
+        // One that is more than a wait late shifts the rest: those behind it would leave back to
+        // back.
         let wait = self.plan.asked.wait_ns();
         let late = self.due(self.frame).filter(|_| wait > 0).map_or(0, |due| now.since(due));
         self.shift += if late > wait { late } else { 0 };
@@ -211,7 +215,8 @@ impl Requester {
         self.put = (now, 0);
     }
 
-    /// Tells how the connection stands, where that is due and this host has been read.
+    /// Begins a snapshot of the connection if one is due, and reports it once this host has been
+    /// read.
     fn snap(&mut self, cx: &mut Context<'_>) {
         let every_ns = self.plan.asked.every_ns;
         if let Some((at, ns)) = self.snapshot.zip(every_ns).filter(|(at, _)| *at <= cx.now) {
@@ -256,7 +261,8 @@ impl Requester {
         self.next(now);
     }
 
-    /// The message in work has left as a whole, and the worker has come back to it: what it took.
+    /// The present message has left as a whole, and the worker has returned to the flow: records
+    /// the time of sending.
     fn was_put(&mut self, now: Mono) {
         let (begun, sends) = self.put;
         let took_ns = now.since(begun);
