@@ -1,4 +1,5 @@
-//! The controller of a run: greets agents, starts what the scheduler says, and writes each result down before the agent may forget it.
+//! The controller of a run: greets agents, starts the tests that the scheduler chooses, and stores
+//! each result before its agent may delete it.
 
 mod journal;
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// Time from one sign of life to the next, ns.
 const ALIVE: u64 = SECOND;
-/// After so long without a word from an agent, it counts as lost, ns.
+/// Silence after which an agent counts as lost, ns.
 const SILENCE: u64 = 6 * SECOND;
 /// Silence of this end after which agents end the run, ns.
 const PATIENCE: u64 = 10 * SECOND;
@@ -47,7 +48,7 @@ pub enum Wish {
 pub enum RunProgress {
     /// A host's agent is gone, or was not to be had.
     Lost(HostId, Reason, String),
-    /// So many tasks are over, of so many.
+    /// Number of tasks that are over, and of all tasks.
     Ended(usize, usize),
 }
 
@@ -55,7 +56,7 @@ pub enum RunProgress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HostStage {
     Away,
-    /// Its agent was told of the run.
+    /// Its agent was sent the run.
     Greeted,
     Ready,
     /// The host runs a server of another program, and no agent.
@@ -67,7 +68,7 @@ enum HostStage {
 struct Member {
     stage: HostStage,
     heard: Mono,
-    /// Why it is not there, as far as that was said.
+    /// Reason for its absence, if known.
     why: Option<(Reason, String)>,
 }
 
@@ -88,14 +89,15 @@ pub struct Controller<'a> {
     members: Vec<Member>,
     running: BTreeMap<TaskId, Running>,
     done: BTreeSet<TaskId>,
-    /// Tasks that this controller has ended with a reason instead of an outcome, those among them that are not kept included.
+    /// Tasks that this controller has ended with a reason instead of an outcome, those among them
+    /// that are not kept included.
     lacking: BTreeSet<TaskId>,
     /// Endings that are not on the disk yet.
     fresh: Vec<(TaskId, Ending)>,
     /// Acknowledgements that follow the next results on the disk.
     owed: BTreeMap<HostId, BTreeSet<Attempt>>,
-    /// Acknowledgements that were sent. A transport may lose one, and its agent would keep the result:
-    /// all are repeated at the end.
+    /// Acknowledgements that were sent. A transport may lose one, and its agent would keep the
+    /// result: all are repeated at the end.
     acknowledged: BTreeMap<HostId, BTreeSet<Attempt>>,
     arrived: Vec<(HostId, Arrival)>,
     /// News that the user has not seen yet.
@@ -110,7 +112,7 @@ pub struct Controller<'a> {
 }
 
 impl<'a> Controller<'a> {
-    /// The controller of a run. `key` is what its clients and servers know each other by.
+    /// The controller of a run. `key` is the shared key of its clients and servers.
     ///
     /// # Errors
     /// When the results that the run has cannot be read.
@@ -197,7 +199,8 @@ impl<'a> Controller<'a> {
         stored
     }
 
-    /// Takes in what has come, and does what is due; with `stops` no test begins any more. Whether the run is over.
+    /// Handles arrived reports and does what is due; with `stops` no further test begins. True once
+    /// the run is over.
     fn step(&mut self, now: Mono, wall: Wall, stops: bool) -> Result<bool, String> {
         (self.now, self.wall) = (now, wall);
         let is_cancelled = !self.is_ending && is_cancel_requested(self.journal.folder());
@@ -233,7 +236,7 @@ impl<'a> Controller<'a> {
         self.fresh.extend(ended);
     }
 
-    /// The ending of a task, with what is known of the host that was not there.
+    /// The ending of a task, with the known reason if a host was absent.
     fn explained(&self, task: TaskId, ending: Ending) -> Ending {
         let is_absence = matches!(ending.reason(), Some(Reason::HostAbsent | Reason::AgentLost));
         let Some(task) = self.plan().task(task).filter(|_| is_absence) else { return ending };
@@ -301,14 +304,15 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Tells a host's agent of the run.
+    /// Sends the run to a host's agent.
     fn greet(&mut self, host: HostId) {
         self.members[host.index()].stage = HostStage::Greeted;
         let (epoch, key, now) = (self.journal.epoch(), self.key.clone(), self.now);
         self.send(host, Order::Hello { version: VERSION, epoch, key, now, patience_ns: PATIENCE });
     }
 
-    /// A host's agent is gone. Where it will not come back, the scheduler ends its tasks after a while, and this is why.
+    /// A host's agent is gone. Unless it returns, the scheduler ends its tasks after a while, for
+    /// this reason.
     fn on_lost(&mut self, host: HostId, reason: Reason, why: String, retries: bool) {
         let member = self.members.get_mut(host.index()).filter(|member| member.stage != HostStage::Hopeless);
         let Some(member) = member else { return };
@@ -318,10 +322,11 @@ impl<'a> Controller<'a> {
         self.news.push(RunProgress::Lost(host, reason, why));
     }
 
-    /// A host's agent is gone. Where its processes are gone, too, its tests are over; else they may still run.
+    /// A host's agent is gone. With `are_tests_over` its processes are gone, too; else its tests
+    /// may still run.
     fn leave(&mut self, host: HostId, are_tests_over: bool) {
         self.apply(Event::Lost { host });
-        // Without a reservation the client has not been told yet.
+        // Without a reservation the client has no order yet.
         let is_over = |test: &&Running| {
             (!test.is_reserved && test.assignment.has(host))
                 || (are_tests_over && test.assignment.client == host)
@@ -395,7 +400,7 @@ impl<'a> Controller<'a> {
         let ending = self.read(attempt, ending);
         // Also where another result of the task is there already: the agent need not keep this one.
         self.owed.entry(host).or_default().insert(attempt);
-        // An outcome that comes after the task was given up takes the place of the reason.
+        // An outcome that arrives after the task was given up replaces the reason.
         let is_outcome = ending.reason().is_none();
         if is_outcome && self.lacking.remove(&attempt.task) {
             self.done.remove(&attempt.task);
@@ -425,7 +430,7 @@ impl<'a> Controller<'a> {
         self.apply(Event::Ended { attempt, ending });
     }
 
-    /// Takes an attempt from those under way, and tells its hosts, except the one that said so.
+    /// Removes a running attempt, and releases its hosts, except the one that reported its end.
     fn forget(&mut self, attempt: Attempt, except: Option<HostId>) {
         let Some(Assignment { client, server, .. }) = self.assignment(attempt) else { return };
         self.running.remove(&attempt.task);
@@ -443,7 +448,7 @@ impl<'a> Controller<'a> {
         over.into_iter().for_each(|assignment| self.forget(assignment.attempt, None));
     }
 
-    /// Writes down what has ended, and then tells the agents that they need not keep it.
+    /// Stores the results of ended tasks, and then lets the agents delete them.
     fn store(&mut self) -> Result<(), String> {
         let (ended, mut results) = (self.wall, Vec::new());
         for (task, ending) in std::mem::take(&mut self.fresh) {
@@ -508,7 +513,7 @@ impl<'a> Controller<'a> {
         }
     }
 
-    /// Tells all agents that the run is over.
+    /// Sends all agents the end of the run.
     fn part(&mut self) {
         for (host, attempts) in std::mem::take(&mut self.acknowledged) {
             self.acknowledge(host, &attempts);

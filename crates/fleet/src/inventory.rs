@@ -1,4 +1,5 @@
-//! The hosts of a fleet, their labels, and the groups of hosts that share something a test would fill.
+//! The hosts of a fleet, their labels, and the groups of hosts that share something a test would
+//! fill.
 
 mod ansible;
 mod build;
@@ -39,9 +40,10 @@ impl HostId {
     }
 }
 
-/// Values by name. These names mean something: `site`, `rack`, `rail`, `role`, `nat` (`true`: no connection from outside its `site`
-/// reaches the host), `protocol` (the host has no agent, but a server of this protocol), and `resource` (hosts with one value count
-/// as one host for exclusive tests).
+/// Values by name. Names with a meaning are `site`, `rack`, `rail`, `role`, `nat` (`true`: no
+/// connection from outside its `site` reaches the host), `protocol` (the host has no agent, but a
+/// server of this protocol), and `resource` (hosts with one value count as one host for exclusive
+/// tests).
 pub type Labels = BTreeMap<String, String>;
 
 /// A host that takes part.
@@ -55,7 +57,7 @@ pub struct Host {
     /// Port of its server; absent for the protocol's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// What is known about it.
+    /// Its labels.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
 }
@@ -67,13 +69,14 @@ impl Host {
         self.labels.get(name).map(String::as_str)
     }
 
-    /// The protocol of a host without an agent, which only serves tests of others: the label `protocol`.
+    /// The protocol of a host without an agent, which only serves tests of others: the label
+    /// `protocol`.
     #[must_use]
     pub fn passive_protocol(&self) -> Option<&str> {
         self.label("protocol")
     }
 
-    /// Whether connections from outside do not reach the host.
+    /// True if connections from outside do not reach the host.
     pub(crate) fn is_behind_nat(&self) -> bool {
         self.label("nat").is_some_and(|value| !matches!(value, "" | "0" | "false" | "no" | "none"))
     }
@@ -85,12 +88,12 @@ impl Host {
 pub struct Group {
     /// Positions of the members in `hosts`, ascending.
     pub members: Vec<HostId>,
-    /// Tests, background ones excepted, that may use the resource at a time, at least 1. Without a limit the group only names its
-    /// members.
+    /// Tests, background ones excepted, that may use the resource at a time, at least 1. Without a
+    /// limit the group only names its members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Whether only tests between a member and another host use the resource, as with the uplink of a rack. Otherwise every test
-    /// of a member does.
+    /// True if only tests between a member and another host use the resource, as with the uplink of
+    /// a rack. Otherwise every test of a member does.
     #[serde(default)]
     pub crossing: bool,
 }
@@ -173,8 +176,8 @@ impl Inventory {
         hosts
     }
 
-    /// The host of a pair that can run the client: `from` where that is possible, else `to`. `None` where neither can: both are
-    /// behind NAT at different or unknown sites, or passive.
+    /// The host of a pair that can run the client: `from` where that is possible, else `to`. `None`
+    /// where neither can: both are behind NAT at different or unknown sites, or passive.
     pub(crate) fn client(&self, from: HostId, to: HostId) -> Option<HostId> {
         let (a, b) = (self.host(from)?, self.host(to)?);
         let same_site = a.label("site").is_some() && a.label("site") == b.label("site");
@@ -185,10 +188,11 @@ impl Inventory {
     }
 }
 
-/// Where the hosts are written down.
+/// Format of an inventory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A host a line with its labels (`name site=a rack=7`), or Ansible's INI where a line is a `[section]`.
+    /// A host a line with its labels (`name site=a rack=7`), or Ansible's INI where a line is a
+    /// `[section]`.
     Lines,
     /// Ansible's YAML, or Prometheus' `file_sd` as YAML.
     Yaml,

@@ -4,7 +4,7 @@
 //! [`inventory`], [`plan`], [`schedule`] and [`result`] are pure: they open no socket, and time is an
 //! argument. A controller reads an inventory, makes a [`Plan`](plan::Plan), asks [`schedule::next`]
 //! which tests may start, starts them by some transport, and passes each event to the
-//! [`State`](schedule::State).
+//! [`ScheduleState`](schedule::ScheduleState).
 //!
 //! [`controller`] and [`agent`] do that: they exchange [`message`]s over a [`transport`], and each
 //! result is on a disk at every moment, in the agent's [`spool`] or in the run's [`record`]. With the

@@ -1,4 +1,4 @@
-//! The result of a run: a cell for each test of each directed pair, and what is wrong among them.
+//! The result of a run: a cell for each test of each directed pair, and verdicts on the bad ones.
 
 mod build;
 mod html;
@@ -38,8 +38,8 @@ const SHOWN: [&str; 9] = [
 /// Of these the ones that pairs are judged by.
 const JUDGED: [&str; 6] = ["goodput", "rtt.p50", "messages-lost", "delay.p50", "loss", "dispersion"];
 
-/// Result of a run over the pairs of many hosts. Members may be added to version 1; none is removed or
-/// changes its meaning.
+/// Result of a run over the pairs of many hosts. Members may be added to version 1; none is removed
+/// or changes its meaning.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Matrix {
@@ -59,9 +59,10 @@ pub struct Matrix {
     pub tests: Vec<Test>,
     /// A cell for each test of each directed pair of the plan.
     pub cells: Vec<Cell>,
-    /// What is worse than the rest, gravest first.
+    /// Hosts, pairs and labels that are worse than the rest, gravest first.
     pub verdicts: Vec<Verdict>,
-    /// What is worse than before, compared with the rest; empty without a run to compare with.
+    /// Hosts, pairs and labels that are worse than before, compared with the rest; empty without a
+    /// run to compare with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Verdict>,
     /// The run that `changes` compares with.
@@ -97,7 +98,8 @@ pub struct Cell {
     /// Caveats of the outcomes, the gravest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caveats: Vec<CellCaveat>,
-    /// Identifiers of the outcomes, as in the store and in the names of pages: made of the run, the test and the attempt.
+    /// Identifiers of the outcomes, as in the store and in the names of pages: made of the run, the
+    /// test and the attempt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Uuid>,
 }
@@ -108,9 +110,9 @@ pub struct Cell {
 pub struct CellCaveat {
     /// Its code.
     pub code: String,
-    /// How grave it is.
+    /// Its severity.
     pub level: CaveatLevel,
-    /// What was seen.
+    /// The finding.
     pub text: String,
 }
 
@@ -129,11 +131,11 @@ impl Matrix {
         }
     }
 
-    /// Compares with an earlier result: what has become worse, for each figure.
+    /// Compares with an earlier result: `changes` are the verdicts on what has become worse.
     pub fn compare(&mut self, before: &Matrix) {
         self.before = Some(before.run);
         self.changes = self.judged(|figure, key, test| {
-            // How long it was thought to take makes it no other test.
+            // Two tests with other estimated lengths are the same test.
             let now = self.tests.get(usize::from(test))?;
             let is_same = |of: &Test| (of.verb, &of.arguments) == (now.verb, &now.arguments);
             let was = u16::try_from(before.tests.iter().position(is_same)?).ok()?;
@@ -142,7 +144,7 @@ impl Matrix {
         });
     }
 
-    /// What is worse than the rest.
+    /// Judges all figures against each other.
     fn judge(&mut self) {
         let inventory = &self.inventory;
         self.verdicts = self.judged(|figure, key, test| Some(self.readings(inventory, figure, key, test)));
@@ -179,7 +181,7 @@ impl Matrix {
         })
     }
 
-    /// How the tests stand.
+    /// Number of measured tests, and of missing ones by reason.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let measured = self.cells.iter().map(|cell| cell.runs.len()).sum();
@@ -190,7 +192,7 @@ impl Matrix {
         counts
     }
 
-    /// What was run, by the index of a test.
+    /// Command line of a test, by its index.
     fn test_words(&self, test: u16) -> String {
         self.tests.get(usize::from(test)).map_or_else(String::new, Test::words)
     }

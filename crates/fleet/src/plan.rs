@@ -23,10 +23,11 @@ pub const MAX_TASKS: usize = 2_000_000;
 const PACED: u64 = 10_000_000;
 /// Pings of at most this rate are background tests, bits/s of a direction.
 const LIGHT: u64 = 1_000_000;
-/// And of at most so many messages a second.
+/// Pings of at most this rate are background tests, messages a second.
 const LIGHT_MESSAGES: f64 = 100.0;
 
-/// Position of a task in its plan. A run's results name tasks by it, so that a result that comes twice is known.
+/// Position of a task in its plan. A run's results name tasks by it, so that a repeated result is
+/// recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaskId(pub u32);
@@ -38,7 +39,8 @@ impl TaskId {
     }
 }
 
-/// An attempt at a task. Agents and results name it, so that the report of an attempt given up is not taken for that of a later one.
+/// An attempt at a task. Agents and results name it, so that the report of an attempt given up is
+/// not taken for that of a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt {
     /// The task.
@@ -47,7 +49,7 @@ pub struct Attempt {
     pub number: u32,
 }
 
-/// How much a test disturbs others.
+/// A test's disturbance of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -62,7 +64,8 @@ pub enum CostClass {
 }
 
 impl CostClass {
-    /// The class of a test: its bits decide, of one direction, and of pings also the number of messages.
+    /// The class of a test: its bits decide, of one direction, and of pings also the number of
+    /// messages.
     #[must_use]
     pub fn of(phase: &Phase) -> CostClass {
         let Cost { load_bps, per_second, bytes, .. } = phase.cost();
@@ -89,7 +92,7 @@ impl CostClass {
     }
 }
 
-/// What is measured.
+/// The question of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -132,11 +135,11 @@ pub struct Test {
     pub verb: Verb,
     /// Its options, one word each, without the host.
     pub arguments: Vec<String>,
-    /// How much it disturbs others.
+    /// Its disturbance of others.
     pub class: CostClass,
-    /// How long it takes when nothing goes wrong, ns, start and end included.
+    /// Its duration if nothing goes wrong, ns, start and end included.
     pub length_ns: u64,
-    /// How much longer it may take when answers are lost, ns.
+    /// Additional time if answers are lost, ns.
     #[serde(default, skip_serializing_if = "crate::message::is_zero")]
     pub wait_ns: u64,
     /// Payload of one test, both directions, where the options limit it.
@@ -145,7 +148,8 @@ pub struct Test {
 }
 
 impl Test {
-    /// The options that the client is given: where it runs at the receiving host, the direction is turned round.
+    /// The options that the client is given: where it runs at the receiving host, the direction is
+    /// turned round.
     pub(crate) fn ordered(&self, is_reversed: bool) -> Vec<String> {
         let mut arguments = self.arguments.clone();
         let at = |names: &[&str]| arguments.iter().position(|word| names.contains(&word.as_str()));
@@ -200,7 +204,7 @@ pub struct Plan {
     pub round: Option<Round>,
     /// The hosts and groups.
     pub inventory: Inventory,
-    /// What is measured of each pair.
+    /// The tests of each pair.
     pub tests: Vec<Test>,
     /// In the order of preference; a task's [`TaskId`] is its position.
     pub tasks: Vec<Task>,
@@ -244,17 +248,19 @@ impl Plan {
         Some((task, self.test(task)?))
     }
 
-    /// Whether the client of a task runs at the host that receives.
+    /// True if the client of a task runs at the host that receives.
     pub(crate) fn is_reversed(&self, task: &Task) -> bool {
         self.inventory.client(task.from, task.to) != Some(task.from)
     }
 
-    /// The identifier of a task's outcome after so many attempts, in matrix, store and names of pages.
+    /// The identifier of a task's outcome after `attempts` attempts, in matrix, store and names of
+    /// pages.
     pub(crate) fn outcome_id(&self, task: TaskId, attempts: u32) -> Uuid {
         derived(self.run, &[task.0, attempts])
     }
 
-    /// The class of a task; what else a host without an agent does is not known, so that it has one test at a time.
+    /// The class of a task. The load of a host without an agent is unknown, so that it has one test
+    /// at a time.
     pub(crate) fn class_of(&self, task: &Task) -> CostClass {
         let hosts = [task.from, task.to].map(|host| self.inventory.host(host));
         let is_passive = hosts.into_iter().flatten().any(|host| host.passive_protocol().is_some());

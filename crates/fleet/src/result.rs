@@ -1,4 +1,4 @@
-//! How a task ended: with an outcome, or without one for a stated reason.
+//! Endings of tasks: with an outcome, or without one for a stated reason.
 
 mod read;
 
@@ -25,7 +25,7 @@ pub enum Reason {
     Refused,
     /// A host was busy with tests of others until the attempts were used up.
     Busy,
-    /// An agent was lost during the test and did not come back with a result.
+    /// An agent was lost during the test and did not return with a result.
     AgentLost,
     /// The test did not end in its time.
     TimedOut,
@@ -42,7 +42,8 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All of them in their order: as people read each, as one letter, and the class of its colour on a page.
+    /// All of them in their order: as people read each, as one letter, and the class of its colour
+    /// on a page.
     pub(crate) const TABLE: [(Reason, &str, char, &str); 11] = [
         (Reason::UnreachableByDesign, "unreachable by design", 'U', "design"),
         (Reason::HostAbsent, "host absent", 'A', "failed"),
@@ -67,18 +68,18 @@ impl Reason {
         Reason::TABLE[self as usize].3
     }
 
-    /// Whether a resumed run tries again.
+    /// True if a resumed run tries the task again.
     pub(crate) const fn is_resumed(self) -> bool {
         self.is_transient() || matches!(self, Reason::HostAbsent | Reason::Cancelled | Reason::NotMeasuredYet)
     }
 
-    /// Whether an agent can know of it; the others are a controller's to give.
+    /// True for reasons that an agent can report; only a controller gives the others.
     pub(crate) const fn is_of_agents(self) -> bool {
         use Reason::{BadResult, Busy, Failed, Refused, TimedOut, Version};
         matches!(self, Refused | Busy | TimedOut | Failed | BadResult | Version)
     }
 
-    /// Whether another attempt may succeed.
+    /// True if another attempt may succeed.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(
             self,
@@ -93,7 +94,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How a task ended.
+/// Ending of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -103,7 +104,7 @@ pub enum Ending {
     Missing {
         /// Why.
         reason: Reason,
-        /// What was said about it, in one sentence; may be empty.
+        /// Explanation in one sentence; may be empty.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         detail: String,
         /// The document of a test that ran and failed.
@@ -137,11 +138,11 @@ pub struct PairResult {
     pub attempts: u32,
     /// When the last attempt ended, by the controller's clock.
     pub ended: Wall,
-    /// How.
+    /// The ending.
     pub ending: Ending,
 }
 
-/// How the tasks of a run stand: one count for exit codes, status and matrix.
+/// Numbers of a run's tasks with and without outcomes, for exit codes, status and matrix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Tasks with an outcome.
@@ -164,7 +165,7 @@ impl Counts {
     }
 }
 
-/// What each task of a run has: its first outcome, or else the last reason.
+/// State of each task of a run: an outcome, or else the last reason.
 #[derive(Clone, Debug)]
 pub(crate) struct Standing(Vec<Option<Option<Reason>>>);
 
@@ -174,7 +175,7 @@ impl Standing {
         Standing(vec![None; plan.tasks.len()])
     }
 
-    /// Adds a result. Whether it counts: nothing replaces an outcome.
+    /// Adds a result; true if it counts: nothing replaces an outcome.
     pub(crate) fn add(&mut self, task: TaskId, reason: Option<Reason>) -> bool {
         match self.0.get_mut(task.index()) {
             None | Some(Some(None)) => false,
@@ -190,7 +191,7 @@ impl Standing {
         self.0.get(task.index())?.unwrap_or(Some(Reason::NotMeasuredYet))
     }
 
-    /// Whether a task has a result.
+    /// True if a task has a result.
     pub(crate) fn has(&self, task: TaskId) -> bool {
         self.0.get(task.index()).is_some_and(Option::is_some)
     }

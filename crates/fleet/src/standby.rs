@@ -9,7 +9,7 @@
 //! A controller holds a lease by compare-and-set: it creates the key and renews it under its known
 //! revision. Each message of a log is published under the condition that the controller knows the
 //! last one, so that a controller which was stopped and wakes up after another has taken over can
-//! write nothing. Agents are told of a result that it is stored only after the log has it: none is
+//! write nothing. A result is acknowledged to its agent only after the log has it: no result is
 //! lost with a controller, and none counts twice.
 
 mod log;

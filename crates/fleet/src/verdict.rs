@@ -1,16 +1,19 @@
-//! What is wrong in a matrix: a host, one of its directions, a pair, or the hosts of a label.
+//! Finds outliers in a matrix: a host, one of its directions, a pair, or the hosts of a label.
 //!
-//! Each figure is fitted by rows and columns with medians (median polish, Tukey 1977): what a host adds to all that it sends, what
-//! it adds to all that it receives, and what is left of each pair. A few bad pairs or hosts do not move a median.
+//! Each figure is fitted by rows and columns with medians (median polish, Tukey 1977): an effect of
+//! each host as sender, an effect as receiver, and a residual of each pair. A few bad pairs or
+//! hosts do not move a median.
 //!
 //! A healthy matrix must raise no alarm, however heavy the tails of its noise:
 //!
-//! - Hosts are compared with the spread of all other hosts, by Student's t with few degrees of freedom.
-//! - A pair has to be worse in its repeats, each compared with all readings of all pairs, and worse by far than the spread of pairs.
-//!   So pairs are judged from three repeats on; what is seen once may be a moment's traffic.
+//! - Hosts are compared with the spread of all other hosts, by Student's t with few degrees of
+//!   freedom.
+//! - A pair has to be worse in its repeats, each compared with all readings of all pairs, and worse
+//!   by far than the spread of pairs. So pairs are judged from three repeats on; a single bad
+//!   reading may be a moment's traffic.
 //! - Labels are compared by ranks (Mann and Whitney).
-//! - Over all that is judged the share of false alarms is controlled (Benjamini and Hochberg 1995): when nothing is wrong, the
-//!   probability of any alarm is at most [`ALPHA`].
+//! - Over all that is judged the share of false alarms is controlled (Benjamini and Hochberg 1995):
+//!   when nothing is wrong, the probability of any alarm is at most [`ALPHA`].
 //! - A difference that matters to nobody is none: see `Bounds`.
 
 mod stats;
@@ -31,7 +34,8 @@ const MOST_REPEATS: usize = 64;
 const MANY_HOSTS: usize = 200;
 /// Kinds of verdicts: hosts out, hosts in, pairs, labels.
 const KINDS: f64 = 4.0;
-/// Labels whose values are compared with each other. Hosts are sorted by them, and gathered by one where there are many.
+/// Labels whose values are compared with each other. Hosts are sorted by them, and gathered by one
+/// where there are many.
 pub(crate) const LABELS: [&str; 4] = ["site", "rack", "rail", "role"];
 
 /// A direction of a host.
@@ -39,15 +43,15 @@ pub(crate) const LABELS: [&str; 4] = ["site", "rack", "rail", "role"];
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// What the host sends.
+    /// From the host.
     Out,
-    /// What the host receives.
+    /// To the host.
     In,
     /// Both.
     Both,
 }
 
-/// What a verdict is about; hosts by name.
+/// Subject of a verdict; hosts by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -64,14 +68,16 @@ pub enum Subject {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
-    /// What.
+    /// The host, pair or label.
     #[serde(flatten)]
     pub subject: Subject,
     /// Key of the figure, as in `readings`.
     pub figure: String,
-    /// By how much it is worse: a share (0.2 is 20 % more delay, or 20 % less goodput), or percentage points of losses.
+    /// By how much it is worse: a share (0.2 is 20 % more delay, or 20 % less goodput), or
+    /// percentage points of losses.
     pub effect: f64,
-    /// Probability of being as bad by chance, corrected for all that is judged of the figure in this way.
+    /// Probability of being as bad by chance, corrected for all that is judged of the figure in
+    /// this way.
     pub q: f64,
 }
 
@@ -96,12 +102,13 @@ impl Verdict {
     }
 }
 
-/// The figure of a matrix with this key. Keys of a matrix have no direction, which is the pair's: the figure's own does not count.
+/// The figure of a matrix with this key. Keys of a matrix have no direction, which is the pair's:
+/// the figure's own does not count.
 pub(crate) fn figure(key: &str) -> Option<Figure> {
     Figure::named(key).into_iter().next()
 }
 
-/// How a figure is compared, and what is too little to matter.
+/// Scale of a figure's comparison, and the least differences that matter.
 pub(crate) struct Bounds {
     /// As a difference; as a ratio otherwise.
     additive: bool,
@@ -123,20 +130,21 @@ impl Bounds {
         }
     }
 
-    /// A value such that differences count: of what is compared as a ratio the logarithm.
+    /// The value on a scale on which differences count: its logarithm, if ratios count.
     pub(crate) fn scale(&self, value: f64) -> f64 {
         if self.additive { value } else { value.max(f64::MIN_POSITIVE).ln() }
     }
 }
 
-/// The readings of one figure of all pairs, as they are judged: more is worse, and ratios are differences of logarithms.
+/// The readings of one figure of all pairs, as they are judged: more is worse, and ratios are
+/// differences of logarithms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readings {
     cells: BTreeMap<(HostId, HostId), Vec<f64>>,
 }
 
 impl Readings {
-    /// Those of `figure`: readings of the repeats of each pair.
+    /// Readings of `figure`, from the repeats of each pair.
     pub(crate) fn of(
         figure: Figure,
         cells: impl IntoIterator<Item = ((HostId, HostId), Vec<f64>)>,
@@ -151,7 +159,8 @@ impl Readings {
         Readings { cells: cells.filter(|(_, values)| !values.is_empty()).collect() }
     }
 
-    /// How much worse each reading is than that pair was in another matrix; pairs that are not in both are left out.
+    /// Differences to the medians of the same pairs in another matrix; pairs that are not in both
+    /// are left out.
     pub(crate) fn against(&self, before: &Readings) -> Readings {
         let cells = self.cells.iter().filter_map(|(pair, values)| {
             let was = median(before.cells.get(pair)?.clone())?;
@@ -161,7 +170,8 @@ impl Readings {
     }
 }
 
-/// What is worse than the rest, gravest first. `figures` is the number of figures that are judged of the matrix.
+/// Verdicts on hosts, pairs and labels that are worse than the rest, gravest first. `figures` is
+/// the number of figures that are judged of the matrix.
 pub(crate) fn judge(
     inventory: &Inventory,
     figure: Figure,
@@ -236,7 +246,7 @@ impl Judge<'_> {
         judged.filter(|(_, effect, q)| *q < self.level && *effect >= least).collect()
     }
 
-    /// Hosts whose effect is worse than those of the others, with deviation and corrected probability.
+    /// Hosts with a worse effect than the others, with deviation and corrected probability.
     fn hosts(&self, effects: &[f64], cells: &[usize]) -> BTreeMap<HostId, (f64, f64)> {
         let judged: Vec<usize> = (0..effects.len()).filter(|at| cells[*at] >= FEWEST - 1).collect();
         if judged.len() < FEWEST {
@@ -269,7 +279,8 @@ impl Judge<'_> {
         found.map(|(host, effect, q)| (host, (effect, q))).collect()
     }
 
-    /// Pairs that are worse in their repeats, but for those of hosts that are named already in that direction.
+    /// Adds pairs that are worse in their repeats, except pairs of hosts that have a verdict in
+    /// that direction already.
     fn pairs(
         &mut self,
         readings: &Readings,

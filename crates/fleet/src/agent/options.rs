@@ -1,5 +1,5 @@
-//! Orders that an agent obeys: a question within the agent's own ceilings, with options that neither
-//! read nor write files, nor choose addresses or devices of this host, nor take cores.
+//! Orders that an agent obeys: a question within the agent's own ceilings, with options that
+//! neither read nor write files, nor choose addresses or devices of this host, nor take cores.
 
 use crate::message::Target;
 use crate::plan::{CostClass, Verb};
@@ -51,8 +51,8 @@ impl Ceilings {
     }
 }
 
-/// The source of orders: the name of a key and its rights. Over a remote shell and a NATS server, which know no keys of ours, the name is
-/// empty and the rights are all.
+/// The source of orders: the name of a key and its rights. Over a remote shell and a NATS server,
+/// which know no keys of ours, the name is empty and the rights are all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Holder {
     /// The name; of the one key without a name, empty.
@@ -81,7 +81,8 @@ pub struct Demand {
 /// Reads the words of a test; the error is one sentence.
 pub type WordReader = fn(Verb, &[String]) -> Result<Demand, String>;
 
-/// Options that agents take: whether they have a value, the questions that have them, and their names.
+/// Options that agents take: whether they have a value, the questions that have them, and their
+/// names.
 const OPTIONS: &[(bool, &[Verb], &[&str])] = {
     use Verb::{Delay, Load, Ping, Tcp, Train};
     &[
@@ -109,7 +110,8 @@ const OPTIONS: &[(bool, &[Verb], &[&str])] = {
     ]
 };
 
-/// The options that agents take of a question: those with a value, and those without.
+/// The options of a question that agents accept: first the ones with a value, then the ones
+/// without.
 #[must_use]
 pub fn allowed(verb: Verb) -> (Vec<&'static str>, Vec<&'static str>) {
     let of = |with_value: bool| {
@@ -161,7 +163,7 @@ pub fn parse(verb: Verb, words: &[String]) -> Result<Vec<(&str, Option<&str>)>, 
 /// The meaning of a test within the ceilings, and further words with which the test keeps them.
 ///
 /// # Errors
-/// One sentence where it cannot: what was asked for, and what the ceiling is.
+/// One sentence with the request and the ceiling, if the test cannot be limited.
 pub fn limited(
     verb: Verb,
     words: &[String],
@@ -208,7 +210,7 @@ fn no_bound(most: &str) -> String {
 /// The words for a target.
 ///
 /// # Errors
-/// One sentence where it is no name or address, or not among those that the agent may test.
+/// One sentence, if it is no name or address, or the agent may not test it.
 pub(super) fn target(target: &Target, ceilings: &Ceilings) -> Result<Vec<String>, String> {
     let good = |c: char| c.is_ascii_alphanumeric() || ".:-_%".contains(c);
     let host = target.host.as_str();

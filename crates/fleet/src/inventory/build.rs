@@ -129,7 +129,7 @@ fn bounded(what: &str, text: &str) -> Result<(), String> {
     }
 }
 
-/// Whether `text` can be a host on a command line: an address, or a name that is no option.
+/// True if `text` can be a host on a command line: an address, or a name that is no option.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
     let first = text.chars().next().is_some_and(|c| c.is_alphanumeric() || matches!(c, ':' | '_'));

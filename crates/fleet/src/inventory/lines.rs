@@ -79,8 +79,8 @@ fn ini(tree: &mut Tree, (group, kind): (&str, &str), line: &str) -> Result<(), S
     }
 }
 
-/// The group of a section, and what its lines are: `[name]` has hosts, `[name:children]` and `[name:vars]` have these; an address in
-/// brackets is none.
+/// The group of a section, and the kind of its lines: `[name]` has hosts, `[name:children]` and
+/// `[name:vars]` have these. An address in brackets is no section.
 fn section(line: &str) -> Option<(&str, &str)> {
     let line = line.split(" #").next().unwrap_or(line).trim_end();
     let inner = line.strip_prefix('[')?.strip_suffix(']')?;

@@ -25,7 +25,7 @@ const DISPATCH_NS: u64 = 5_000_000;
 pub struct Forecast {
     /// Hosts of the inventory.
     pub hosts: usize,
-    /// Tests, without those of pairs that have no connection.
+    /// Tests of pairs between which a connection is possible.
     pub tests: usize,
     /// Tests of pairs between which no connection is possible.
     pub unreachable: usize,

@@ -1,6 +1,7 @@
 //! Rounds: a plan that is measured again and again, each time as a run of its own.
 //!
-//! A round knows the whole series, so that whoever has it can make the next one: its controller, or one that takes over.
+//! A round knows the whole series, so that whoever has it can make the next one: its controller, or
+//! one that takes over.
 
 use metrics::{SECOND, Wall};
 use serde::{Deserialize, Serialize};
@@ -39,7 +40,8 @@ impl Rounds {
         Wall(self.first.0.saturating_add(i64::try_from(after).unwrap_or(i64::MAX)))
     }
 
-    /// How late a round may begin, ns: a tenth of the time to the next, and at least a second.
+    /// Longest delay of a round's beginning, ns: a tenth of the time to the next, and at least a
+    /// second.
     pub(crate) fn late_ns(&self) -> u64 {
         (self.every_ns / 10).max(SECOND)
     }
@@ -53,7 +55,8 @@ pub struct Round {
     pub series: Uuid,
     /// Number of the round, from 1.
     pub number: u32,
-    /// How many rounds just before this one were missed: another one still ran when they were due, or no controller worked.
+    /// Number of rounds just before this one that were missed: another one still ran when they were
+    /// due, or no controller worked.
     pub missed: u32,
     /// When all of them are due.
     pub rounds: Rounds,
@@ -72,15 +75,15 @@ impl Round {
         self.rounds.due(self.number)
     }
 
-    /// Whether it is too late to begin it.
+    /// True if it is too late to begin the round.
     #[must_use]
     pub fn is_missed(&self, now: Wall) -> bool {
         let late = now.0.saturating_sub(self.due().0);
         u64::try_from(late).is_ok_and(|late| late > self.rounds.late_ns())
     }
 
-    /// The next round that can begin at `now` or later. `has_begun` says whether this one has, so that it is not missed itself. Where
-    /// the series has no more, how many rounds were missed at its end.
+    /// The next round that can begin at `now` or later. With `has_begun` this one has begun, and is
+    /// not a missed one itself.
     ///
     /// # Errors
     /// The number of missed rounds, where none is left.

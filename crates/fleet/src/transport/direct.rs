@@ -1,10 +1,11 @@
-//! A TCP connection to the agent of each host, which listens: for a few hosts that can reach each other and need nothing between.
+//! A TCP connection to the agent of each host, which listens: for a few hosts that can reach each
+//! other and need nothing between.
 //!
-//! Both ends prove that they know one key, and encrypt their messages. A [`Secure`] does both for this
-//! module.
+//! Both ends prove that they know one key, and encrypt their messages. A [`Secure`] does both for
+//! this module.
 //!
-//! Connections without a proof have places of their own, of which the oldest gives way to a new one; controllers, which have given
-//! an order, keep theirs as long as they speak.
+//! Connections without a proof have places of their own, of which the oldest gives way to a new
+//! one; controllers, which have given an order, keep theirs as long as they speak.
 
 use super::lines::{Connection, Dial, Named, Undialled};
 use crate::agent::{Agent, Holder, Input, drive};
@@ -30,7 +31,8 @@ const FIRST: u64 = 15 * SECOND;
 const PATIENCE: (u64, u64) = (10 * SECOND, 60 * SECOND);
 /// Times its patience that a controller may say nothing.
 const PATIENCES: u64 = 3;
-/// A controller that has said nothing for so long gives way to another one, ns: it speaks each second.
+/// Silence after which a controller gives way to another one, ns: controllers send a message each
+/// second.
 const SILENT: u64 = 4 * SECOND;
 /// Silence of a controller's host after which TCP keep-alives probe it.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -43,9 +45,9 @@ const MAX_WAITING: usize = 4096;
 
 /// A connection whose two ends have proved who they are.
 pub trait Sealed: Send {
-    /// Encrypts what this end says; `None` when it may say no more.
+    /// Encrypts bytes of this end; `None` when no more may be sent.
     fn seal(&mut self, plain: &[u8]) -> Option<Vec<u8>>;
-    /// Decrypts what came, as far as it is complete; `None` when it was changed.
+    /// Decrypts the complete records of received bytes; `None` if they were changed on the way.
     fn open(&mut self, bytes: &[u8]) -> Option<Vec<u8>>;
 }
 
@@ -56,7 +58,8 @@ pub trait Secure: Send + Sync + 'static {
     /// # Errors
     /// One sentence, when the other end has not proved that it knows the key.
     fn client(&self, stream: &mut TcpStream) -> Result<Box<dyn Sealed>, String>;
-    /// The agent's end, with the name and the rights of the key that the controller names, which its first order proves.
+    /// The agent's end, with the name and the rights of the key that the controller names, which
+    /// its first order proves.
     ///
     /// # Errors
     /// As that of the controller's.
@@ -65,7 +68,7 @@ pub trait Secure: Send + Sync + 'static {
 
 type SharedSeal = Arc<Mutex<Box<dyn Sealed>>>;
 
-/// Reads what the other end says.
+/// Reads and decrypts the other end's lines.
 struct Reader {
     stream: Arc<TcpStream>,
     sealed: SharedSeal,
@@ -184,7 +187,8 @@ impl<S: Secure> Dial for Direct<S> {
     }
 }
 
-/// Runs an agent that listens, until it is asked to end ([`Input::Gone`]) and its last test is over.
+/// Runs an agent that listens, until it is asked to end ([`Input::Gone`]) and its last test is
+/// over.
 ///
 /// # Errors
 /// One sentence, when no thread can be made.
@@ -207,7 +211,8 @@ pub fn serve(
     }
     let mut send = |to: &Holder, line: String| {
         let line: Arc<str> = line.into();
-        // A controller that takes nothing any more is dropped: it comes back, and is told again.
+        // A controller that reads no more is dropped: it connects again, and gets the reports
+        // again.
         let has_room = |of: &Controller| of.name != to.name || of.reports.try_send(Arc::clone(&line)).is_ok();
         lock(&accepting.open).controllers.retain(|_, of| has_room(of));
         true
@@ -247,7 +252,7 @@ struct Talk {
     stream: Arc<TcpStream>,
     holder: Arc<Holder>,
     number: u64,
-    /// Its place among those that have proved nothing, until it gives an order.
+    /// Place among the unproven peers, until it gives an order.
     place: Option<PendingPlace>,
     patience: u64,
     until: Arc<Mutex<Mono>>,
@@ -256,8 +261,8 @@ struct Talk {
 }
 
 impl Open {
-    /// Makes room for a controller with a key of this name: of the key that has most, the one gives way that was silent for longest, if
-    /// it was silent for long. Whether there is room.
+    /// Makes room for another controller: of the key that has most controllers, the longest silent
+    /// one gives way, if it was silent for [`SILENT`]. True if there is room.
     fn make_room(&mut self, now: Mono) -> bool {
         if self.controllers.len() < MAX_CONTROLLERS {
             return true;

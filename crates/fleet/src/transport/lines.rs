@@ -1,4 +1,5 @@
-//! A connection to each host's agent, made by the controller: lines in both directions, and another try when it is lost.
+//! A connection to each host's agent, made by the controller: lines in both directions, and another
+//! try when it is lost.
 
 use super::{Arrival, Transport, arrived};
 use crate::inventory::HostId;
@@ -13,7 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Most hosts that are being dialled at a time: ssh servers and jump hosts take few unauthenticated connections.
+/// Most hosts that are being dialled at a time: ssh servers and jump hosts take few unauthenticated
+/// connections.
 const MAX_DIALLING: usize = 10;
 /// Most orders that wait for a host.
 const MAX_WAITING: usize = 256;
@@ -21,9 +23,9 @@ const MAX_WAITING: usize = 256;
 const MAX_UNREAD: usize = 256;
 /// Pauses between tries to reach a host, seconds; after the last one no more.
 const PAUSES: [u64; 6] = [1, 1, 2, 4, 8, 8];
-/// How long agents have to end after the farewell.
+/// Limit for agents to end after the farewell.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// How often a pause is looked at, whether it is to end.
+/// Time between two looks at whether a pause is to end early.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A host as the user knows it.
@@ -37,9 +39,9 @@ pub struct Named {
 
 /// Lines from and to an agent.
 pub struct Connection {
-    /// What the agent says.
+    /// Output of the agent.
     pub reader: Box<dyn Read + Send>,
-    /// What it is told; the agent sees the end when this is dropped.
+    /// Input of the agent, which sees the end of it when this is dropped.
     pub writer: Box<dyn Write + Send>,
     /// Ends it at once.
     pub end: Box<dyn Fn() + Send + Sync>,
@@ -52,11 +54,11 @@ pub struct Connection {
 pub struct Undialled {
     /// In a sentence.
     pub why: String,
-    /// Whether it can be of use to try again.
+    /// True if another try may succeed.
     pub may_retry: bool,
 }
 
-/// What makes connections.
+/// Makes connections to agents.
 pub trait Dial: Send + Sync + 'static {
     /// A connection to an agent of this host.
     ///
@@ -99,7 +101,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// What the thread of a host shares with the transport.
+/// State that the thread of a host shares with the transport.
 #[derive(Default)]
 struct Link {
     orders: Option<SyncSender<String>>,
@@ -147,7 +149,7 @@ impl Transport for Lines {
         let Some(mut link) = self.links.get(&host).map(|link| lock(link)) else { return };
         let Some(orders) = &link.orders else { return };
         if !order.line().is_ok_and(|line| orders.try_send(line).is_ok()) {
-            // It takes nothing any more: its thread finds the end of the connection.
+            // The agent reads no more: its thread finds the end of the connection.
             link.orders = None;
             link.end();
         }

@@ -1,12 +1,13 @@
-//! A NATS server in the middle: controllers and agents both dial out to it, so that neither has to be reachable.
+//! A NATS server in the middle: controllers and agents both dial out to it, so that neither has to
+//! be reachable.
 //!
 //! | subject | from | to |
 //! |---|---|---|
 //! | `netcaliper.FLEET.order.HOST` | controllers | the agent of HOST |
 //! | `netcaliper.FLEET.report.HOST` | the agent of HOST | all controllers |
 //!
-//! Both are messages without a store: what is lost is sent again by the ends, and results wait in the agents' spools. Measured data
-//! never pass the server.
+//! Both are messages without a store: the ends repeat lost ones, and results wait in the agents'
+//! spools. Measured data never pass the server.
 
 use super::{Arrival, Transport, arrived};
 use crate::agent::{Agent, Input, drive};
@@ -33,36 +34,39 @@ use uuid::Uuid;
 
 /// Oldest server, major and minor version: older ones lack what leases need, or have known holes.
 const OLDEST: (u32, u32) = (2, 11);
-/// How long a connection may take.
+/// Limit for a connection's establishment.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Most orders that wait for the server.
 const MAX_WAITING: usize = 65_536;
-/// Most reports of a host that the controller has not read: more than all results that an agent keeps, which it sends at once.
+/// Most reports of a host that the controller has not read: more than all results that an agent
+/// keeps, which it sends at once.
 const MAX_UNREAD: usize = 2 * MAX_KEPT;
-/// Most bytes of these reports: an agent sends what is beyond that after the next greeting.
+/// Most bytes of these reports: an agent sends further ones after the next greeting.
 const MAX_UNREAD_BYTES: usize = 64 << 20;
-/// How long a host's messages are ignored after one that is not a report, or that exceeds the limit.
+/// Time in which a host's messages are ignored after one that is not a report, or that exceeds the
+/// limit.
 const IGNORED: Duration = Duration::from_secs(3);
 /// Time between two looks for hosts that have not said anything.
 const KNOCK: Duration = Duration::from_secs(1);
-/// How long a host may be silent before it is asked for.
+/// Silence of a host after which the controller looks for it.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long the last messages may take to leave.
+/// Limit for the last messages to leave.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long hosts have for their first word, before they count as absent.
+/// Limit for a host's first message, after which the host counts as absent.
 const FIRST: Duration = Duration::from_secs(30);
 
-/// Tells the user a sentence.
+/// Prints a sentence for the user.
 pub type Tell = fn(&str);
 
-/// How the server is reached, and which fleet of it is meant.
+/// Address and credentials of the server, and the name of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Server {
-    /// Such as `tls://nats.example:4222`; several with commas between.
+    /// For example `tls://nats.example:4222`; several with commas between.
     pub url: String,
     /// Name of the fleet: a part of all subjects.
     pub fleet: String,
-    /// Certificates of the authorities that the server's is checked against; the system's where absent.
+    /// Certificates of the authorities that the server's is checked against; the system's where
+    /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
     /// File of credentials (a JWT and its key).
@@ -81,7 +85,8 @@ impl Server {
         format!("netcaliper.{}.{kind}.{host}", token(&self.fleet))
     }
 
-    /// Connects, and goes on trying where `retries`. What the server refuses, then and later, is told.
+    /// Connects, and goes on trying with `retries`. `tell` gets the refusals of the server, also
+    /// later ones.
     pub(crate) async fn connect(&self, name: &str, retries: bool, tell: Tell) -> Result<Client, String> {
         let failed = |what: &str, e: &dyn Display| format!("NATS server {}: {what}: {e}", self.shown());
         let of_file = |file: &Path, e: &dyn Display| failed(&file.display().to_string(), e);
@@ -89,7 +94,7 @@ impl Server {
             ConnectOptions::new().name(name).connection_timeout(CONNECT).subscription_capacity(MAX_WAITING);
         let pair = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
         for file in self.ca.iter().chain(pair) {
-            // What cannot be read would be an error of TLS without a reason.
+            // An unreadable file would be an error of TLS without a reason.
             std::fs::read(file).map_err(|e| of_file(file, &e))?;
         }
         if let Some(ca) = &self.ca {
@@ -138,12 +143,13 @@ fn failed(e: impl Display) -> String {
     format!("NATS server: {e}")
 }
 
-/// Lets what was published leave, for a while: without a connection nothing does.
+/// Waits until published messages have left, at most [`FAREWELL`]: without a connection none
+/// leaves.
 async fn flush(client: &Client) {
     let _ = tokio::time::timeout(FAREWELL, client.flush()).await;
 }
 
-/// What the user should know of an event; not again what was the last, until there was a connection.
+/// Notice about an event; a repetition of the last notice is left out until there was a connection.
 fn trouble(event: &Event, last: &Mutex<String>) -> Option<String> {
     let text = match event {
         Event::Connected => String::new(),
@@ -159,13 +165,14 @@ fn trouble(event: &Event, last: &Mutex<String>) -> Option<String> {
     (is_new && !text.is_empty()).then_some(text)
 }
 
-/// Whether a server's version, such as `2.15.1` or `2.11.0-beta.1`, will do.
+/// True if a server's version, such as `2.15.1` or `2.11.0-beta.1`, is not too old.
 fn is_new_enough(version: &str) -> bool {
     let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= OLDEST
 }
 
-/// A name as one part of a subject: other characters than letters, digits, `-` and `_` as `=` and two digits.
+/// A name as one part of a subject: other characters than letters, digits, `-` and `_` as `=` and
+/// two digits.
 pub(crate) fn token(name: &str) -> String {
     let mut token = String::new();
     for byte in name.bytes() {
@@ -185,11 +192,12 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, String> {
         .map_err(|e| format!("cannot start a runtime: {e}"))
 }
 
-/// What comes from a host, and its bytes where it counts among the unread reports.
+/// An arrival from a host, and its bytes if it counts among the unread reports.
 type Counted = (HostId, Arrival, Option<usize>);
 
-/// Number and bytes of the reports of each host that the controller has not read. NATS does not slow an agent down. Reports beyond the
-/// limit are dropped; the agent keeps its results until they are stored, and other hosts are not affected.
+/// Number and bytes of the reports of each host that the controller has not read. NATS does not
+/// slow an agent down. Reports beyond the limit are dropped; the agent keeps its results until they
+/// are stored, and other hosts are not affected.
 #[derive(Default)]
 struct Unread(Mutex<BTreeMap<HostId, (usize, usize)>>);
 
@@ -206,7 +214,7 @@ impl Unread {
         has_room
     }
 
-    /// Makes room again for what the controller reads.
+    /// Takes a report that the controller reads off the unread ones.
     fn read(&self, (host, arrival, length): Counted) -> (HostId, Arrival) {
         if let (Some(length), Some((count, bytes))) = (length, lock(&self.0).get_mut(&host)) {
             *count = count.saturating_sub(1);
@@ -262,7 +270,7 @@ impl Nats {
 impl Transport for Nats {
     fn send(&mut self, host: HostId, order: &Of<Order>) {
         if let (Some(orders), Ok(line)) = (&self.orders, order.line()) {
-            // Where so many wait, the server is gone: what is lost is sent again.
+            // A full queue means that the server is gone; lost orders are repeated.
             let _ = orders.try_send((host, line));
         }
     }
@@ -285,7 +293,7 @@ impl Drop for Nats {
     }
 }
 
-/// Where the reports of all hosts come in.
+/// Receives the reports of all hosts.
 struct Inbox {
     arrived: Sender<Counted>,
     unread: Arc<Unread>,
@@ -314,7 +322,8 @@ impl Inbox {
         let counted = match report {
             Ok(report) => (host, Arrival::Report(Box::new(report)), Some(payload.len())),
             Err(why) => {
-                // The controller greets the agent again after that, which then sends the results that it keeps.
+                // The controller greets the agent again after that, which then sends the results
+                // that it keeps.
                 self.ignored.insert(host, now + IGNORED);
                 (host, Arrival::Lost { reason: Reason::BadResult, why, retries: true }, None)
             }
@@ -324,7 +333,7 @@ impl Inbox {
     }
 }
 
-/// What the thread of the connection knows.
+/// State of the connection's thread.
 struct Carrier {
     run: Uuid,
     client: Client,
@@ -332,7 +341,7 @@ struct Carrier {
     /// Subject of a host's orders, and when it was heard.
     hosts: BTreeMap<HostId, (String, Option<Instant>)>,
     began: Instant,
-    /// Whether the hosts that never answered have been given up.
+    /// The hosts that never answered have been given up.
     gave_up: bool,
 }
 
@@ -361,7 +370,8 @@ impl Carrier {
     }
 
     async fn publish(&self, host: HostId, line: String) {
-        // Without a server the client takes some messages, and waits with the next one until there is a server again.
+        // Without a server the client takes some messages, and waits with the next one until there
+        // is a server again.
         if self.client.connection_state() != State::Connected {
             return;
         }
@@ -396,7 +406,8 @@ impl Carrier {
     }
 }
 
-/// Runs an agent behind a NATS server until it is asked to end ([`Input::Gone`]) and its last test is over.
+/// Runs an agent behind a NATS server until it is asked to end ([`Input::Gone`]) and its last test
+/// is over.
 ///
 /// # Errors
 /// One sentence, when the server refuses the agent.
@@ -439,7 +450,8 @@ async fn carry(
                 None => break,
             },
             order = orders.next() => match order {
-                // A message that is no order comes from no controller: the server guards the subjects.
+                // A message that is no order is not from a controller: the server guards the
+                // subjects.
                 Some(order) if order.payload.len() > MAX_ORDER => {}
                 Some(order) => {
                     if let Ok(order) = message::parse(&order.payload)
