@@ -18,7 +18,7 @@ enum FigureVerdict {
     Better,
     Worse,
     Same,
-    /// This few readings never differ significantly: the number needed.
+    /// Too few readings ever to differ significantly: the number needed.
     TooFew(String),
     /// Intervals do not have this figure, only whole runs do.
     Untold,

@@ -33,7 +33,7 @@ pub fn write_hgrm(spectrum: &Spectrum, out: &mut dyn Write) -> io::Result<()> {
         while covered < spectrum.count && level <= 100.0 * real(covered) / all {
             let share = level / 100.0;
             writeln!(out, "{:12.3} {share:14.12} {covered:10} {:14.2}", us(value), 1.0 / (1.0 - share))?;
-            // This many ticks until half of the rest is passed.
+            // TICKS lines for each half of the remaining values.
             let halvings = (100.0 / (100.0 - level)).log2().floor() + 1.0;
             level += 100.0 / (TICKS * halvings.exp2());
         }
@@ -90,9 +90,9 @@ pub(crate) mod tests {
 
     #[test]
     fn percentile_files_are_those_of_hdrhistogram() {
-        // 1 to 10 µs, one each. The percentiles are those of the algorithm as published: 5 ticks a halving, so 0, 10, …
-        // 50, then 55, 60, … 75, then 77.5, …; each line is the end of the first bucket that covers it (three digits: 5,000 to
-        // 5,003 ns are one bucket).
+        // 1 to 10 µs, one each. The percentiles are those of the algorithm as published: 5 ticks a
+        // halving, so 0, 10, … 50, then 55, 60, … 75, then 77.5, …; each line is the end of the
+        // first bucket that covers it (three digits: 5,000 to 5,003 ns are one bucket).
         let file = text(|out| write_hgrm(&of((1..=10).map(|n| n * 1000)), out));
         let lines: Vec<&str> = file.lines().collect();
         assert_eq!(lines[0], "       Value     Percentile TotalCount 1/(1-Percentile)");

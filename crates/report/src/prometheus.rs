@@ -1,7 +1,8 @@
-//! Metrics for Prometheus, in its text format 0.0.4: what its textfile collector and every scraper read.
+//! Metrics for Prometheus, in its text format 0.0.4, which its textfile collector and every scraper
+//! read.
 //!
-//! Base units (seconds, bytes, ratios). Counters and histograms only grow while a [`RunMetrics`] or [`ServerMetrics`] lives, so
-//! that rates and quantiles over any time can be asked for.
+//! Base units (seconds, bytes, ratios). Counters and histograms only grow while a [`RunMetrics`] or
+//! [`ServerMetrics`] lives, so that rates and quantiles over any time can be asked for.
 
 use crate::words;
 use metrics::{real, seconds};
@@ -13,7 +14,8 @@ use std::io::{self, Write};
 /// The content type that belongs to the format.
 pub const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Upper bounds of histograms of times, s: 1, 2.5 and 5 in each decade from a microsecond to ten seconds.
+/// Upper bounds of histograms of times, s: 1, 2.5 and 5 in each decade from a microsecond to ten
+/// seconds.
 const BOUNDS: [f64; 22] = [
     1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1,
     0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
@@ -29,7 +31,7 @@ pub type Labels = Vec<(&'static str, String)>;
 struct Family {
     kind: &'static str,
     help: &'static str,
-    /// What follows the name (`_bucket`), labels, value.
+    /// Suffix of the name (`_bucket`), labels, value.
     samples: Vec<(&'static str, Labels, f64)>,
 }
 
@@ -89,7 +91,7 @@ impl Sheet {
     }
 }
 
-/// The value of a label: what the format wants escaped, and nothing that would break a line or a terminal.
+/// The value of a label, with the format's escapes, and without control characters.
 fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -113,7 +115,7 @@ struct Steps {
 }
 
 impl Steps {
-    /// So many values of at most so many ns; a bucket that lies across a bound counts above it.
+    /// Adds `n` values of at most `ns`; a bucket that lies across a bound counts above it.
     fn add(&mut self, ns: u64, n: u64) {
         self.count += n;
         let s = seconds(ns);
@@ -130,7 +132,7 @@ impl Steps {
     }
 }
 
-/// What runs found: gauges of the latest, histograms and counters of all.
+/// Results of runs: gauges of the latest, histograms and counters of all.
 #[derive(Default)]
 pub struct RunMetrics {
     latest: Option<Outcome>,
@@ -171,7 +173,8 @@ impl RunMetrics {
         self.latest = Some(outcome.clone());
     }
 
-    /// Adds a run of which there is no outcome: the figures of the one before are no longer the latest.
+    /// Adds a run of which there is no outcome: the figures of the one before are no longer the
+    /// latest.
     pub fn add_failed(&mut self, conditions: &[Assertion]) {
         *self.runs.entry(Status::Failed.name()).or_default() += 1;
         self.judge(conditions, |_| false);
@@ -236,7 +239,7 @@ fn labels(outcome: &Outcome, point: &Point) -> Labels {
     ]
 }
 
-/// What the latest run found in this phase.
+/// Adds the gauges of a phase of the latest run.
 fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
     let base = labels(outcome, point);
     for figure in Figure::with_percentiles(&PERCENTILES) {
@@ -251,7 +254,7 @@ fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
     }
 }
 
-/// What a server sees of its clients.
+/// A server's counts of its clients.
 #[derive(Default)]
 pub struct ServerMetrics {
     version: String,

@@ -1,8 +1,8 @@
 //! Lines, tables and paragraphs, for a terminal and for a page.
 //!
-//! All text passes through [`Page`], which takes the control characters out of it (much of it comes from the network and
-//! must not steer the reader's terminal) and adds the only escape sequences there are: one colour for a whole line. On an
-//! HTML page the same text is escaped.
+//! All text passes through [`Page`], which takes the control characters out of it (much of it comes
+//! from the network and must not steer the reader's terminal) and adds the only escape sequences
+//! there are: one colour for a whole line. On an HTML page the same text is escaped.
 
 use crate::html::escape;
 use metrics::{Clamped, DistSummary, format_duration};
@@ -14,14 +14,15 @@ use unicode_width::UnicodeWidthChar as _;
 
 /// Paragraphs are broken so that no line is longer.
 const WIDTH: usize = 110;
-/// Lines that continue another are indented by so much at least: the text of a peer must not begin a line, or it could pass for ours.
+/// Least indent of lines that continue another: the text of a peer must not begin a line, or it
+/// could pass for ours.
 const HANG: usize = 2;
 
 /// Bars of a histogram, and characters of the longest.
 const MOST_BARS: usize = 20;
 const LONGEST_BAR: u64 = 50;
 
-/// What a line is to the reader.
+/// Meaning of a line, for its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tone {
     Plain,
@@ -59,8 +60,8 @@ enum Form {
     Html { lines: bool },
 }
 
-/// Lines, tables and paragraphs on their way to a terminal or a page. After an error of the writer nothing more is written;
-/// [`Page::end`] returns that error.
+/// Lines, tables and paragraphs on their way to a terminal or a page. After an error of the writer
+/// nothing more is written; [`Page::end`] returns that error.
 pub struct Page<'a> {
     out: &'a mut dyn Write,
     written: io::Result<()>,
@@ -74,13 +75,14 @@ impl<'a> Page<'a> {
         Page { out, written: Ok(()), form: Form::Terminal { color }, columns: None }
     }
 
-    /// No line is longer than `columns`, if they are known: a terminal would continue it at its left edge.
+    /// No line is longer than `columns`, if they are known: a terminal would continue it at its
+    /// left edge.
     pub fn within(self, columns: Option<u16>) -> Self {
         Page { columns, ..self }
     }
 
-    /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines as they are. What is written with
-    /// `write!` stands there as it is.
+    /// The same text as parts of an HTML page: headings, paragraphs, tables, and lines. `write!`
+    /// adds HTML as it is.
     pub(crate) fn html(out: &'a mut dyn Write) -> Self {
         Page { out, written: Ok(()), form: Form::Html { lines: false }, columns: None }
     }
@@ -102,7 +104,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// What `write!` and `writeln!` call.
+    /// Implements `write!` and `writeln!`.
     pub(crate) fn write_fmt(&mut self, text: fmt::Arguments<'_>) {
         if self.written.is_ok() {
             self.written = self.out.write_fmt(text);
@@ -142,8 +144,8 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`, by two at least. A number and
-    /// the word after it, its unit most often, stay together.
+    /// A paragraph: `lead`, then `text` broken at blanks and indented by the width of `lead`, by
+    /// two at least. A number and the word after it, its unit most often, stay together.
     pub fn paragraph(&mut self, tone: Tone, lead: &str, text: &str) {
         if matches!(self.form, Form::Html { .. }) {
             self.end_lines();
@@ -172,7 +174,7 @@ impl<'a> Page<'a> {
         self.line(tone, &format!("{}…", pieces[0].trim_end()));
     }
 
-    /// As many of `groups`, separated by semicolons, as fit into so many lines.
+    /// As many of `groups`, separated by semicolons, as fit into `lines` lines.
     pub(crate) fn groups(&mut self, lead: &str, groups: &[String], lines: usize) {
         let columns = self.columns();
         let fits = |n: &usize| broken(lead, &groups[..*n].join("; "), columns).len() <= lines;
@@ -186,7 +188,7 @@ impl<'a> Page<'a> {
         self.columns.map_or(WIDTH, |columns| WIDTH.min(columns.into()))
     }
 
-    /// How many further rows there are, if any, and where.
+    /// A line with the number of further rows, if there are any, and their place.
     pub(crate) fn more(&mut self, n: u64, place: &str) {
         if n > 0 {
             self.line(Tone::Plain, &format!("  and {n} more{place}"));
@@ -261,7 +263,8 @@ fn joined(row: &[String], widths: &[usize], block: &[usize], left: usize) -> Str
     line
 }
 
-/// Upper bounds of times (ns) and counts as bars of a histogram, neighbours together where there would be too many.
+/// Upper bounds of times (ns) and counts as bars of a histogram, neighbours together where there
+/// would be too many.
 pub(crate) fn up_to(mut steps: Vec<(u64, u64)>) -> Vec<(String, u64)> {
     while steps.len() > MOST_BARS {
         let halves = steps.chunks(2);
@@ -289,7 +292,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
 pub(crate) const TIMES: &str = "min|mean|p50|p90|p99|p99.9|max|count";
 pub(crate) const FEW_TIMES: &str = "min|mean|p50|p99|max|count";
 
-/// Cells and what they are to the reader.
+/// Rows of cells, with the meaning of each row.
 pub struct Table {
     header: Vec<String>,
     rows: Vec<(Tone, Vec<String>)>,
@@ -306,7 +309,8 @@ impl Table {
         Table { header, rows: Vec::new() }
     }
 
-    /// A table with a row for each of `rows`: how it is meant, its name, and what the columns read.
+    /// A table with a row for each of `rows`: its meaning, its name, and its cells by the columns'
+    /// functions.
     pub(crate) fn of<T>(
         title: &str,
         columns: &[Column<T>],
@@ -321,7 +325,7 @@ impl Table {
         table
     }
 
-    /// Adds a row of what a distribution of times is under [`TIMES`].
+    /// Adds a row of a distribution's times, for the titles [`TIMES`].
     pub(crate) fn times(&mut self, name: &str, dist: Option<&DistSummary>) {
         self.distribution(name, dist, |d| vec![(0.5, d.p50), (0.9, d.p90), (0.99, d.p99), (0.999, d.p999)]);
     }
@@ -361,8 +365,8 @@ impl Table {
         self.markup([class, Tone::Plain.class()], |_| "", page);
     }
 
-    /// The same with a class of each column, by its title; `table` and `plain` are the classes of the table and of plain rows, empty
-    /// for none.
+    /// The same with a class of each column, by its title; `table` and `plain` are the classes of
+    /// the table and of plain rows, empty for none.
     pub(crate) fn markup(
         &self,
         [table, plain]: [&str; 2],
@@ -391,7 +395,8 @@ impl Table {
     }
 }
 
-/// Which columns of a table stand beside each other where no line may be longer than `most`: the first is in each block.
+/// Which columns of a table stand beside each other where no line may be longer than `most`: the
+/// first is in each block.
 fn blocks(widths: &[usize], most: Option<usize>) -> Vec<Vec<usize>> {
     let mut blocks = vec![vec![0]];
     let mut used = widths[0];
@@ -408,7 +413,7 @@ fn blocks(widths: &[usize], most: Option<usize>) -> Vec<Vec<usize>> {
     blocks
 }
 
-/// `lead` and the words of `text` in lines of so many columns.
+/// `lead` and the words of `text` in lines of `columns` columns.
 pub fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut line = lead.to_owned();
@@ -434,7 +439,8 @@ pub fn broken(lead: &str, text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// `line` in pieces of so many columns, all but the first indented; as it is where the columns are not known.
+/// `line` in pieces of `columns` columns, all but the first indented; whole if the columns are not
+/// known.
 fn cut(line: &str, columns: Option<usize>) -> Vec<Cow<'_, str>> {
     let Some(columns) = columns.filter(|columns| width(line) > *columns) else {
         return vec![Cow::Borrowed(line)];
@@ -453,8 +459,9 @@ fn cut(line: &str, columns: Option<usize>) -> Vec<Cow<'_, str>> {
     pieces
 }
 
-/// `text`, in which a peer may have had a part, for a terminal: without control characters, each line but the first indented, and no
-/// line longer than `columns`, if they are known (a terminal would continue it at its left edge).
+/// `text`, in which a peer may have had a part, for a terminal: without control characters, each
+/// line but the first indented, and no line longer than `columns`, if they are known (a terminal
+/// would continue it at its left edge).
 pub fn hanging(text: &str, columns: Option<u16>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
@@ -472,7 +479,7 @@ pub fn hanging(text: &str, columns: Option<u16>) -> String {
     lines.join("\n")
 }
 
-/// Whether `word` is a plain number, perhaps after an opening parenthesis.
+/// True if `word` is a plain number, perhaps after an opening parenthesis.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches('(');
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit() || c == '.')
@@ -578,7 +585,8 @@ mod tests {
         assert_eq!(text, "a\u{fffd}]0;title\u{fffd}b\u{fffd}2J\u{fffd}c\u{fffd}d\u{fffd}e\n");
     }
 
-    /// Whether a line of `text` begins with `forged`, on a terminal of so many columns, which continues longer lines at its left edge.
+    /// Whether a line of `text` begins with `forged`, on a terminal of so many columns, which
+    /// continues longer lines at its left edge.
     fn passes_for_ours(text: &str, forged: &str, columns: usize) -> bool {
         text.lines().any(|line| {
             let symbols: Vec<char> = line.chars().collect();
@@ -588,8 +596,9 @@ mod tests {
 
     #[test]
     fn the_text_of_a_peer_begins_no_line() {
-        // Each of these puts the forged line at the left edge of a terminal of 80 columns that gets it as it is: by a line's end, by
-        // words that fill the line, by blanks that are no white space to Unicode, by one long word.
+        // Each of these puts the forged line at the left edge of a terminal of 80 columns that gets
+        // it as it is: by a line's end, by words that fill the line, by blanks that are no white
+        // space to Unicode, by one long word.
         let filled = |filler: &str| format!("refused: {}Run complete", filler.repeat(80));
         let evil = [
             "refused\nRun complete".to_owned(),

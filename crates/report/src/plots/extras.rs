@@ -102,7 +102,7 @@ fn over_results(name: &str, mut values: Vec<(f64, f64)>) -> Series {
     Series { spread, ..Series::line(name, points) }
 }
 
-/// The curves of the first result of each setting, with those of equal titles in one plot.
+/// The curves of the first result of each setting; curves with equal titles share a plot.
 fn curves(all: &[&Shown]) -> Vec<Plot> {
     let mut plots: Vec<Plot> = Vec::new();
     let mut drawn = BTreeSet::new();

@@ -13,7 +13,8 @@ const MOST_CAUSES: usize = 2;
 /// Lines about figures beside the answer.
 const MOST_LINES: usize = 3;
 
-/// Writes the result; no more than twelve lines, and one for each step of a sweep or stage of a load.
+/// Writes the result; no more than twelve lines, and one for each step of a sweep or stage of a
+/// load.
 pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
     page.paragraph(tone, "", &line(outcome));
     if outcome.begin.verb == "load" {
@@ -33,7 +34,7 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
     }
 }
 
-/// The answer in one line: of what, what was found, how well that is known, under which conditions.
+/// The answer in one line: question and target, result, certainty, conditions.
 pub(crate) fn line(outcome: &Outcome) -> String {
     let begin = &outcome.begin;
     let target = match begin.targets.as_slice() {
@@ -62,7 +63,8 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     format!("{how}{of}{}", found.join(", "))
 }
 
-/// How long, how many at once; of a server, which chooses neither, how many came.
+/// Duration and number of concurrent connections; of a server, which chooses neither, the number of
+/// accepted ones.
 fn conditions(of: &Point, serving: bool) -> Vec<String> {
     let phase = &of.phase;
     // One that has moved all that it was to move ends before its time.
@@ -107,7 +109,7 @@ fn further_figures(of: &Point) -> Vec<String> {
     groups
 }
 
-/// Whether the answer has this figure, or the reader nothing of it.
+/// True for figures that the answer has already, or that are of no use beside it.
 fn is_answer(figure: Figure, kind: Kind) -> bool {
     let fits = |other: &Figure| other.family() == figure.family();
     let answered = match kind {
@@ -135,7 +137,7 @@ fn round_trip(of: &Point) -> Option<String> {
     })
 }
 
-/// What part of the time of their CPUs both processes took.
+/// Share of their CPUs' time that both processes took.
 fn cpu(of: &Point) -> Option<String> {
     let share = |totals: &model::Totals| {
         let cpu = totals.cpu.as_ref().filter(|cpu| cpu.available_s > 0.0)?;
@@ -148,7 +150,7 @@ fn cpu(of: &Point) -> Option<String> {
     })
 }
 
-/// What went wrong most often.
+/// The most frequent errors.
 fn causes(outcome: &Outcome, page: &mut Page<'_>) {
     let ends = outcome.points.iter().filter(|of| !point::nothing(of)).flat_map(Point::ends);
     let mut all: Vec<_> = ends.flat_map(|end| &end.causes).collect();
@@ -158,7 +160,7 @@ fn causes(outcome: &Outcome, page: &mut Page<'_>) {
     }
 }
 
-/// The gravest, a line each; notes, which tell how to read a figure, are counted.
+/// The gravest caveats, a line each; notes, which explain how to read a figure, are counted.
 fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let kinds = kinds(&outcome.points);
     if kinds.is_empty() {

@@ -29,7 +29,7 @@ pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page
     counters(point, page);
 }
 
-/// The kernels' figures of the connections, and those of RFC 6349.
+/// The kernels' figures of the connections, and RFC 6349's.
 fn tcp(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&TcpTotals>; 6] = [
         ("retransmits", |t| t.retransmits.to_string()),

@@ -1,4 +1,5 @@
-//! Datagrams: what became of them and how long they took, one direction at a time, flow by flow; and the frames they carried.
+//! Datagrams: what became of them and how long they took, one direction at a time, flow by flow;
+//! and the frames they carried.
 
 use crate::text::{Column, Page, TIMES, Table, Tone, or_dash};
 use crate::words;
@@ -11,7 +12,7 @@ use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit};
 struct WayReports<'a> {
     name: &'static str,
     sent: Option<&'a PacketReport>,
-    /// The result; `None` when its receiver never told it.
+    /// The result; `None` if its receiver never reported it.
     got: Option<&'a PacketReport>,
     goodput_bps: Option<f64>,
 }
@@ -262,7 +263,7 @@ fn shown(point: &Point) -> Vec<ReceiverFrames<'_>> {
             Some(all)
         };
         let frames = point.remote.iter().fold(None, sum);
-        // Those of several servers cannot be told as one.
+        // Play-out figures of several servers cannot be added up.
         let playout = if let [one] = point.remote.as_slice() { one.playout.as_ref() } else { None };
         all.push(ReceiverFrames { name: "to server", frames, playout });
     }

@@ -72,12 +72,12 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
     hosts::write(point, begin, style.verbose, page);
 }
 
-/// Whether not even one connection came to be.
+/// True if not even one connection was established.
 pub(super) fn nothing(point: &Point) -> bool {
     point.status == Status::Failed && point.local.opened == 0
 }
 
-/// The result: what the receivers counted, the senders' counts beside it.
+/// The result: the receivers' counts, with the senders' beside them.
 fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) {
     page.line(Tone::Heading, "Goodput (as the receiver counted it)");
     let (client, server) =
@@ -93,13 +93,13 @@ fn goodput(point: &Point, serving: bool, page: &mut Page<'_>) {
         page.line(Tone::Plain, &format!("  {:<16}  {both:>12}", "both directions"));
     }
     if point.up.is_none() && point.down.is_none() {
-        // What other protocols moved beside a server's own has been told test by test.
+        // Traffic of other protocols was printed test by test.
         let what = if serving { "  nothing moved over the native protocol" } else { "  no data moved" };
         page.line(Tone::Plain, what);
     }
 }
 
-/// The result of media streams: frames that could be shown, as their receiver judged them, and what came.
+/// The result of media streams: frames as their receiver judged them, and received bytes.
 fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
     let local = &point.local;
     if serving {
@@ -123,7 +123,7 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
         row("stray", frames.errors, "", "datagrams of frames that were shown already, or far ahead");
     }
     if local.traffic.ns == 0 {
-        // A table of frames does not tell what they held.
+        // A file with a table of frames has no bytes.
         return;
     }
     let (received, time) = (format_bytes(local.traffic.rx_bytes), format_duration(local.traffic.ns));
@@ -131,8 +131,9 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
     page.line(Tone::Plain, &text);
 }
 
-/// One direction: the receiver's figure, the sender's under it, and the spread over the intervals. A server never
-/// hears its clients' counts; for anybody else it is alarming when the receiver's is missing.
+/// One direction: the receiver's figure, the sender's under it, and the spread over the intervals.
+/// A server never hears its clients' counts; for anybody else it is alarming when the receiver's is
+/// missing.
 fn direction(name: &str, of: &Direction, (from, to): (&str, &str), serving: bool, page: &mut Page<'_>) {
     let mut line = |tone, name: &str, bps: f64, text: &str| {
         let lead = format!("  {name:<16}  {:>12}  ", format_bits_per_second(bps));
@@ -182,7 +183,7 @@ fn established(point: &Point, page: &mut Page<'_>) {
     }
 }
 
-/// How the connections ended, as each end counted.
+/// Endings of connections, as each end counted them.
 fn connections(point: &Point, page: &mut Page<'_>) {
     let columns: [Column<&Totals>; 7] = [
         ("opened", |t| t.opened.to_string()),
@@ -197,7 +198,7 @@ fn connections(point: &Point, page: &mut Page<'_>) {
     page.section(&Table::of("Connections", &columns, rows));
 }
 
-/// What went wrong, the most frequent first, with the first example of each.
+/// Errors, the most frequent first, with the first example of each.
 fn failures(point: &Point, page: &mut Page<'_>) {
     let all: Vec<(String, &CauseCount)> = hosts::ends(point)
         .flat_map(|(name, totals)| totals.causes.iter().map(move |cause| (name.clone(), cause)))
@@ -233,7 +234,7 @@ fn rates(point: &Point, page: &mut Page<'_>) {
     page.line(Tone::Plain, &format!("  Jain's fairness index {jain:.3} (1 is even)"));
 }
 
-/// How long connections took to come and to stay.
+/// Connect times and lifetimes of connections.
 fn times(point: &Point, page: &mut Page<'_>) {
     let mut table = Table::new(&format!("Times (this end)|{TIMES}"));
     table.times("to connect", point.local.connect_ns.as_ref());
@@ -248,7 +249,7 @@ fn histogram(dist: Option<&DistSummary>, page: &mut Page<'_>) {
     page.bars("Time to connect, connections up to each bound", &up_to(dist.buckets.clone()));
 }
 
-/// What happened at each remote address, those with failures first.
+/// Counts of each remote address; addresses with failures are first.
 fn remotes(local: &Totals, page: &mut Page<'_>) {
     if local.remotes.is_empty() {
         return;
