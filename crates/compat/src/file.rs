@@ -1,6 +1,8 @@
-//! One door for files: bytes become text, the text documents, and lines that are none are passed over with a notice.
+//! One door for files: bytes become text, the text documents, and lines that are none are passed
+//! over with a notice.
 //!
-//! Recognition follows: a document is of the program that it names itself ([`crate::import`]), never of one that it resembles.
+//! Recognition follows: a document is of the program that it names itself ([`crate::import`]),
+//! never of one that it resembles.
 
 use flate2::bufread::GzDecoder;
 use metrics::{Clamped, format_count};
@@ -24,7 +26,7 @@ const QUOTED: usize = 60;
 pub struct File {
     /// Its documents, in order.
     pub documents: Vec<Document>,
-    /// What was passed over.
+    /// Notices about lines that were passed over.
     pub notices: Vec<String>,
 }
 
@@ -43,7 +45,8 @@ pub enum Form {
 #[derive(Debug)]
 pub struct Document {
     pub form: Form,
-    /// The file is in UTF-16 with a byte order mark: for ctsTraffic's tables a sign of the original.
+    /// The file is in UTF-16 with a byte order mark: for ctsTraffic's tables a sign of the
+    /// original.
     pub is_utf16: bool,
     /// Without characters that a terminal obeys.
     pub text: String,
@@ -94,7 +97,8 @@ pub fn open(bytes: &[u8]) -> Result<File, String> {
     Ok(file)
 }
 
-/// The content of a packed file, of all its members, and how many bytes follow that are no member; zeros, which fill blocks, are none.
+/// The content of a packed file, of all its members, and how many bytes follow that are no member;
+/// zeros, which fill blocks, are none.
 fn unpacked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     if bytes.starts_with(b"BZh") {
         return Err("the file is packed with bzip2: unpack it first".to_owned());
@@ -171,7 +175,7 @@ fn array(text: &str) -> Option<File> {
         .then(|| File { documents: texts.into_iter().map(document).collect(), ..File::default() })
 }
 
-/// Where a line ends, its end included.
+/// Index behind the end of the line at `at`.
 fn line_end(text: &str, at: usize) -> usize {
     text[at..].find('\n').map_or(text.len(), |n| at + n + 1)
 }
@@ -229,7 +233,7 @@ fn split(text: &str) -> File {
     file
 }
 
-/// What is said of lines that were passed over.
+/// Notice about lines that were passed over.
 fn notice(passed: &[(usize, &str)]) -> Option<String> {
     let named = passed.iter().take(MOST_NAMED);
     let named: Vec<String> = named.map(|(line, text)| format!("line {line} ('{}')", quoted(text))).collect();
@@ -259,8 +263,8 @@ fn event(line: &str) -> Option<String> {
 /// The first event of a journal of this program.
 const OURS: &str = "begin";
 
-/// End of the events that begin with one called `first`: the next event of that name, an object that
-/// is no event, or the end of the text. Other lines between events are passed over.
+/// End of the events that begin with one called `first`: the next event of that name, an object
+/// that is no event, or the end of the text. Other lines between events are passed over.
 fn events_end(text: &str, from: usize, first: &str) -> usize {
     let again = |line: &str| {
         let head = line.get(..100).unwrap_or(line);
@@ -284,7 +288,8 @@ fn events_end(text: &str, from: usize, first: &str) -> usize {
     at
 }
 
-/// Where the object that begins at `start` ends: behind its last brace, or with the text where it is cut.
+/// Index behind the object that begins at `start`: behind its last brace, or the end of a text that
+/// is cut.
 fn object_end(text: &str, start: usize) -> usize {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.as_bytes()[start..].iter().enumerate() {
@@ -305,13 +310,15 @@ fn object_end(text: &str, start: usize) -> usize {
     text.len()
 }
 
-/// An object of another program; what its printf makes of a number that is none is null.
+/// An object of another program. `nan` and `inf`, which printf writes and JSON lacks, are read as
+/// null.
 fn parsed(text: &str) -> Option<Value> {
     let strict: Option<Value> = serde_json::from_str(text).ok();
     strict.or_else(|| serde_json::from_str(&with_numbers(text)?).ok()).filter(Value::is_object)
 }
 
-/// `text` with null for `nan` and `inf`, and with the sign that `5.9e 06` lost; `None` where it has neither.
+/// `text` with null for `nan` and `inf`, and with the sign that `5.9e 06` lost; `None` where it has
+/// neither.
 fn with_numbers(text: &str) -> Option<String> {
     let (mut out, mut rest, mut quoted, mut changed) =
         (String::with_capacity(text.len()), text, false, false);
@@ -378,14 +385,14 @@ impl Source {
         }
     }
 
-    /// Whether the file is text in UTF-16 with a byte order mark.
+    /// True if the file is text in UTF-16 with a byte order mark.
     pub fn is_utf16(&self) -> bool {
         matches!(self, Source::Text(_, true))
     }
 }
 
 impl Document {
-    /// Whether the document says that this program wrote it.
+    /// True if the document's schema is one of this program.
     pub fn is_ours(&self) -> bool {
         let first = match self.form {
             Form::Text => return false,
@@ -430,7 +437,7 @@ impl Document {
         }
     }
 
-    /// What a document of no known program is taken for.
+    /// Description of a document of no known program, for messages.
     pub fn kind(&self) -> String {
         let first = self.text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
         match self.form {

@@ -105,7 +105,7 @@ fn is_stream(name: &str, prefix: &str, about: &Value, document: &Value) -> bool 
 /// True if a series is a tool's own, and not computed from others: `prefix`, then a class of
 /// service, a protocol or a number, then the host where there are several. Series that flent
 /// computes (avg, sum, fairness, …) have a word of their own in that place; where the file names
-/// the runners, the runner's name tells.
+/// the runners, the runner's name decides.
 fn is_measured(name: &str, prefix: &str, about: &Value) -> bool {
     const COMPUTED: [&str; 8] = ["Average", "Sum", "Diff", "Comput", "Fairness", "Smooth", "Null", "Func"];
     const CLASSES: [&str; 10] = ["BE", "BK", "EF", "VO", "VI", "CS", "AF", "ICMP", "UDP", "TCP"];

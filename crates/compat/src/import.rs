@@ -1,6 +1,8 @@
-//! What other programs wrote, as outcomes: from there on they are kept, shown and compared like runs of this program.
+//! Imports files of other programs as outcomes, which are kept, shown and compared like runs of
+//! this program.
 //!
-//! Nothing is invented: what a file does not tell is absent, and a rate that only its sender counted is marked so.
+//! Figures that a file lacks are absent, never assumed, and a rate that only its sender counted is
+//! marked so.
 
 use crate::file::{Document, File, Form, Source};
 use jiff::Timestamp;
@@ -32,15 +34,15 @@ pub struct NamedFile {
 pub struct Importer {
     /// The program, and its options that write such files.
     pub name: &'static str,
-    /// What it makes of a document: nothing when it is none of its own.
+    /// Reads a document; `None` if the program did not write it.
     pub read: fn(&Source) -> Option<Result<ImportedRun, String>>,
 }
 
-/// The outcomes that a file of one of these programs tells, with what was passed over in the file.
+/// The outcomes in a file of one of these programs, each with the file's notices. `ours` reads a
+/// document of this program.
 ///
 /// # Errors
-/// One sentence for each document that cannot be used: what it is taken for, and what is wrong with it. `ours` reads a document
-/// of this program.
+/// One sentence for each document that cannot be used, with its kind and its fault.
 pub fn read(
     importers: &[&Importer],
     file: File,
@@ -118,7 +120,7 @@ pub struct ImportedRun {
     pub started: Wall,
     /// Its phases.
     pub phases: Vec<ImportedPhase>,
-    /// What has to be known to read the figures right.
+    /// Notices that are needed to read the figures right.
     pub notices: Vec<String>,
     /// Which end wrote the file.
     pub recorder: Role,
@@ -141,13 +143,13 @@ pub struct ImportedPhase {
     pub extras: Vec<Extra>,
     /// Frames of a media stream, in order.
     pub frames: Vec<FrameRow>,
-    /// What its end counted.
+    /// Counts of the recording program's end.
     pub local: Totals,
-    /// What the other end counted, where that is told.
+    /// Counts of the other end, if the file has any.
     pub remote: Option<Totals>,
-    /// How it ended, where the file tells of another end than the planned one.
+    /// Status and reason, if the file reports another end than the planned one.
     pub ending: Option<(Status, String)>,
-    /// Share of what was sent that may arrive without the sender's count.
+    /// Received bytes may exceed the sender's count by this share of it.
     pub tolerance: f64,
 }
 
@@ -184,7 +186,7 @@ impl ImportedRun {
             // Other programs' receivers do not verify as receivers of this program do.
             local.receive.clone_from(&receive);
             remote.iter_mut().for_each(|remote| remote.receive.clone_from(&receive));
-            // What is not known is not said: neither transfers, nor buffers.
+            // Transfers and buffers are unknown, and 0 leaves them out.
             let (connections, transfer, buffer) = (connections.max(1), 0, Range::just(0));
             let asked = Phase { kind, pattern, connections, duration_ns, ping, ..Phase::default() };
             let phase = Phase { transfer, buffer, ..asked };
@@ -228,7 +230,7 @@ impl ImportedPhase {
         name_unknown(&mut self.local, client);
         self.remote.iter_mut().for_each(|remote| name_unknown(remote, server));
         for interval in &mut self.intervals {
-            // An interval holds what the recorder counted; its peer reports at the end only.
+            // An interval holds the recorder's counts; its peer reports at the end only.
             interval.unknown = interval.unknown.and(match recorder {
                 Role::Client => Counts::NONE,
                 Role::Server => Counts::of(&[Count::SentBytes, Count::ReceivedBytes]),
@@ -292,7 +294,8 @@ fn name_unknown(totals: &mut Totals, unknown: Counts) {
     }
 }
 
-/// Numbers of a document. One that no test can have (negative, wrapped, not finite) is unknown, and a notice names it.
+/// Numbers of a document. One that no test can have (negative, wrapped, not finite) is unknown, and
+/// a notice names it.
 #[derive(Debug, Default)]
 pub struct Numbers {
     odd: Vec<String>,
@@ -333,7 +336,7 @@ impl Numbers {
         self.within(value, name, LONGEST_S * real(SECOND) / unit).map(|n| n * unit)
     }
 
-    /// What is said of the odd ones.
+    /// Notice about impossible numbers.
     pub fn notice(self) -> Option<String> {
         let more = if self.more > 0 { format!(" and {} more", self.more) } else { String::new() };
         (!self.odd.is_empty())
@@ -358,7 +361,7 @@ pub fn wall(text: &str) -> Wall {
     Wall(i64::try_from(ns).unwrap_or(0))
 }
 
-/// What a receiver counted of datagrams.
+/// A receiver's counts of datagrams as a report.
 pub fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
     PacketReport {
         counts: Packets { received, lost: i64::clamped(lost), reordered, ..Packets::default() },

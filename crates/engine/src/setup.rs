@@ -35,7 +35,8 @@ pub struct Setup<P: Platform> {
     pub links: Option<u64>,
     /// Measures the host while a group runs.
     pub meter: Option<HostMeter>,
-    /// Connections to worker processes, whose workers are numbered after those of this process.
+    /// Connections to worker processes, whose workers are numbered after the workers of this
+    /// process.
     pub processes: Vec<P::Stream>,
     /// Kills the worker process at this place, which is stopped or stuck.
     pub kill_process: Option<KillProcess>,

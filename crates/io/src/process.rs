@@ -1,4 +1,4 @@
-//! This process: its terminal, its move into the background, and its end.
+//! The process's terminal, its move into the background, and its end.
 
 use crate::clock::Clock;
 use metrics::Mono;
@@ -223,7 +223,8 @@ mod tests {
         };
         assert_eq!(counted(&[0, 0, 0]), [Some(First), None, None]);
         assert_eq!(counted(&[0, 499, 500]), [Some(First), None, Some(Again)]);
-        // The half second begins with the request, so that a signal every 0.3 s does end the process.
+        // The half second begins with the request, so that a signal every 0.3 s does end the
+        // process.
         assert_eq!(counted(&[0, 300, 600, 900, 1_200]), [Some(First), None, Some(Again), None, Some(Again)]);
     }
 

@@ -295,7 +295,7 @@ impl Sequence {
 
     /// Number of arrivals since the earliest packet with a higher number than `seq`.
     ///
-    /// That packet was the highest number at its arrival, and the smallest of those above `seq`: it
+    /// That packet was the highest number at its arrival, and the smallest number above `seq`: it
     /// followed a gap, or `seq` would have arrived before.
     fn extent(&self, seq: u64) -> u64 {
         let after = self.jumps.partition_point(|&(number, _)| number < seq);

@@ -1,4 +1,4 @@
-//! The kernel's figures of a TCP connection, and those that RFC 6349 derives from them.
+//! The kernel's figures of a TCP connection, and the figures that RFC 6349 derives from them.
 
 use crate::number::real;
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,8 @@ mod tests {
 
     #[test]
     fn rfc6349_worked_examples() {
-        // §4.1: 100,000 bytes sent and 2,000 of them retransmitted: (102,000 - 2,000) / 102,000 = 98.03 %.
+        // §4.1: 100,000 bytes sent and 2,000 of them retransmitted: (102,000 - 2,000) / 102,000 =
+        // 98.03 %.
         assert!((tcp_efficiency_percent(102_000, 2_000).unwrap() - 98.039).abs() < 0.01);
         // §4.2: baseline 25 ms, average 32 ms: 28 %.
         assert!((buffer_delay_percent(32_000.0, 25_000.0).unwrap() - 28.0).abs() < 1e-9);

@@ -66,7 +66,7 @@ impl Window {
     }
 }
 
-/// Where a time stamp was taken; the place decides its accuracy.
+/// Place at which a time stamp was taken; it decides the accuracy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StampKind {

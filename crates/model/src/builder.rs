@@ -159,7 +159,7 @@ impl Builder {
         self.outcome_with(std::iter::empty())
     }
 
-    /// The outcome so far, with concurrent measurements ([`Builder::beside`]) after the finished
+    /// The outcome so far, with concurrent measurements ([`Builder::for_concurrent`]) after the finished
     /// ones.
     pub fn outcome_with<'a>(&'a self, beside: impl IntoIterator<Item = &'a Builder>) -> Outcome {
         let mut outcome = self.outcome.clone();

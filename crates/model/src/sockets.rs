@@ -55,7 +55,7 @@ pub struct SocketSettings {
     pub card_stamps: bool,
     /// UDP: time to live, traffic class and overflows of received datagrams. Each end knows for
     /// itself if it needs them.
-    #[serde(skip, default = "told")]
+    #[serde(skip, default = "enabled")]
     pub marks: bool,
     /// UDP: set DF and refuse datagrams longer than the interface's MTU, ignoring the cached path
     /// MTU (probing), or let every router fragment.

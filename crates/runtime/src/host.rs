@@ -1,4 +1,4 @@
-//! This host, as sessions read it.
+//! Implements `HostInfo`, by which sessions read this host.
 
 use crate::processes::OTHER_DESCRIPTORS;
 use crate::{machine, session, texts};

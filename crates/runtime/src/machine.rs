@@ -1,4 +1,4 @@
-//! This host and its load, for results.
+//! Reads this host and its load, for results.
 
 use io::host;
 use model::{CpuUse, HostCounters};

@@ -271,7 +271,7 @@ mod elsewhere {
         pub(crate) fn finish(self) {}
     }
 
-    /// This system has no worker processes.
+    /// Refuses, because this system has no worker processes.
     ///
     /// # Errors
     /// Always.

@@ -323,8 +323,8 @@ pub trait Flow: Send {
     fn wants_socket_state(&self) -> bool {
         false
     }
-    /// True once the peer of an accepted link has introduced itself; `None` in a protocol without an
-    /// introduction. Until then a newer link may take its place. Read once bytes have moved.
+    /// True once the peer of an accepted link has introduced itself; `None` in a protocol without
+    /// an introduction. Until then a newer link may take its place. Read once bytes have moved.
     fn is_introduced(&self) -> Option<bool> {
         None
     }
@@ -370,8 +370,9 @@ pub trait Connector: Send {
     fn on_connected(&mut self, to: SocketAddr) {
         let _ = to;
     }
-    /// A link to `to` was not established. A connector that has another address for its flow keeps the flow and returns `None`: the
-    /// attempt counts nowhere, and the next call of [`Connector::open`] connects the flow there.
+    /// A link to `to` was not established. A connector that has another address for its flow keeps
+    /// the flow and returns `None`: the attempt counts nowhere, and the next call of
+    /// [`Connector::open`] connects the flow there.
     fn on_unconnected(
         &mut self,
         cx: &mut Context<'_>,
@@ -408,9 +409,9 @@ pub trait Acceptor: Send {
     /// such limit. The flow gets a UDP socket of its own on the same local address and port,
     /// connected to the peer, on this worker, and gets `Up` with the path; `got` itself is not
     /// given to it again. From then on the peer's datagrams go there. Another peer's datagram that
-    /// reaches the new socket before it is connected is dropped, and so are datagrams that come
-    /// before the flow is there: a peer repeats what opens a flow until it is answered, and every
-    /// copy that was already under way comes to the flow.
+    /// reaches the new socket before it is connected is dropped, and so are datagrams that arrive
+    /// before the flow exists: a peer repeats its opening until it is answered, and every copy that
+    /// was already under way reaches the flow.
     ///
     /// The link is counted under the group of the flow's row, like an accepted one.
     fn on_unsolicited(

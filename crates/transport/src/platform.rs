@@ -387,7 +387,7 @@ pub trait Task<P: Platform> {
 pub struct Held {
     /// Links.
     pub links: usize,
-    /// Timers, those of closed links included.
+    /// Timers, also of closed links.
     pub timers: usize,
     /// Messages that wait to be sent or handled.
     pub messages: usize,

@@ -205,9 +205,9 @@ impl<P: Platform> Worker<P> {
         }
     }
 
-    /// Forgets the timers of links that are closed or wait for another instant by now. Such a timer
-    /// would be kept until it is due: that of a stall for its whole time-out, of each connection
-    /// however short it was.
+    /// Forgets the timers of links that are closed or wait for another instant by now. Otherwise
+    /// each timer is kept until it is due: the stall timer of every short connection for its whole
+    /// time-out.
     fn forget_timers(&mut self) {
         let mut timers = std::mem::take(&mut self.timers).into_vec();
         timers.retain(|Reverse((at, key))| self.links.get(*key).is_some_and(|link| link.armed == Some(*at)));

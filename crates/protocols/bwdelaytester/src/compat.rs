@@ -1,6 +1,6 @@
 //! bwdelaytester: its command line, its lines on stdout, and its two tables on stderr.
 //!
-//! [`Printer`] prints the correct figures. With `--as-original` it prints those that the original
+//! [`Printer`] prints the correct figures. With `--as-original` it prints the figures that the original
 //! would have printed of the same datagrams.
 
 mod args;

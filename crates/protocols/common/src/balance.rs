@@ -1,6 +1,6 @@
-//! Workers of a session's connections: those of bulk data or those of short turns, and of these the
-//! one that has the first, so that equal connections of several sessions have equal shares of the
-//! cores.
+//! Places sessions on workers: bulk data and short turns on different sets, and the first
+//! connection of each session so that equal connections of several sessions have equal shares of
+//! the cores.
 
 use metrics::Clamped;
 use model::{Kind, Phase};
@@ -11,7 +11,7 @@ const LIGHT_RATE: u64 = 10_000;
 /// And bits a second.
 const LIGHT_BPS: u64 = 100_000_000;
 
-/// True if the turns of a session's connections and flows are short and far apart. Such a session
+/// True if the turns of a session's connections and flows are short and far apart. The session then
 /// does not share workers with bulk sessions, where each message would wait for a turn of every
 /// bulk connection.
 pub fn is_light(phase: &Phase) -> bool {
@@ -72,7 +72,8 @@ mod tests {
     const PUSH: (bool, bool) = (true, false);
     const PULL: (bool, bool) = (false, true);
 
-    /// Places sessions one after the other, each with the same wish; what each worker has of each direction.
+    /// Places sessions one after the other, each with the same wish; what each worker has of each
+    /// direction.
     fn place(workers: u16, sessions: impl Iterator<Item = (u32, (bool, bool))>) -> Vec<(u32, u32)> {
         let mut held: Vec<Placed> = Vec::new();
         for (connections, ways) in sessions {

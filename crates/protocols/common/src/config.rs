@@ -114,7 +114,8 @@ impl Peer {
         Peer { name: name.into(), address, others: Vec::new() }
     }
 
-    /// Uses the next address, as no connection to the one in use can be made; the words for the user, or `None` where there is none left.
+    /// Uses the next address, as no connection to the one in use can be made; the words for the
+    /// user, or `None` where there is none left.
     pub fn fall_back(&mut self, why: &str) -> Option<String> {
         let to = (!self.others.is_empty()).then(|| self.others.remove(0))?;
         let from = std::mem::replace(&mut self.address, to);
@@ -361,7 +362,7 @@ impl Default for Limits {
 /// settings from the command line, because these protocols agree on nothing. Of the phase a
 /// ctsTraffic server uses `pattern`, `transfer` (with `transfer_high`), `buffer`, `verify`, `rate`
 /// (with `rate_high`, `rate_period_ns`), `burst`, `stall_ns`, `duration_ns` (time limit),
-/// `interval_ns` (status updates), `omit_ns` and `sockets`. What its events mean: `Interval` and
+/// `interval_ns` (status updates), `omit_ns` and `sockets`. Of its events `Interval` and
 /// `Local` count payload in `local` and `traffic`, identifiers and goodbyes in `framing` (the
 /// original's totals are the sum of both); `Connection` has the identifier, the original's TimeMs
 /// in `duration_ns`, and why it failed in `failure`. A media stream is a phase with `media` (and
@@ -384,7 +385,8 @@ pub struct ServerConfig {
     pub open_to: Vec<IpNet>,
     /// The limits.
     pub limits: Limits,
-    /// The engine's limits of clients, shared with other servers of this process; made of `limits` where there are none.
+    /// The engine's limits of clients, shared with other servers of this process; made of `limits`
+    /// where there are none.
     pub clients: Option<Arc<Clients>>,
     /// One session at a time.
     pub exclusive: bool,
@@ -416,8 +418,8 @@ pub struct ServerConfig {
     /// A server of connections listens to datagrams on the same port, too, where its protocol knows
     /// both.
     pub also_datagrams: bool,
-    /// Places for peers that have proved nothing, where servers share them; a server without has its
-    /// own.
+    /// Places for peers that have proved nothing, where servers share them; a server without has
+    /// its own.
     pub admission: Option<Admission>,
     /// Other servers that end with a native server, as protocol and port (`echo:9999`): a client
     /// may ask to end only a server with one.
@@ -457,7 +459,8 @@ impl ServerConfig {
         }
     }
 
-    /// The engine's limits of clients, if there are any. Our own protocol limits its sessions as agreed, and their addresses here.
+    /// The engine's limits of clients, if there are any. Our own protocol limits its sessions as
+    /// agreed, and their addresses here.
     pub fn clients(&self) -> Option<Arc<Clients>> {
         let Limits { address_rate, total_rate, .. } = self.limits;
         let sessions = self.protocol.info().legacy.is_none();

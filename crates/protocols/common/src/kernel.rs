@@ -44,7 +44,7 @@ pub struct Core {
     queued: Option<(Mono, u64)>,
     /// Its ending, once decided, and true if by RST.
     pub over: Option<(Ending, bool)>,
-    /// Whether the session is notified once the connection is up.
+    /// The session is notified once the connection is up.
     arrivals: bool,
     /// The worker on which it belongs, while it is on another.
     leave: Option<u16>,

@@ -89,7 +89,7 @@ impl fmt::Debug for PrivateKey {
 pub struct Keyring {
     /// Shared keys: a server accepts each of them, a client has the first.
     pub shared: Vec<Named<Psk>>,
-    /// This end's own key of a pair.
+    /// Private key of this end.
     pub own: Option<PrivateKey>,
     /// Public keys of the other ends. At a client, a name is that of a server as the user types it,
     /// or `*`.

@@ -192,8 +192,8 @@ impl Protocol for OneSidedProtocol {
 /// The group that counts connections. [`Group::ALL`] only accepts.
 pub const GROUP: Group = Group(1);
 /// Longest idle time of a server's connection before the kernel probes its peer, without a user's
-/// setting, ns. Some protocols let connections be quiet for ever: those of vanished clients would
-/// be kept.
+/// setting, ns. In some protocols a connection may be quiet for ever, and connections of vanished
+/// clients would be kept.
 pub const KEEPALIVE: u64 = 60 * SECOND;
 /// Longest time for the end of a run after its measurement.
 const GRACE: u64 = 5 * SECOND;
@@ -336,7 +336,8 @@ impl OneSided {
             if let Some((mut remote, told)) = self.received.take() {
                 // The last report arrived after the end of the measured time.
                 remote.traffic.ns = ns.max(told.since(self.start));
-                // Payload that follows a schedule arrives in as much time as it leaves, or in more where the path is too slow for it.
+                // Payload that follows a schedule arrives in as much time as it leaves, or in more
+                // where the path is too slow for it.
                 let arrived_ns = remote.traffic.rx_ns.unwrap_or(0);
                 remote.traffic.rx_ns = scheduled_ns.map(|ns| ns.max(arrived_ns).min(remote.traffic.ns));
                 let (_, unknown) =

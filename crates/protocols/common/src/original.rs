@@ -120,7 +120,7 @@ pub type Save = Box<dyn FnMut(&Event) -> Result<(), String>>;
 pub struct Driver {
     /// The whole command line, for the records.
     pub command: Vec<String>,
-    /// This program's version.
+    /// Version of this program.
     pub version: &'static str,
     /// The host.
     pub host: &'static dyn HostInfo,
@@ -135,7 +135,7 @@ pub struct Driver {
     pub open_files: fn() -> Option<(u64, u64)>,
     /// Looks a target up.
     pub resolve: Resolve,
-    /// Networks that may be sent to without a proof of address: the given ones, and those of the
+    /// Networks that may be sent to without a proof of address: the given ones and the ones in the
     /// user's environment.
     pub open_to: fn(&[String]) -> Result<Vec<IpNet>, Refusal>,
     /// Prints a text for the user on stderr.
@@ -340,7 +340,8 @@ impl Run<'_> {
         self.driver.say(format_args!("{}{gap}{text}", self.prefix));
     }
 
-    /// Takes an event in. Each original that prints losses so reports the part that this host dropped.
+    /// Takes an event in. Each original that prints losses so reports the part that this host
+    /// dropped.
     pub fn on_event(&mut self, event: &Event) {
         match event {
             Event::PhaseEnd { status, reason } => (self.status, self.reason) = (*status, reason.clone()),

@@ -5,8 +5,8 @@ use model::{Pace, Phase, Quanta, Shutdown};
 use std::ops::Deref;
 use transport::Rng;
 
-/// The settings of a phase for its connections. Both ends need the same values of those that
-/// concern both.
+/// The settings of a phase for its connections. Settings that concern both ends must have the same
+/// values at both.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
     /// The requested phase.

@@ -79,8 +79,8 @@ pub fn most_held(workers: u16, host: &dyn HostInfo) -> Option<u32> {
     Some(u32::clamped(free.saturating_sub(others)))
 }
 
-/// Memory of the process and of the kernel that a connection takes while its peer says nothing, with
-/// as much again for all else, bytes: 15 KB were measured.
+/// Memory of the process and of the kernel that a connection takes while its peer says nothing,
+/// with as much again for all else, bytes: 15 KB were measured.
 const OF_A_CONNECTION: u64 = 32 << 10;
 
 /// Places for the peers of a server: `most` that have proved nothing, or a quarter of the
@@ -92,9 +92,9 @@ pub fn admission(most: u32, is_native: bool, host: &dyn HostInfo) -> Admission {
     Admission::alone(if is_native { peers } else { peers.with_room(room) })
 }
 
-/// Places for the peers of other protocols' servers beside a native one, each with so many workers.
-/// Three eighths of the descriptors are kept for the native one: a quarter for its own peers without
-/// proof, the rest for sessions.
+/// Places for the peers of other protocols' servers beside a native one, each with `workers`
+/// workers. Three eighths of the descriptors are kept for the native one: a quarter for its own
+/// peers without proof, the rest for sessions.
 pub fn admission_beside(most: u32, servers: usize, workers: usize, host: &dyn HostInfo) -> Admission {
     let opened = (servers + 2) * (OF_A_WORKER * workers + OF_A_SERVER);
     let free = host.free_descriptors().map(|free| free.saturating_sub(opened));

@@ -29,7 +29,7 @@ pub struct Lines {
 const MINUTE: u64 = 60 * SECOND;
 
 impl Lines {
-    /// Whether a line is due, and how many were left out before it.
+    /// If a line is due, the number of lines that were left out before it.
     pub fn due(&mut self, now: Mono) -> Option<u64> {
         if self.last.is_some_and(|last| now.since(last) < MINUTE) {
             self.left_out += 1;
@@ -63,7 +63,7 @@ impl Rate {
         Rate { period_ns, burst, paid: Mono(0) }
     }
 
-    /// Whether there is one to take.
+    /// True if one can be taken.
     pub fn open(&self, now: Mono) -> bool {
         self.paid.since(now) <= self.period_ns.saturating_mul(self.burst.saturating_sub(1))
     }
@@ -83,8 +83,7 @@ impl Rate {
     }
 }
 
-/// What is remembered of addresses, those of the least recent ones forgotten when they become too
-/// many.
+/// State by address; when there are too many addresses, the least recently used ones are forgotten.
 #[derive(Debug)]
 pub struct ByAddress<T> {
     all: HashMap<IpAddr, (u64, T)>,
@@ -101,7 +100,7 @@ impl<T> Default for ByAddress<T> {
 }
 
 impl<T> ByAddress<T> {
-    /// What is remembered of `address`; `new` where there is nothing.
+    /// The state of `address`, made by `new` if there is none.
     pub fn of(&mut self, address: IpAddr, new: impl FnOnce() -> T) -> &mut T {
         let holder = holder(address);
         self.uses += 1;

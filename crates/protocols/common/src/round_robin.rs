@@ -28,7 +28,7 @@ impl RoundRobin {
         RoundRobin { sources, ports, worker, turns: worker.into() }
     }
 
-    /// Where the next connection, to `to`, leaves from; `None` leaves it to the kernel.
+    /// Local address of the next connection, to `to`; `None` leaves the choice to the kernel.
     pub fn next(&mut self, to: SocketAddr) -> Option<SocketAddr> {
         let port = self.ports.map(|ports| port_of(self.turns - u64::from(self.worker), ports));
         let from = local_address(&self.sources, usize::clamped(self.turns), port, to);
@@ -37,8 +37,9 @@ impl RoundRobin {
     }
 }
 
-/// A local address for a connection to `to`: number `turn` of those of its family, which are used in turn, and `port`. `None` leaves it
-/// to the kernel. A link-local one without an interface has that of `to`.
+/// A local address for a connection to `to`: `sources` of its family are used in turn, and this is
+/// number `turn`, with `port`. `None` leaves the choice to the kernel. A link-local address without
+/// an interface gets the interface of `to`.
 pub fn local_address(
     sources: &[SocketAddr],
     turn: usize,

@@ -1,11 +1,10 @@
-//! What receivers of media streams have in common, whatever the protocol: when frames are judged,
-//! and told.
+//! Times at which receivers of media streams judge and report frames, the same in every protocol.
 
-/// How long after its time a frame is judged, ns. What came before that time may still have to be
-/// read: it is judged by when it came.
+/// Delay of the judgement of a frame behind its time, ns. Datagrams that arrived before that time
+/// may still have to be read; their stamps count.
 pub const SETTLE: u64 = 2_000_000;
-/// And so much later, ns, when nothing comes that would be the occasion: hundreds of streams would
-/// otherwise wake up for each of their frames. The verdict is the same.
+/// Further delay of the judgement when no datagram arrives to be its occasion, ns: hundreds of
+/// streams would otherwise wake up for each of their frames. The verdict is the same.
 pub const LAZY: u64 = 50_000_000;
-/// Frames that are told at once.
+/// Frames in one report.
 pub const ROWS: usize = 256;

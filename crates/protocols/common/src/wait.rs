@@ -1,7 +1,8 @@
-//! How workers wait for a phase.
+//! Workers' method of waiting for a phase.
 
-/// How the workers of an end wait that sends datagrams, or does not. With `may`, a receiver spins
-/// along with its sender, which saves the sender some microseconds of waking it for each datagram.
+/// Method of waiting of the workers at an end; `sends` is true if it sends datagrams. With `may`, a
+/// receiver spins along with its sender, which saves the sender some microseconds of waking the
+/// receiver for each datagram.
 pub fn wait(phase: &model::Phase, sends: bool, may: bool) -> transport::Wait {
     if let Some(ping) = &phase.ping {
         let closed = ping.schedule == model::Schedule::Closed;

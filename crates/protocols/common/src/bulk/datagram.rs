@@ -38,10 +38,10 @@ const MOST: u64 = 60_000;
 enum DatagramStep {
     /// The test has not begun.
     Wait,
-    /// This many start markers are left to send.
+    /// Number of start markers that are left to send.
     Start(u32),
     Data,
-    /// This many end markers are left, the next one due at this instant.
+    /// Number of end markers that are left, and the time of the next one.
     End(u32, Mono),
     /// All is sent; what follows waits for this instant.
     Hold(Mono),
@@ -214,7 +214,7 @@ impl Flow for DatagramSender {
                 let from = self.sent * buffer;
                 if self.offered > 1 {
                     out.segment = buffer as u16;
-                    // Such fillers are one repeated byte.
+                    // Fillers of these programs repeat one byte.
                     filler.offer(0, size * usize::clamped(self.offered), u64::MAX, out);
                 } else if self.marks == Marks::Epi {
                     out.own(1)[0] = self.sent as u8;

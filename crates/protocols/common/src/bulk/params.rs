@@ -35,7 +35,7 @@ pub struct Params {
     /// True if each established connection is reported.
     pub arrivals: bool,
     /// True if a received connection is measured from its first byte, which is posted as
-    /// [`FirstByte`](crate::message::Told::FirstByte), or else from its establishment.
+    /// [`FirstByte`](crate::message::SharedMessage::FirstByte), or else from its establishment.
     pub from_first_byte: bool,
     /// When what counts.
     pub table: Arc<Timetable>,

@@ -3,7 +3,7 @@
 //! A round trip is the time from the instant at which the first byte of a message was offered to
 //! the kernel until the return of the call that received the last byte of its echo. Over UDP an
 //! echo that is not back in time makes its message *missing*; if it arrives after all it was
-//! *late*, else it is *lost*. Over TCP nothing is lost: what does not come back is unsettled when
+//! *late*, else it is *lost*. Over TCP nothing is lost: a message without an echo is unsettled when
 //! the connection ends.
 
 mod arrival;
