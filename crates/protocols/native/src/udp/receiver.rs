@@ -320,7 +320,14 @@ impl Receiver {
     }
 
     /// Records the delay of `n` datagrams that were sent at `actual` and have arrived for the first time, where it is known.
-    fn count_delay(&mut self, actual: u64, n: u64, now: Option<i64>, tally: &mut PacketTally, counts: &mut Packets) {
+    fn count_delay(
+        &mut self,
+        actual: u64,
+        n: u64,
+        now: Option<i64>,
+        tally: &mut PacketTally,
+        counts: &mut Packets,
+    ) {
         let Some(now) = now else { return };
         let took = now.wrapping_sub(actual as i64);
         if took < 0 {
