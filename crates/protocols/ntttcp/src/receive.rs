@@ -22,7 +22,7 @@
 use super::Layout;
 use super::codec::{END, FINISHED, LAST, NOT_STARTED, QUERY, RUN, RUNNING, WAIT, Words, agreed, encode};
 use super::open::{Answerer, Posted, ReceiverState, UNSYNCED_GROUP, UNSYNCED_SLOT};
-use super::tally::Telling;
+use super::tally::Reporting;
 use super::token::TOKEN;
 use super::unsynced::UnsyncedTests;
 use crate::SyncStep;
@@ -87,7 +87,7 @@ pub struct Receiver {
     talks: BTreeMap<Link, Conversation>,
     /// The length agreed on last, s.
     cycle: u32,
-    telling: Telling,
+    reporting: Reporting,
     wake: Option<Mono>,
     kill: Option<Mono>,
     left: u8,
@@ -130,7 +130,7 @@ impl Receiver {
             cycle: layout.cycle_s(),
             interval_ns: phase.interval_ns,
             unsynced: UnsyncedTests::default(),
-            telling: Telling::new(phase, table),
+            reporting: Reporting::new(phase, table),
             wake: None,
             kill: None,
             left: 2 + u8::from(layout.unsynced),
@@ -139,11 +139,11 @@ impl Receiver {
         };
         let one = |_| Box::new(Answerer::new(&receiver.shared)) as Box<dyn Acceptor>;
         let acceptors = (0..workers.max(1)).map(one).collect();
-        receiver.telling.group(Vec::new(), GROUP, now);
+        receiver.reporting.group(Vec::new(), GROUP, now);
         if layout.unsynced {
-            receiver.telling.group(Vec::new(), UNSYNCED_GROUP, now);
+            receiver.reporting.group(Vec::new(), UNSYNCED_GROUP, now);
         }
-        receiver.telling.group(LinkSource::acceptors(acceptors), Group::ALL, now);
+        receiver.reporting.group(LinkSource::acceptors(acceptors), Group::ALL, now);
         receiver
     }
 
@@ -156,7 +156,7 @@ impl Receiver {
     }
 
     fn say(&mut self, link: Link, word: u32) {
-        self.telling.driver.send(link, encode(word));
+        self.reporting.driver.send(link, encode(word));
     }
 
     fn on_bytes(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
@@ -174,7 +174,7 @@ impl Receiver {
             if self.stage == ReceiveStage::Waiting {
                 self.cycle = cycle;
             }
-            self.telling.step(SyncStep::Negotiated { seconds: cycle });
+            self.reporting.step(SyncStep::Negotiated { seconds: cycle });
             return self.say(link, cycle);
         }
         match word {
@@ -188,7 +188,7 @@ impl Receiver {
                 self.say(link, WAIT);
             }
             LAST if !self.layout.multi => {
-                self.telling.step(SyncStep::NotMultiClient);
+                self.reporting.step(SyncStep::NotMultiClient);
                 self.say(link, END);
             }
             RUN | LAST if self.stage == ReceiveStage::Waiting => {
@@ -206,7 +206,7 @@ impl Receiver {
                 // A receiver measures all that was agreed on, but its own warm-up and cool-down.
                 let own = u64::from(self.layout.cooldown_s) * SECOND;
                 let all = Mono(quiet.0.saturating_sub(if quiet.0 < u64::MAX { own } else { 0 }));
-                self.telling.table.set(from, to.max(all), quiet);
+                self.reporting.table.set(from, to.max(all), quiet);
                 self.start(cx);
             }
             // A sender joins a running test, as with the original.
@@ -217,7 +217,7 @@ impl Receiver {
             RUN | LAST => self.say(link, END),
             END => {
                 if talk.joined && self.stage == ReceiveStage::Running {
-                    self.telling.step(SyncStep::StoppedBySender);
+                    self.reporting.step(SyncStep::StoppedBySender);
                     self.part(cx.now);
                 }
                 self.say(link, self.state());
@@ -237,14 +237,14 @@ impl Receiver {
     /// Closes a synchronisation connection.
     fn hang_up(&mut self, link: Link) {
         self.forget(link);
-        self.telling.driver.close(link);
+        self.reporting.driver.close(link);
     }
 
     /// Forgets a synchronisation connection, if it is known.
     fn forget(&mut self, link: Link) -> Option<Conversation> {
         let talk = self.talks.remove(&link)?;
         let peer = talk.path.peer;
-        self.telling.step(SyncStep::Closed { remote: peer });
+        self.reporting.step(SyncStep::Closed { remote: peer });
         if !talk.announces {
             let ip = peer.ip().to_canonical();
             let mut synced_peers = self.shared.synced_peers();
@@ -265,20 +265,20 @@ impl Receiver {
             self.ready.extend(ready.then_some(talk.path.local.port()));
             if self.ready.len() >= usize::from(self.layout.ports) {
                 let (from, to, quiet) = self.layout.times(cx.now, self.layout.cycle_s());
-                self.telling.table.set(from, to, quiet);
+                self.reporting.table.set(from, to, quiet);
                 self.start(cx);
             }
         }
         // Sent last, so that data sent in response counts.
         if ready {
-            self.telling.driver.send(link, vec![TOKEN]);
+            self.reporting.driver.send(link, vec![TOKEN]);
         }
-        self.telling.driver.close(link);
+        self.reporting.driver.close(link);
     }
 
     /// The timetable is set: the test runs.
     fn start(&mut self, cx: &mut Context<'_>) {
-        if self.stage == ReceiveStage::Waiting && self.telling.begin(cx) {
+        if self.stage == ReceiveStage::Waiting && self.reporting.begin(cx) {
             self.stage = ReceiveStage::Running;
             self.again();
         }
@@ -291,11 +291,11 @@ impl Receiver {
         }
         // A cool-down still belongs to the cycle.
         if self.stage == ReceiveStage::Running
-            && (self.layout.cooldown_s == 0 || now < self.telling.table.to())
+            && (self.layout.cooldown_s == 0 || now < self.reporting.table.to())
         {
-            self.telling.end_cycle();
+            self.reporting.end_cycle();
         }
-        self.telling.table.cut(now);
+        self.reporting.table.cut(now);
         self.stage = ReceiveStage::Parting;
         let cooldown = u64::from(self.layout.cooldown_s) * SECOND;
         let alone = self.layout.windows && !self.layout.token;
@@ -310,10 +310,10 @@ impl Receiver {
         if self.stage == ReceiveStage::Parting {
             self.stage = ReceiveStage::Dropping;
             self.kill = None;
-            self.telling.driver.order(Group::ALL, Order::Drop);
-            self.telling.driver.order(GROUP, Order::Stop);
+            self.reporting.driver.order(Group::ALL, Order::Drop);
+            self.reporting.driver.order(GROUP, Order::Stop);
             if self.layout.unsynced {
-                self.telling.driver.order(UNSYNCED_GROUP, Order::Stop);
+                self.reporting.driver.order(UNSYNCED_GROUP, Order::Stop);
             }
         }
     }
@@ -321,7 +321,7 @@ impl Receiver {
     /// A link is open, perhaps again: the timer of the empty receiver stops.
     fn again(&mut self) {
         if self.stage == ReceiveStage::Running {
-            self.wake = Some(self.telling.table.to()).filter(|at| at.0 < u64::MAX);
+            self.wake = Some(self.reporting.table.to()).filter(|at| at.0 < u64::MAX);
         }
     }
 
@@ -336,14 +336,14 @@ impl Receiver {
             SessionMessage::Shared(SharedMessage::Event(Event::Portion(portion))) => {
                 // Before the session has heard of the first connection its portion may be there.
                 self.start(cx);
-                self.telling.portion(portion);
+                self.reporting.portion(portion);
             }
             SessionMessage::Shared(SharedMessage::Event(event @ Event::Established { at_ns, .. })) => {
                 self.start(cx);
                 self.again();
-                self.telling.driver.ask(since(event, self.telling.from.unwrap_or(Mono(at_ns))));
+                self.reporting.driver.ask(since(event, self.reporting.from.unwrap_or(Mono(at_ns))));
             }
-            SessionMessage::Shared(SharedMessage::Event(event)) => self.telling.driver.ask(event),
+            SessionMessage::Shared(SharedMessage::Event(event)) => self.reporting.driver.ask(event),
             SessionMessage::Shared(SharedMessage::FirstByte(path, at)) => self.unsynced.first_byte(path, at),
             SessionMessage::Own(Posted::Unsynced(path, at)) => self.unsynced.accepted(path, at),
             SessionMessage::Own(Posted::Back) => self.again(),
@@ -354,7 +354,7 @@ impl Receiver {
 
     /// No data connection is left; the last counted byte arrived at `last`.
     fn empty(&mut self, now: Mono, last: Mono) {
-        self.telling.last = self.telling.last.max(last);
+        self.reporting.last = self.reporting.last.max(last);
         if self.shared.open.load(Ordering::Relaxed) > 0 {
             return;
         }
@@ -372,14 +372,14 @@ impl Receiver {
     fn woken(&mut self, now: Mono) {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
-            let early = now < self.telling.table.to();
+            let early = now < self.reporting.table.to();
             // All senders have left: the rated time ends with the last byte.
             let end = if early {
-                self.telling.last.max(self.telling.table.from().unwrap_or(now))
+                self.reporting.last.max(self.reporting.table.from().unwrap_or(now))
             } else {
-                self.telling.table.to()
+                self.reporting.table.to()
             };
-            self.telling.table.cut(end);
+            self.reporting.table.cut(end);
             self.part(now);
         }
         if self.kill.is_some_and(|at| at <= now) {
@@ -390,7 +390,7 @@ impl Receiver {
     /// Reports the unsynchronised tests that are over.
     fn report_unsynced(&mut self, now: Mono) {
         while let Some(totals) = self.unsynced.pop_finished(now) {
-            self.telling.driver.ask(totals);
+            self.reporting.driver.ask(totals);
         }
     }
 
@@ -411,15 +411,15 @@ impl Receiver {
         if self.left == 0 && self.stage == ReceiveStage::Dropping {
             self.stage = ReceiveStage::Over;
             for link in std::mem::take(&mut self.talks).into_keys() {
-                self.telling.driver.close(link);
+                self.reporting.driver.close(link);
             }
             // The group also has the connections of senders that were refused, or gone, before the
             // test.
-            let carried = self.telling.carried;
+            let carried = self.reporting.carried;
             if let Some(totals) = self.local.as_mut().filter(|totals| (1..totals.opened).contains(&carried)) {
                 (totals.opened, totals.completed) = (carried, totals.completed.min(carried));
             }
-            self.telling.finish(true, self.local.take());
+            self.reporting.finish(true, self.local.take());
         }
     }
 }
@@ -436,13 +436,13 @@ impl Session for Receiver {
                     self.hang_up(other);
                 }
                 if self.talks.len() >= most {
-                    return self.telling.driver.close(link);
+                    return self.reporting.driver.close(link);
                 }
                 let announces = self.layout.announces(path.local.port());
                 let (length, waits, joined) = (false, false, false);
                 let talk = Conversation { path, words: Words::default(), length, waits, joined, announces };
                 self.talks.insert(link, talk);
-                self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
+                self.reporting.step(SyncStep::Connected { local: path.local, remote: path.peer });
                 if !announces {
                     self.shared.synced_peers().push(path.peer.ip().to_canonical());
                 }
@@ -461,7 +461,7 @@ impl Session for Receiver {
                 }
             }
             Input::Tally { group: GROUP, index, from, to, tally } => {
-                self.telling.interval(index, from, to, tally);
+                self.reporting.interval(index, from, to, tally);
             }
             Input::Tally { group: UNSYNCED_GROUP, to, tally, .. } => {
                 if tally.rx_bytes > 0 {
@@ -471,19 +471,19 @@ impl Session for Receiver {
             }
             Input::Message(message) => self.note(cx, message),
             Input::Idle(group) if group != Group::ALL && self.stage == ReceiveStage::Dropping => {
-                self.telling.driver.order(group, Order::Drop);
+                self.reporting.driver.order(group, Order::Drop);
             }
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => {
-                self.telling.emit_due(cx.now);
+                self.reporting.emit_due(cx.now);
                 self.woken(cx.now);
             }
             Input::Stop => {
-                self.telling.step(SyncStep::Interrupted);
-                self.telling.driver.interrupt();
+                self.reporting.step(SyncStep::Interrupted);
+                self.reporting.driver.interrupt();
                 if self.stage == ReceiveStage::Dropping {
                     // The remaining connections are not waited for.
-                    self.telling.driver.order(GROUP, Order::Kill);
+                    self.reporting.driver.order(GROUP, Order::Kill);
                 }
                 self.part(cx.now);
                 self.drop_group();
@@ -493,10 +493,10 @@ impl Session for Receiver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        self.telling.driver.next(cx)
+        self.reporting.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.wake.into_iter().chain(self.kill).chain(self.telling.next_step()).min()
+        self.wake.into_iter().chain(self.kill).chain(self.reporting.next_step()).min()
     }
 }

@@ -18,7 +18,7 @@
 
 use super::codec::{END, FINISHED, LAST, QUERY, RUN, RUNNING, WAIT, Words, encode, proposable};
 use super::open::{Dialer, Posted};
-use super::tally::Telling;
+use super::tally::Reporting;
 use super::token::{TOKEN, Tokens};
 use super::{Layout, READY_OFFSET};
 use crate::SyncStep;
@@ -83,7 +83,7 @@ pub struct Sender {
     lost: u32,
     /// The answer to 'E' is due.
     awaits: bool,
-    telling: Telling,
+    reporting: Reporting,
     wake: Option<Mono>,
     /// The wait for the receiver that `wake` ends.
     patience: Option<Patience>,
@@ -114,7 +114,7 @@ impl Sender {
             group: false,
             idle: false,
             awaits: false,
-            telling: Telling::new(plan.phase.clone(), table),
+            reporting: Reporting::new(plan.phase.clone(), table),
             wake: None,
             patience: None,
             plan,
@@ -132,7 +132,7 @@ impl Sender {
     /// Opens a connection beside the data connections.
     fn call(&mut self, key: u32, to: SocketAddr) {
         let from = self.plan.from.map(|from| SocketAddr::new(from.ip(), 0));
-        self.telling.driver.ask(Action::Connect(key, Target { to, from }));
+        self.reporting.driver.ask(Action::Connect(key, Target { to, from }));
     }
 
     /// Waits for the receiver, and no longer than there is patience.
@@ -143,7 +143,7 @@ impl Sender {
 
     fn say(&mut self, word: u32, now: Mono) {
         if let Some(link) = self.link {
-            self.telling.driver.send(link, encode(word));
+            self.reporting.driver.send(link, encode(word));
             self.waits("no answer", now);
         }
     }
@@ -153,7 +153,7 @@ impl Sender {
         self.group = true;
         self.waits("no further data connection", now);
         let connectors = Dialer::for_all(&self.params, &self.plan);
-        self.telling.group(LinkSource::connectors(connectors), GROUP, now);
+        self.reporting.group(LinkSource::connectors(connectors), GROUP, now);
     }
 
     /// Advances the synchronisation with the receiver by the number that it sent: a state, or the
@@ -167,12 +167,12 @@ impl Sender {
             }
             (SendStage::Proposing, seconds) => {
                 self.cycle_s = seconds;
-                self.telling.step(SyncStep::Negotiated { seconds });
+                self.reporting.step(SyncStep::Negotiated { seconds });
                 self.connect(cx.now);
             }
             (SendStage::Starting, WAIT) => {
                 self.stage = SendStage::Waiting;
-                self.telling.step(SyncStep::WaitingForLast);
+                self.reporting.step(SyncStep::WaitingForLast);
                 self.wake = None;
             }
             (SendStage::Starting | SendStage::Waiting, RUN) => self.start(cx),
@@ -181,7 +181,7 @@ impl Sender {
             }
             (SendStage::Ending | SendStage::Dropping, word) => {
                 if word == FINISHED && self.awaits {
-                    self.telling.step(SyncStep::StopConfirmed);
+                    self.reporting.step(SyncStep::StopConfirmed);
                 }
                 self.on_answer();
             }
@@ -192,15 +192,15 @@ impl Sender {
 
     fn start(&mut self, cx: &mut Context<'_>) {
         let (from, to, quiet) = self.layout.times(cx.now, self.cycle_s);
-        self.telling.table.set(from, to, quiet);
-        self.telling.begin(cx);
+        self.reporting.table.set(from, to, quiet);
+        self.reporting.begin(cx);
         self.stage = SendStage::Running;
         self.wake = Some(quiet).filter(|at| at.0 < u64::MAX);
     }
 
     /// True if so little time is left that the receiver's timer may have ended already.
     fn nearly(&self, now: Mono) -> bool {
-        self.telling.table.quiet().since(now) <= CLOSE
+        self.reporting.table.quiet().since(now) <= CLOSE
     }
 
     /// All data connections are open.
@@ -230,7 +230,7 @@ impl Sender {
     /// A byte arrived on one of them.
     fn token(&mut self, cx: &mut Context<'_>, link: Link) {
         if self.tokens.on_byte(link) {
-            self.telling.driver.close(link);
+            self.reporting.driver.close(link);
         }
         if self.stage == SendStage::Readying && self.tokens.is_complete() {
             self.start(cx);
@@ -245,33 +245,33 @@ impl Sender {
         self.stage = SendStage::Ending;
         if self.params.transfer.is_some() && !early {
             // All data has been sent: the rest is the goodbye.
-            self.telling.table.cut(self.telling.last);
+            self.reporting.table.cut(self.reporting.last);
         } else if !self.nearly(now) {
-            self.telling.table.cut(now);
+            self.reporting.table.cut(now);
         }
-        self.telling.end_cycle();
-        let measured = self.telling.table.to().since(self.telling.table.from().unwrap_or(now)) / SECOND;
+        self.reporting.end_cycle();
+        let measured = self.reporting.table.to().since(self.reporting.table.from().unwrap_or(now)) / SECOND;
         if self.link.is_some() && (early || measured < u64::from(self.cycle_s)) {
             self.say(END, now);
             self.awaits = true;
         }
         self.wake = Some(now.plus(GRACE));
         if early {
-            self.telling.driver.order(GROUP, Order::Stop);
+            self.reporting.driver.order(GROUP, Order::Stop);
         }
     }
 
     /// Ends the test because the receiver closed early; `what` is the observed event.
     fn receiver_lost(&mut self, what: &str, now: Mono) {
-        let (from, to) = (self.telling.table.from().unwrap_or(now), self.telling.table.to());
+        let (from, to) = (self.reporting.table.from().unwrap_or(now), self.reporting.table.to());
         let seconds = |ns: u64| ns as f64 / SECOND as f64;
         if now <= from || self.layout.windows {
-            self.telling.driver.fails(Status::Failed, what);
+            self.reporting.driver.fails(Status::Failed, what);
         } else {
             let all =
                 if to.0 < u64::MAX { format!(" of {} s", seconds(to.since(from))) } else { String::new() };
             let done = seconds(now.since(from));
-            self.telling.driver.fails(
+            self.reporting.driver.fails(
                 Status::Partial,
                 format!("{what} after {done:.3} s{all}: the figures cover that time"),
             );
@@ -282,7 +282,7 @@ impl Sender {
     /// True if a number of buffers was requested and all of them were sent.
     fn all_sent(&self) -> bool {
         let all = self.params.transfer.map(|bytes| bytes.saturating_mul(self.layout.all().into()));
-        all.is_some_and(|all| self.telling.bytes.0 >= all)
+        all.is_some_and(|all| self.reporting.bytes.0 >= all)
     }
 
     /// No data connection is left.
@@ -293,9 +293,9 @@ impl Sender {
             SendStage::Running if self.lost < self.layout.all() && self.all_sent() => self.end(now, false),
             // Windows' sender waits for its time, if it has one, and is rated over all of it.
             SendStage::Running if self.layout.windows && self.lost < self.layout.all() => {
-                let since = now.since(self.telling.table.from().unwrap_or(now)) as f64 / SECOND as f64;
+                let since = now.since(self.reporting.table.from().unwrap_or(now)) as f64 / SECOND as f64;
                 let text = format!("the receiver closed all data connections after {since:.3} s");
-                self.telling.driver.notice(Level::Warning, text);
+                self.reporting.driver.notice(Level::Warning, text);
                 if self.params.transfer.is_some() {
                     self.end(now, false);
                 }
@@ -308,7 +308,7 @@ impl Sender {
     }
 
     fn give_up(&mut self, why: &str, now: Mono) {
-        self.telling.driver.fails(Status::Failed, why);
+        self.reporting.driver.fails(Status::Failed, why);
         self.close_group(now);
     }
 
@@ -322,7 +322,7 @@ impl Sender {
             return self.finish(None);
         }
         self.wake = Some(now.plus(GRACE));
-        self.telling.driver.order(GROUP, Order::Stop);
+        self.reporting.driver.order(GROUP, Order::Stop);
         self.check_idle();
     }
 
@@ -341,7 +341,7 @@ impl Sender {
     fn drop_group(&mut self) {
         if std::mem::take(&mut self.group) {
             self.wake = None;
-            self.telling.driver.order(GROUP, Order::Drop);
+            self.reporting.driver.order(GROUP, Order::Drop);
         }
     }
 
@@ -353,22 +353,22 @@ impl Sender {
     fn finish(&mut self, totals: Option<Box<Totals>>) {
         self.stage = SendStage::Over;
         if let Some(link) = self.link.take() {
-            self.telling.driver.close(link);
+            self.reporting.driver.close(link);
         }
-        self.telling.finish(false, totals);
+        self.reporting.finish(false, totals);
     }
 
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
         match downcast(message) {
             SessionMessage::Shared(SharedMessage::Event(Event::Portion(portion))) => {
-                self.telling.portion(portion)
+                self.reporting.portion(portion)
             }
             SessionMessage::Shared(SharedMessage::Event(Event::Established { local, remote, .. })) => {
                 self.arrived += 1;
                 if self.stage == SendStage::Connecting {
                     self.waits("no further data connection", cx.now);
                 }
-                self.telling.driver.ask(Event::Established { local, remote, at_ns: 0 });
+                self.reporting.driver.ask(Event::Established { local, remote, at_ns: 0 });
                 if self.stage == SendStage::Connecting && self.arrived == self.layout.all() {
                     self.ready(cx);
                 }
@@ -423,7 +423,7 @@ impl Session for Sender {
         match input {
             Input::Up(link, ..) if self.stage == SendStage::Readying => {
                 self.tokens.up(link);
-                self.telling.driver.send(link, vec![TOKEN]);
+                self.reporting.driver.send(link, vec![TOKEN]);
             }
             Input::Refused(key, _) if self.stage == SendStage::Readying && self.tokens.again(key, cx.now) => {
                 self.wake = Some(self.tokens.wake());
@@ -435,7 +435,7 @@ impl Session for Sender {
             Input::Down(..) if self.layout.token => {}
             Input::Up(link, path, _) => {
                 self.link = Some(link);
-                self.telling.step(SyncStep::Connected { local: path.local, remote: path.peer });
+                self.reporting.step(SyncStep::Connected { local: path.local, remote: path.peer });
                 self.stage = SendStage::Asking;
                 self.say(QUERY, cx.now);
             }
@@ -462,18 +462,18 @@ impl Session for Sender {
                 }
             }
             Input::Tally { group: GROUP, index, from, to, tally } => {
-                self.telling.interval(index, from, to, tally);
+                self.reporting.interval(index, from, to, tally);
             }
             Input::Message(message) => self.note(cx, message),
             Input::Idle(GROUP) => self.on_group_idle(cx.now),
             Input::Dropped(_, totals) => self.finish(Some(totals)),
             Input::Wake => {
-                self.telling.emit_due(cx.now);
+                self.reporting.emit_due(cx.now);
                 self.woken(cx.now);
             }
             Input::Stop => {
-                self.telling.step(SyncStep::Interrupted);
-                self.telling.driver.interrupt();
+                self.reporting.step(SyncStep::Interrupted);
+                self.reporting.driver.interrupt();
                 match self.stage {
                     SendStage::Running => self.end(cx.now, true),
                     // The connections had their time to end.
@@ -486,10 +486,10 @@ impl Session for Sender {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Option<Action> {
-        self.telling.driver.next(cx)
+        self.reporting.driver.next(cx)
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.wake.into_iter().chain(self.telling.next_step()).min()
+        self.wake.into_iter().chain(self.reporting.next_step()).min()
     }
 }

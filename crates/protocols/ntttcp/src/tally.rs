@@ -14,7 +14,7 @@ use std::sync::Arc;
 use transport::{Context, GroupPlan, LinkSource};
 
 /// The reporting part of a session.
-pub(super) struct Telling {
+pub(super) struct Reporting {
     pub(super) driver: Driver,
     phase: Phase,
     pub(super) table: Arc<Timetable>,
@@ -30,9 +30,9 @@ pub(super) struct Telling {
     due: VecDeque<(Mono, SyncStep)>,
 }
 
-impl Telling {
+impl Reporting {
     pub(super) fn new(phase: Phase, table: Arc<Timetable>) -> Self {
-        Telling {
+        Reporting {
             driver: Driver::new(Mono(0), 0, &phase),
             phase,
             table,

@@ -8,7 +8,7 @@ use metrics::{Binned, Mono, Seen, Sequence};
 const BINS: usize = 150;
 /// Bins of the histograms of lengths.
 const SHORT: usize = 10;
-/// Packets among which repeats differ from late ones.
+/// Packets within which repeats are distinguished from late ones.
 const WINDOW: usize = 1 << 14;
 /// Titles of the histograms, by number.
 pub(super) const TITLES: [&str; 5] = [

@@ -96,7 +96,7 @@ impl Printer {
         self.at.saturating_sub(1)
     }
 
-    /// The first thing heard of a connection is that it was there.
+    /// Prints the line of the connection, once: it precedes the connection's first result.
     fn connect(&mut self, out: &mut Text) {
         if std::mem::replace(&mut self.connected, true) {
             return;

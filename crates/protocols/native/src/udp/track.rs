@@ -95,7 +95,7 @@ impl Track {
     }
 }
 
-/// Author of a datagram's stamp in messages.
+/// Number for the source of a stamp in messages.
 pub(super) fn number(stamp: StampKind) -> u8 {
     match stamp {
         StampKind::User => 0,

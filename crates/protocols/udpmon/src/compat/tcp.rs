@@ -272,7 +272,7 @@ pub(super) struct Snapshots {
 }
 
 impl Snapshots {
-    /// A line of `-i`: the bytes on a connection since the line before.
+    /// A line of `-i`: messages and bytes of a connection since its previous line.
     pub(super) fn line(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         if !std::mem::replace(&mut self.titled, true) {
             snapshot_titles(spec, test, out);
