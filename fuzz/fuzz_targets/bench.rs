@@ -50,8 +50,8 @@ pub fn feed(side: &mut Side, flow: &mut dyn Flow, mut bytes: &[u8]) {
     }
 }
 
-/// Gives acceptors datagrams of peers that they must refuse; two bytes before each are its length and the delay since the
-/// previous one.
+/// Gives acceptors datagrams of peers that they must refuse; two bytes before each are its length
+/// and the delay since the previous one.
 pub fn unsolicited(acceptors: fn(&Phase, &Answers) -> Vec<Box<dyn Acceptor>>, bytes: &[u8]) {
     let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
     let answers = Answers { workers: 1, arrivals: true, ..Answers::default() };

@@ -1,4 +1,5 @@
-//! What listens for bwdelaytester's datagrams; two bytes before each say how long it is and how much later it comes.
+//! What listens for bwdelaytester's datagrams; two bytes before each say how long it is and how
+//! much later it comes.
 #![no_main]
 
 #[path = "bench.rs"]

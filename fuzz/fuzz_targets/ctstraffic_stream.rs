@@ -1,4 +1,5 @@
-//! A ctsTraffic media stream's receiver; two bytes before each datagram say how long it is and how much later it comes.
+//! A ctsTraffic media stream's receiver; two bytes before each datagram say how long it is and how
+//! much later it comes.
 #![no_main]
 
 #[path = "bench.rs"]

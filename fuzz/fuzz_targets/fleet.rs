@@ -1,4 +1,5 @@
-//! Inventories of fleets in each format, and what controllers and agents say to each other: the first byte chooses.
+//! Inventories of fleets in each format, and what controllers and agents say to each other: the
+//! first byte chooses.
 #![no_main]
 
 use fleet::inventory::{Format, Inventory};

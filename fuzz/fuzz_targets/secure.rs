@@ -1,5 +1,6 @@
-//! Handshakes with keys: what a client without any of them says to a server, and what a server without any says to a client. Of each
-//! part of the input the first byte says what it is, the second how long.
+//! Handshakes with keys: what a client without any of them says to a server, and what a server
+//! without any says to a client. Of each part of the input the first byte says what it is, the
+//! second how long.
 #![no_main]
 
 use common::auth::{DRAWN, hex};
@@ -84,7 +85,8 @@ fuzz_target!(|bytes: &[u8]| {
         for (_, part) in parts(bytes) {
             proved |= shake.read_message(&hex(part)).is_some();
         }
-        // With a pair, anybody can be at the other end: who it is, is asked afterwards. But it has to know what it says.
+        // With a pair, anybody can be at the other end: who it is, is asked afterwards. But it has
+        // to know what it says.
         assert!(!proved || shake.peer().is_some(), "nobody has proved to know the shared key");
     }
 

@@ -1,4 +1,5 @@
-//! A UDPmon responder and its decoders; two bytes before each datagram say how long it is and how much later it comes.
+//! A UDPmon responder and its decoders; two bytes before each datagram say how long it is and how
+//! much later it comes.
 #![no_main]
 
 #[path = "bench.rs"]

@@ -1,5 +1,6 @@
-//! Connections: connect, one byte there, one byte back, close. As few system calls as it takes: before new connections are registered
-//! with the reactor, the core is offered to others, and the connections are read. Where the other end shares the core, most are over by then.
+//! Connections: connect, one byte there, one byte back, close. As few system calls as it takes:
+//! before new connections are registered with the reactor, the core is offered to others, and the
+//! connections are read. Where the other end shares the core, most are over by then.
 
 use crate::args::Plan;
 use crate::result::{self, Count};

@@ -1,5 +1,6 @@
-//! Datagrams as fast as they go, or at a rate: a sequence number and a time in each, nothing else. With several sockets a
-//! worker sends a run of `--segments` datagrams on each in turn, as a server of many streams does.
+//! Datagrams as fast as they go, or at a rate: a sequence number and a time in each, nothing else.
+//! With several sockets a worker sends a run of `--segments` datagrams on each in turn, as a server
+//! of many streams does.
 
 use crate::args::{Plan, Verify};
 use crate::result::{self, Count};
@@ -23,8 +24,8 @@ const PATIENCE: u64 = 10 * SECOND;
 /// And is done when so long nothing has come, ns.
 const SILENCE: u64 = SECOND / 2;
 
-/// A receiver to which so many bytes came between two waits sleeps for so long, as netcaliper's does: to be woken for each burst costs as
-/// much as the burst.
+/// A receiver to which so many bytes came between two waits sleeps for so long, as netcaliper's
+/// does: to be woken for each burst costs as much as the burst.
 const FLOOD: usize = 32 << 10;
 const HOLD: Duration = Duration::from_micros(100);
 
@@ -105,8 +106,8 @@ struct Receiving {
 }
 
 impl Receiving {
-    /// Receives from a socket until it is empty; `next` is one more than the highest number seen there. False when nothing
-    /// came.
+    /// Receives from a socket until it is empty; `next` is one more than the highest number seen
+    /// there. False when nothing came.
     fn drain(&mut self, udp: &mut Udp, next: &mut u64) -> Outcome<bool> {
         let mut some = false;
         loop {

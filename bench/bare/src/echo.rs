@@ -1,4 +1,5 @@
-//! Round trips: a message there, the same back, one after the other. Two system calls an end and nothing else.
+//! Round trips: a message there, the same back, one after the other. Two system calls an end and
+//! nothing else.
 
 use crate::args::Plan;
 use crate::result::{self, Count};

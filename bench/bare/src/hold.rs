@@ -1,4 +1,5 @@
-//! Connections that are held: connect, 64 bytes there, compared, one byte back; and then all stay open until standard input ends.
+//! Connections that are held: connect, 64 bytes there, compared, one byte back; and then all stay
+//! open until standard input ends.
 
 use crate::args::Plan;
 use crate::{Outcome, on_workers};
@@ -19,7 +20,8 @@ const AT_ONCE: usize = 64;
 /// Bytes of a connection.
 const BYTES: usize = 64;
 
-/// Serves until it is killed. Each connection has a count of the bytes that have come, and the socket.
+/// Serves until it is killed. Each connection has a count of the bytes that have come, and the
+/// socket.
 pub(crate) fn serve(plan: &Plan, ready: Option<Sender<()>>) -> Outcome<()> {
     let bind = |_| {
         Listener::bind(plan.addr, true, &plan.settings)

@@ -1,5 +1,6 @@
-//! The bare loop: what this machine can do with netcaliper's system calls, buffers and cores, but with no protocol, no
-//! accounting, no time-outs and no second thoughts. `bench/run` sets netcaliper beside it.
+//! The bare loop: what this machine can do with netcaliper's system calls, buffers and cores, but
+//! with no protocol, no accounting, no time-outs and no second thoughts. `bench/run` sets
+//! netcaliper beside it.
 //!
 //! ```text
 //! bare stream  --role server|client|both --addr 127.0.0.1:7500 --connections 8 --workers 2 [--cores 0,1]
@@ -15,9 +16,10 @@
 //!              [--buffer 64] [--seconds 2]
 //! ```
 //!
-//! Each role prints one line of JSON when it ends. `both` runs the server on threads of the same process. The receiver's
-//! line is the result of `stream` and `datagrams`, the client's that of `connect` and `echo`. Worker i of the server listens at port + i in
-//! `stream`, so that connections are spread evenly without a protocol that says where they belong; in `connect` all
+//! Each role prints one line of JSON when it ends. `both` runs the server on threads of the same
+//! process. The receiver's line is the result of `stream` and `datagrams`, the client's that of
+//! `connect` and `echo`. Worker i of the server listens at port + i in `stream`, so that
+//! connections are spread evenly without a protocol that says where they belong; in `connect` all
 //! workers share one port.
 //!
 //! Only Linux is meant: elsewhere it compiles, and the reactor would want to be re-armed.

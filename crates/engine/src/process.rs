@@ -308,7 +308,8 @@ mod tests {
         }
     }
 
-    /// 10 connections over two processes with two workers each: workers 2 and 3 of four have 2 each.
+    /// 10 connections over two processes with two workers each: workers 2 and 3 of four have 2
+    /// each.
     fn second() -> Process {
         let mut process = Process::new(1, 12..14);
         process.begin(Group(1), Part { index: 1, of: 2 }, 10);

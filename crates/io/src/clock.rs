@@ -223,7 +223,8 @@ mod tests {
         }
     }
 
-    /// So often a test is tried whose readings are wrong where the thread is interrupted between two of them.
+    /// So often a test is tried whose readings are wrong where the thread is interrupted between
+    /// two of them.
     const TRIES: u32 = 100;
 
     #[test]

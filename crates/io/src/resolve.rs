@@ -62,7 +62,8 @@ pub fn resolve(host: &str, port: u16, want: Family) -> Result<Vec<SocketAddr>, S
     }
 }
 
-/// The address that `text` is, with `port` where it has none; `None` where it is no address. A link-local one may lack its interface.
+/// The address that `text` is, with `port` where it has none; `None` where it is no address. A
+/// link-local one may lack its interface.
 pub fn address(text: &str, port: u16) -> Option<Result<SocketAddr, String>> {
     Address::parse(text).map(|at| placed(&at, at.port.unwrap_or(port)))
 }
@@ -92,7 +93,8 @@ pub fn check_scope(at: SocketAddr) -> Result<(), String> {
     Err(format!("{ip} is a link-local address: write {ip}%INTERFACE{}", here(ip)))
 }
 
-/// The interfaces of this host that have addresses such as `ip`, or else all but the loopback, in parentheses.
+/// The interfaces of this host that have addresses such as `ip`, or else all but the loopback, in
+/// parentheses.
 fn here(ip: IpAddr) -> String {
     let all = crate::host::local_addresses();
     let named = |fits: fn(&IpAddr) -> bool| {

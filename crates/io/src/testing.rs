@@ -13,8 +13,8 @@ use transport::{
 /// Longer than anything takes on loopback, even on a loaded machine.
 const PATIENCE: u64 = 60 * SECOND;
 
-/// A program that is started has copies of all descriptors of this process until it runs. A socket that is closed meanwhile goes on
-/// receiving, and its port stays taken.
+/// A program that is started has copies of all descriptors of this process until it runs. A socket
+/// that is closed meanwhile goes on receiving, and its port stays taken.
 static STARTS: RwLock<()> = RwLock::new(());
 
 /// While a test holds this, no other starts a program.
@@ -27,7 +27,8 @@ pub(crate) fn starts() -> RwLockWriteGuard<'static, ()> {
     STARTS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reports that the test of this thread could not run, or not all of it, to `./test`, which counts skips, and to stderr.
+/// Reports that the test of this thread could not run, or not all of it, to `./test`, which counts
+/// skips, and to stderr.
 pub(crate) fn skip(reason: &str) {
     use std::io::Write as _;
     let line = format!("skipped: {}: {reason}", std::thread::current().name().unwrap_or("a test of io"));
@@ -103,7 +104,8 @@ pub(crate) fn here() -> SocketAddr {
     "127.0.0.1:0".parse().unwrap()
 }
 
-/// What the next receive brings, waited for: its bytes' number and the bytes; `Ok(None)` for the end.
+/// What the next receive brings, waited for: its bytes' number and the bytes; `Ok(None)` for the
+/// end.
 pub(crate) fn receive(stream: &Stream, how: Read) -> Result<Option<(usize, Vec<u8>)>, Fault> {
     let (clock, mut buffer) = (Clock::new(), vec![0; 1 << 16]);
     loop {

@@ -119,7 +119,8 @@ mod tests {
         }
     }
 
-    /// Gilbert (1960), Elliott (1963): the share of bad times is enter / (enter + leave); runs of them last 1 / leave.
+    /// Gilbert (1960), Elliott (1963): the share of bad times is enter / (enter + leave); runs of
+    /// them last 1 / leave.
     #[test]
     fn bursts_have_the_stationary_shares_of_their_chain() {
         for (enter, leave, bad, good) in
@@ -134,8 +135,8 @@ mod tests {
                 runs += f64::from(u8::from(was && !chain.bad_now));
             }
             let share = enter / (enter + leave);
-            // The variance of a mean over a chain with second eigenvalue l is that of independent draws, times
-            // (1 + l) / (1 - l). Five standard deviations.
+            // The variance of a mean over a chain with second eigenvalue l is that of independent
+            // draws, times (1 + l) / (1 - l). Five standard deviations.
             let eigen = 1.0 - enter - leave;
             let stretch = (1.0 + eigen) / (1.0 - eigen);
             let room = 5.0 * (share * (1.0 - share) * stretch / N as f64).sqrt();
@@ -153,7 +154,8 @@ mod tests {
         }
     }
 
-    /// Mean and standard deviation by the textbook, in units of the amount; the tail by the distribution function.
+    /// Mean and standard deviation by the textbook, in units of the amount; the tail by the
+    /// distribution function.
     #[test]
     fn jitter_is_shaped_as_it_says() {
         // Shape, mean, standard deviation, probability of more than twice the amount.

@@ -3,8 +3,8 @@
 //! Two network namespaces are joined through TUN devices and a forwarder that applies, per
 //! direction and from a seed: delay, jitter, a limited rate with a finite queue, loss, duplication,
 //! reordering, corruption, outages, stalls, MTU, DSCP and ECN ([`Path`]). The forwarder counts each
-//! effect as it applies it ([`Truth`], [`TraceRow`]), so that the truth is the applied path and not the
-//! requested one; packets that the kernel dropped at the devices are in it, too.
+//! effect as it applies it ([`Truth`], [`TraceRow`]), so that the truth is the applied path and not
+//! the requested one; packets that the kernel dropped at the devices are in it, too.
 //!
 //! ```no_run
 //! use lab::{Lab, Path, Setup, Side};

@@ -332,7 +332,8 @@ mod tests {
         !(sum as u16)
     }
 
-    /// Whether a receiver would take the transport checksum: computed over pseudo header and body it comes to 0.
+    /// Whether a receiver would take the transport checksum: computed over pseudo header and body
+    /// it comes to 0.
     fn accepted(bytes: &[u8]) -> bool {
         let a = dissect(bytes).unwrap();
         let mut all = Vec::new();

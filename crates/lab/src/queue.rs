@@ -65,8 +65,9 @@ mod tests {
     use super::*;
     use transport::Rng;
 
-    /// The same, slowly: a list of packets, each with the bits it has still to send, moved on nanosecond by nanosecond of
-    /// a clock whose unit is chosen so that a bit takes a whole number of them.
+    /// The same, slowly: a list of packets, each with the bits it has still to send, moved on
+    /// nanosecond by nanosecond of a clock whose unit is chosen so that a bit takes a whole number
+    /// of them.
     struct Slow {
         ns_per_byte: u64,
         limit: Limit,

@@ -167,8 +167,8 @@ pub struct Worker {
     pub sleeps: u64,
 }
 
-/// Report of `netcaliper lab`: the fate of the packets on its path. Members may be added to version 1;
-/// none is removed or changes its meaning.
+/// Report of `netcaliper lab`: the fate of the packets on its path. Members may be added to version
+/// 1; none is removed or changes its meaning.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Truth {

@@ -1,7 +1,9 @@
-//! Real packets between the namespaces of a lab: what applications see is what the truth says, packet by packet.
+//! Real packets between the namespaces of a lab: what applications see is what the truth says,
+//! packet by packet.
 //!
-//! Counts are compared exactly. Times are compared in one direction only, because a busy machine makes everything late:
-//! nothing is earlier than asked, and the applications' own stamps enclose the lab's.
+//! Counts are compared exactly. Times are compared in one direction only, because a busy machine
+//! makes everything late: nothing is earlier than asked, and the applications' own stamps enclose
+//! the lab's.
 
 #![cfg(target_os = "linux")]
 #![allow(
@@ -22,7 +24,8 @@ use std::time::Duration;
 
 /// Longer than anything here takes, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Datagrams that a receiving socket holds with the smallest buffer that systems are set to, with room to spare.
+/// Datagrams that a receiving socket holds with the smallest buffer that systems are set to, with
+/// room to spare.
 const BATCH: u64 = 100;
 /// Bytes of a datagram: its number, its sending time, and a pattern.
 const SIZE: usize = 200;
@@ -81,8 +84,8 @@ fn datagram(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Sends datagrams from client to server in batches that fit into the receiver's buffer; when each was sent, and what
-/// arrived.
+/// Sends datagrams from client to server in batches that fit into the receiver's buffer; when each
+/// was sent, and what arrived.
 fn send(lab: &Lab, v6: bool, n: u64) -> (Vec<Mono>, Vec<Got>) {
     let clock = Clock::new();
     let bind = |side| lab.within(side, || UdpSocket::bind(SocketAddr::new(address(side, v6), 0))).unwrap();
@@ -168,8 +171,8 @@ fn every_loss_copy_and_damage_is_in_the_truth() {
         for n in [c.lost_random, c.lost_burst, c.copies, c.corrupted, c.held_back] {
             assert!(n > 20, "too few to show anything: {c:?}");
         }
-        // Packet by packet: what arrived is what left, in that order, with as many bits flipped. Corruption may hit the
-        // number itself, so the rows say which packet it was.
+        // Packet by packet: what arrived is what left, in that order, with as many bits flipped.
+        // Corruption may hit the number itself, so the rows say which packet it was.
         let mut left: Vec<&TraceRow> = rows(&ended, Way::Up);
         left.retain(|row| row.class == Class::Left);
         assert_eq!(left.len(), got.len());
@@ -179,7 +182,8 @@ fn every_loss_copy_and_damage_is_in_the_truth() {
             assert_eq!((got.bytes.len(), differ), (SIZE, u32::from(row.flipped)), "{row:?}");
             assert_eq!((row.tos_in, row.tos_out), (0, 46 << 2));
         }
-        // Copies of the others are left out for what RFC 4737 counts: first arrivals, in the slow way.
+        // Copies of the others are left out for what RFC 4737 counts: first arrivals, in the slow
+        // way.
         let firsts: Vec<u64> = left.iter().filter(|r| r.copy == 0).map(|r| r.index).collect();
         let mut last = 0;
         let late = |&&first: &&u64| {
@@ -228,8 +232,8 @@ fn a_packet_is_overtaken_by_as_many_as_asked() {
 
 #[test]
 fn a_full_queue_drops_and_a_slow_one_delays() {
-    // 228 bytes with headers take 1.824 ms at 1 Mbit/s. Of 100 at once the first is on its way, and of the rest as many
-    // wait as fit.
+    // 228 bytes with headers take 1.824 ms at 1 Mbit/s. Of 100 at once the first is on its way, and
+    // of the rest as many wait as fit.
     let Some(lab) = lab("rate=1M,queue=20p", "") else { return };
     let (_, got) = send(&lab, false, BATCH);
     let ended = lab.finish().unwrap();
@@ -323,7 +327,8 @@ fn transfer(mut from: TcpStream, mut to: TcpStream, n: usize) {
 #[test]
 fn tcp_gets_through_loss_and_reordering() {
     for v6 in [false, true] {
-        // One bit a packet: two may cancel each other in the checksum (one pair in 32), and TCP would let them pass.
+        // One bit a packet: two may cancel each other in the checksum (one pair in 32), and TCP
+        // would let them pass.
         let conditions = "delay=1ms,loss=1%,duplicate=1%,reorder=1%:2ms,corrupt=1%:1:wire";
         let Some(lab) = lab(conditions, "loss=1%") else { return };
         let (server, client) = connection(&lab, v6);

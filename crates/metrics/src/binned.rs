@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn moments_of_a_small_sample() {
-        // 2, 4, 4, 4, 5, 5, 7, 9: the textbook sample with mean 5 and population deviation 2. Third central moment
-        // (-27 - 3 + 8 + 64) / 8 = 5.25, fourth (81 + 3 + 16 + 256) / 8 = 44.5.
+        // 2, 4, 4, 4, 5, 5, 7, 9: the textbook sample with mean 5 and population deviation 2. Third
+        // central moment (-27 - 3 + 8 + 64) / 8 = 5.25, fourth (81 + 3 + 16 + 256) / 8 = 44.5.
         let mut hist = Binned::new(0, 1, 20);
         for value in [2, 4, 4, 4, 5, 5, 7, 9] {
             hist.fill(value);

@@ -260,7 +260,8 @@ mod tests {
             prop_assert!(placed.0.abs_diff(truth) <= bound + 1, "{} {} {}", placed.0, truth, bound);
         }
 
-        /// The same for a clock whose rate is steered by up to a tenth of a part in a million each tenth of a second.
+        /// The same for a clock whose rate is steered by up to a tenth of a part in a million each
+        /// tenth of a second.
         #[test]
         fn a_steered_clock_stays_within_the_bound(
             offset in -1_000_000_000i64..2_000_000_000_000_000_000,

@@ -250,8 +250,8 @@ pub struct DistSummary {
 }
 
 impl DistSummary {
-    /// True if a value lies beyond the percentile `q` (0..=1), or `q` is the median or below: without
-    /// one the percentile is the largest value by definition.
+    /// True if a value lies beyond the percentile `q` (0..=1), or `q` is the median or below:
+    /// without one the percentile is the largest value by definition.
     pub fn is_shown(&self, q: f64) -> bool {
         q <= 0.5 || real(self.count) * (1.0 - q) >= 1.0 - 1e-9
     }
@@ -327,7 +327,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same values in one distribution and split over two; `first` says by a value's index whether it belongs to the first of these.
+    /// The same values in one distribution and split over two; `first` says by a value's index
+    /// whether it belongs to the first of these.
     fn split(first: fn(usize) -> bool) -> (Dist, Dist, Dist) {
         let (mut one, mut left, mut right) = (Dist::default(), Dist::default(), Dist::default());
         for (i, v) in skewed(5_000).into_iter().enumerate() {

@@ -79,8 +79,9 @@ mod tests {
 
     #[test]
     fn a_connection_cut_off_in_its_start_makes_no_slot_unfair() {
-        // Eight equal slots: two whole connections of a second at 1000 bytes/s, and one that was stopped after 10 ms at a tenth of
-        // that. Over the 24 connections the index is (16 + 0.8)² / (24 · 16.08) = 0.73.
+        // Eight equal slots: two whole connections of a second at 1000 bytes/s, and one that was
+        // stopped after 10 ms at a tenth of that. Over the 24 connections the index is (16 + 0.8)²
+        // / (24 · 16.08) = 0.73.
         let mut slots = SlotRates::default();
         let mut connections = Moments::default();
         for slot in 0..8 {
@@ -117,7 +118,8 @@ mod tests {
 
     #[test]
     fn jains_own_examples() {
-        // From the report: equal shares are 1; when a share k of n users have all, the index is k/n.
+        // From the report: equal shares are 1; when a share k of n users have all, the index is
+        // k/n.
         assert_eq!(of(&[20.0; 5]).jain(), Some(1.0));
         assert!((of(&[100.0, 0.0, 0.0, 0.0, 0.0]).jain().unwrap() - 0.2).abs() < 1e-12);
         assert!((of(&[50.0, 50.0, 0.0, 0.0, 0.0]).jain().unwrap() - 0.4).abs() < 1e-12);

@@ -77,7 +77,8 @@ mod tests {
 
     #[test]
     fn time_in_flight_is_relative_to_the_first_frame() {
-        // Sent every 100 ms by a clock of 10 MHz; come after 100, 103 and 96 ms more by one of 1 MHz.
+        // Sent every 100 ms by a clock of 10 MHz; come after 100, 103 and 96 ms more by one of 1
+        // MHz.
         let mut jitter = FrameJitter::default();
         assert_eq!(jitter.see(stamps(1_000_000, 500_000)), (0.0, 0.0));
         assert_eq!(jitter.see(stamps(2_000_000, 600_000)), (0.0, 0.0));

@@ -85,7 +85,8 @@ pub struct ClockFound {
     pub offset_ns: i64,
     /// Bound on the error of `offset_ns`, ns.
     pub bound_ns: u64,
-    /// Skew of the other clock, lowest and highest possible, parts per million; above 0 it is faster.
+    /// Skew of the other clock, lowest and highest possible, parts per million; above 0 it is
+    /// faster.
     pub skew_ppm: (f64, f64),
     /// A step of a clock was seen: it moved by more than any drift explains.
     pub stepped: bool,
@@ -348,9 +349,10 @@ mod tests {
         assert!(truth.abs_diff(found.offset_ns) <= found.bound_ns && found.bound_ns < 200_000, "{found:?}");
     }
 
-    /// An hour of exchanges, one a second, over a path of 200 µs with queues, whose one way may take all of it. `off` says where
-    /// their clock stands at a second of ours. Of ten readings a second, the share whose stated bound holds, the largest bound but
-    /// for a hundredth, and what was found.
+    /// An hour of exchanges, one a second, over a path of 200 µs with queues, whose one way may
+    /// take all of it. `off` says where their clock stands at a second of ours. Of ten readings a
+    /// second, the share whose stated bound holds, the largest bound but for a hundredth, and what
+    /// was found.
     fn an_hour(there: u64, off: impl Fn(f64) -> f64) -> (f64, u64, ClockFound) {
         let mut clock = Offset::default();
         let at_ns = |at: u64| at as i64 + (off(at as f64 / 1e9) * 1e9) as i64;
@@ -404,7 +406,8 @@ mod tests {
                     let (held, bound, found) = an_hour(there, off);
                     let what = format!("{name} {ppm} {there}: {held} {bound} {found:?}");
                     assert!(held >= 0.99, "{what}");
-                    // Half of the round trip with its queues, and some microseconds a second of drift.
+                    // Half of the round trip with its queues, and some microseconds a second of
+                    // drift.
                     assert!(bound < 250_000, "{what}");
                     assert!(!found.stepped && found.bound_ns > 0, "{what}");
                 }

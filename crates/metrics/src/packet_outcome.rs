@@ -180,7 +180,8 @@ mod tests {
             .collect();
         let mut bad = received(3, 1_200);
         bad.damaged = true;
-        // 0, then 2, 1 overtaken, 2 again, 3 damaged, 5 far too late, 99 no number of ours; 4 never.
+        // 0, then 2, 1 overtaken, 2 again, 3 damaged, 5 far too late, 99 no number of ours; 4
+        // never.
         let got = [
             received(0, 1_101),
             received(2, 1_121),
@@ -200,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_datagram_without_a_readable_number_stands_for_the_same_missing_one_as_in_a_sequence() {
-        // Numbers 1, 2, 4 and 7 are missing; 2 and 7 came damaged, one more was the copy of a number that came.
+        // Numbers 1, 2, 4 and 7 are missing; 2 and 7 came damaged, one more was the copy of a
+        // number that came.
         let events = [Some(0), None, Some(3), Some(5), None, Some(6), None, Some(8)];
         let mut sequence = crate::Sequence::new(128);
         let mut got = Vec::new();

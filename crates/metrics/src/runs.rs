@@ -118,7 +118,8 @@ mod tests {
         for number in 0..100 {
             assert_eq!(see(&mut runs, number, 1_000 + number), Seen::New { gap: 0 });
         }
-        // The crafted stream that made the original restart: a number below half of what it expected, and number 0.
+        // The crafted stream that made the original restart: a number below half of what it
+        // expected, and number 0.
         assert_eq!(see(&mut runs, 3, 1_003), Seen::Duplicate);
         assert_eq!(see(&mut runs, 0, 1_000), Seen::Duplicate);
         assert_eq!(see(&mut runs, 101, 1_101), Seen::New { gap: 1 });

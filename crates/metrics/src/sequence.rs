@@ -159,9 +159,9 @@ impl Sequence {
         Seen::Reordered { extent }
     }
 
-    /// Arrival of a packet without a readable number. The packet stands for the lowest missing number
-    /// from the expected one on that no earlier such packet stands for, and which is therefore not
-    /// lost; [`crate::packet_outcomes`] has the same rule.
+    /// Arrival of a packet without a readable number. The packet stands for the lowest missing
+    /// number from the expected one on that no earlier such packet stands for, and which is
+    /// therefore not lost; [`crate::packet_outcomes`] has the same rule.
     pub fn see_nameless(&mut self) {
         if self.nameless.len() < NAMELESS {
             self.nameless.push_back(self.next);
@@ -402,7 +402,8 @@ mod tests {
     }
 
     fn shuffled() -> impl Strategy<Value = (Vec<u64>, u64)> {
-        // Numbers with loss, repeats and displacement: each packet is sorted by its number plus a random push.
+        // Numbers with loss, repeats and displacement: each packet is sorted by its number plus a
+        // random push.
         proptest::collection::vec((0..100u32, 0..40u64, 0..40u64), 0..400).prop_map(|rows| {
             let total = rows.len() as u64;
             let mut came: Vec<(u64, u64)> = Vec::new();

@@ -170,7 +170,8 @@ mod tests {
         assert_eq!(empty, all);
     }
 
-    /// The oracle counts a missing value as the largest number there is, sorts, and takes the ceil(q*n)-th.
+    /// The oracle counts a missing value as the largest number there is, sorts, and takes the
+    /// ceil(q*n)-th.
     #[test]
     fn missing_values_rank_above_all_others() {
         let known = skewed(970);

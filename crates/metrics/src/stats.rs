@@ -94,7 +94,8 @@ mod tests {
 
     #[test]
     fn agrees_with_scipy() {
-        // numpy.std(ddof=1) and scipy.stats.t.interval(0.95, n-1, loc=mean, scale=sem), computed outside.
+        // numpy.std(ddof=1) and scipy.stats.t.interval(0.95, n-1, loc=mean, scale=sem), computed
+        // outside.
         let s = Spread::of(&[9.1, 9.4, 8.7, 9.9, 9.0]).unwrap();
         assert!((s.mean - 9.22).abs() < 1e-9);
         assert!((s.sd - 0.454_972_5).abs() < 1e-6);
@@ -103,7 +104,8 @@ mod tests {
         let s = Spread::of(&many).unwrap();
         assert!((s.sd - 29.011_492).abs() < 1e-5);
         assert!((s.ci95 - 5.756_5).abs() < 1e-3);
-        // scipy.stats.t.ppf(0.975, df) for 31, 40 and 1000 degrees; the table agrees with what is computed for any level.
+        // scipy.stats.t.ppf(0.975, df) for 31, 40 and 1000 degrees; the table agrees with what is
+        // computed for any level.
         for (df, t) in [(31, 2.039_513), (40, 2.021_075), (1_000, 1.962_339)] {
             assert!((t95(df) - t).abs() < 1e-3, "{df}");
         }

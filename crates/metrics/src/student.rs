@@ -89,8 +89,8 @@ fn complement(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Published quantiles of Student's t (scipy.stats.t.ppf(0.975, df) and (0.995, df)), beside which the degrees between are those
-    /// of series.
+    /// Published quantiles of Student's t (scipy.stats.t.ppf(0.975, df) and (0.995, df)), beside
+    /// which the degrees between are those of series.
     #[test]
     fn students_t_is_that_of_the_tables() {
         for (df, t95, t99) in [
@@ -104,7 +104,8 @@ mod tests {
             assert!((quantile(0.05, Some(df)) - t95).abs() < 2e-6, "{df}: {}", quantile(0.05, Some(df)));
             assert!((quantile(0.01, Some(df)) - t99).abs() < 1e-5, "{df}: {}", quantile(0.01, Some(df)));
         }
-        // Two degrees of freedom have a closed form: 1 - t / sqrt(2 + t^2). Halves of them lie between.
+        // Two degrees of freedom have a closed form: 1 - t / sqrt(2 + t^2). Halves of them lie
+        // between.
         for t in [0.1, 1.0, 3.0, 40.0] {
             assert!((two_sided(t, Some(2.0)) - (1.0 - t / (2.0 + t * t).sqrt())).abs() < 1e-9);
             let between = two_sided(t, Some(2.5));

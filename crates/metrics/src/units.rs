@@ -124,7 +124,8 @@ fn code_point(name: &str) -> Option<u8> {
     }
 }
 
-/// The name of a differentiated services code point, as [`parse_dscp`] takes it; `None` for 0 and nameless code points.
+/// The name of a differentiated services code point, as [`parse_dscp`] takes it; `None` for 0 and
+/// nameless code points.
 pub fn dscp_name(dscp: u8) -> Option<String> {
     let (class, low) = (dscp / 8, dscp % 8 / 2);
     match dscp {
@@ -309,7 +310,8 @@ mod tests {
             binary.iter().enumerate().map(|(n, prefix)| (*prefix, 1024f64.powi(n as i32))).collect();
         let bytes = factors(&binary, "B");
         let times = factors(&[("n", 1.0), ("µ", 1e3), ("m", 1e6), ("", 1e9)], "s");
-        // Values a little below, at and above each power of ten and of two, and of 400 Gbit/s, its bytes, its packets.
+        // Values a little below, at and above each power of ten and of two, and of 400 Gbit/s, its
+        // bytes, its packets.
         let powers = (0..16).map(|n| 10f64.powi(n)).chain((0..50).map(|n| 2f64.powi(n)));
         let special = [400e9, 50e9, 32.5e6, 595e6, 1.0];
         let around = [0.4, 0.99, 0.9994, 0.9995, 0.99951, 0.99996, 1.0, 1.0004, 1.5, 3.0, 7.77, 9.994, 9.996];

@@ -253,7 +253,8 @@ mod tests {
         let (mut run, mut worst) = (Jitters::default(), 0.0f64);
         assert_eq!((run.mean_ns(), run.largest_ns), (None, None));
         let mut sum = 0.0;
-        // A second with a jitter of 5 ms, then one without: what the filter says last is of the calm.
+        // A second with a jitter of 5 ms, then one without: what the filter says last is of the
+        // calm.
         for interval in 0..2 {
             let mut tally = Jitters::default();
             let mut own = 0.0;

@@ -1,4 +1,5 @@
-//! Addresses as people write them: with or without a port, brackets, and the zone of an IPv6 address (RFC 4007), `fe80::1%eth0`.
+//! Addresses as people write them: with or without a port, brackets, and the zone of an IPv6
+//! address (RFC 4007), `fe80::1%eth0`.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
@@ -14,7 +15,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// `192.0.2.1`, `192.0.2.1:7411`, `2001:db8::1`, `fe80::1%eth0`, `[fe80::1%eth0]`, `[fe80::1%eth0]:7411`; `None` for other texts.
+    /// `192.0.2.1`, `192.0.2.1:7411`, `2001:db8::1`, `fe80::1%eth0`, `[fe80::1%eth0]`,
+    /// `[fe80::1%eth0]:7411`; `None` for other texts.
     pub fn parse(text: &str) -> Option<Address> {
         let (inner, port) = match text.strip_prefix('[') {
             Some(rest) => {

@@ -150,7 +150,8 @@ impl Aggregator {
         self.idle == self.workers
     }
 
-    /// Totals of the group with the host's part in them; the session adds the end and the way of receiving.
+    /// Totals of the group with the host's part in them; the session adds the end and the way of
+    /// receiving.
     pub fn totals_with_host(self, cpu: Option<CpuUse>, counters: HostCounters) -> Totals {
         let arrivals = self.total.packets.as_deref().map(|packets| packets.arrivals).unwrap_or_default();
         let numbered = arrivals.unique.max(arrivals.lost) > 0;
@@ -218,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_boundary_between_two_stops_is_no_hole() {
-        // One worker stops before the end of interval 0 and has moved nothing; the other stops just after it.
+        // One worker stops before the end of interval 0 and has moved nothing; the other stops just
+        // after it.
         let mut aggregator = aggregator(2);
         assert!(aggregator.tally(0, Mono(1_000), true, &bytes(0)).is_empty());
         let done = aggregator.tally(0, Mono(2_000), false, &bytes(7));

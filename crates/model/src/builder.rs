@@ -159,8 +159,8 @@ impl Builder {
         self.outcome_with(std::iter::empty())
     }
 
-    /// The outcome so far, with concurrent measurements ([`Builder::for_concurrent`]) after the finished
-    /// ones.
+    /// The outcome so far, with concurrent measurements ([`Builder::for_concurrent`]) after the
+    /// finished ones.
     pub fn outcome_with<'a>(&'a self, beside: impl IntoIterator<Item = &'a Builder>) -> Outcome {
         let mut outcome = self.outcome.clone();
         outcome.schema = SCHEMA.to_owned();

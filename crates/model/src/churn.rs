@@ -178,7 +178,8 @@ mod tests {
         Broker::part(&Phase { connections, transfer: 100, ..phase }, 0, 1)
     }
 
-    /// Runs a broker whose connections each last `life` ns; returns the starts as (instant, slot, bytes).
+    /// Runs a broker whose connections each last `life` ns; returns the starts as (instant, slot,
+    /// bytes).
     fn play(broker: &mut Broker, life: u64, until: u64, failed: bool) -> Vec<(u64, u32, u64)> {
         let (mut now, mut open, mut starts) = (Mono(0), VecDeque::new(), Vec::new());
         loop {

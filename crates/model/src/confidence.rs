@@ -111,8 +111,9 @@ mod tests {
 
     #[test]
     fn three_readings_have_the_interval_of_two_degrees_of_freedom() {
-        // Mean 100, deviation 1, three readings. Of two degrees of freedom t² = 2 (1-p)² / (1 - (1-p)²): at p = 0.05 / 3 t is 7.649,
-        // half the width 7.649 / sqrt(3) = 4.416, so 8.83 % in all; at p = 0.01 / 3 t is 17.277: 19.95 %.
+        // Mean 100, deviation 1, three readings. Of two degrees of freedom t² = 2 (1-p)² / (1 -
+        // (1-p)²): at p = 0.05 / 3 t is 7.649, half the width 7.649 / sqrt(3) = 4.416, so 8.83 % in
+        // all; at p = 0.01 / 3 t is 17.277: 19.95 %.
         let three = [99.0, 100.0, 101.0];
         assert!(!reached("99,19.9", &three) && reached("99,20", &three));
         assert!(!reached("95,8.8", &three) && reached("95,8.9", &three));
@@ -135,8 +136,9 @@ mod tests {
         assert!(!until.reached_by_all(&[]));
     }
 
-    /// In how many of 2,000 series of normal readings the rule ends, and of those the mean is not within the width. `ratio` is half
-    /// the width asked for over the deviation of a reading, which is all that matters.
+    /// In how many of 2,000 series of normal readings the rule ends, and of those the mean is not
+    /// within the width. `ratio` is half the width asked for over the deviation of a reading, which
+    /// is all that matters.
     fn ended_and_missed(error: f64, ratio: f64) -> (u32, u32) {
         let mut state = 88_172_645_463_325_252u64;
         let mut uniform = || {
@@ -148,8 +150,8 @@ mod tests {
         let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
         let until = Until { error, width: 0.02 };
         let (mut ended, mut missed) = (0, 0);
-        // By the number of readings: the largest deviation, as a share of the mean, that was small enough, and the smallest that
-        // was not. What lies beyond them need not be computed.
+        // By the number of readings: the largest deviation, as a share of the mean, that was small
+        // enough, and the smallest that was not. What lies beyond them need not be computed.
         let mut known = [(0.0f64, f64::INFINITY); MOST_REPEATS as usize + 1];
         for _ in 0..2_000 {
             // ±1 % of a mean of 100 is 1, and the deviation is 1 / ratio.

@@ -339,7 +339,8 @@ pub struct Interval {
 /// Bytes of a datagram that compares clocks.
 const OWN_DATAGRAM: u64 = 144;
 
-/// Control messages and comparisons of clocks between set-up and end, both ways, as the client saw them.
+/// Control messages and comparisons of clocks between set-up and end, both ways, as the client saw
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -437,7 +438,8 @@ pub struct Totals {
     pub late_ns: Option<DistSummary>,
     /// By remote address.
     pub remotes: BTreeMap<IpAddr, Remote>,
-    /// Servers that were named and at which a client whose protocol has no conversation measured nothing.
+    /// Servers that were named and at which a client whose protocol has no conversation measured
+    /// nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idle_servers: Vec<String>,
     /// Sums of TCP_INFO over ended connections.

@@ -94,8 +94,8 @@ mod tests {
         rows.iter().map(|row| row.up_slot.is_some_and(|slot| slot.knee)).collect()
     }
 
-    /// An M/M/1 queue served at rate 1: its delay is 1 / (1 - load), its power load · (1 - load), largest at one half
-    /// (Kleinrock 1979).
+    /// An M/M/1 queue served at rate 1: its delay is 1 / (1 - load), its power load · (1 - load),
+    /// largest at one half (Kleinrock 1979).
     #[test]
     fn the_knee_of_the_simplest_queue_is_at_half_its_capacity() {
         let loads: Vec<(f64, f64)> =

@@ -335,8 +335,8 @@ impl Totals {
         self
     }
 
-    /// One sentence about datagrams that the receive buffer of this end had no room for; `None` without
-    /// any.
+    /// One sentence about datagrams that the receive buffer of this end had no room for; `None`
+    /// without any.
     pub fn drops_here(&self) -> Option<String> {
         let dropped = self.packets.as_ref()?.dropped().filter(|dropped| *dropped > 0)?;
         let (datagrams, verb) =

@@ -146,8 +146,8 @@ mod tests {
             let mut phases: Vec<u64> = (0..n).map(|slot| media.phase_ns(slot)).collect();
             phases.sort_unstable();
             assert!(phases.iter().all(|&phase| phase < frame));
-            // Points of a golden section sequence: no gap is larger than twice the mean (Swierczkowski 1958: three
-            // lengths at most, the largest the sum of the other two).
+            // Points of a golden section sequence: no gap is larger than twice the mean
+            // (Swierczkowski 1958: three lengths at most, the largest the sum of the other two).
             let widest = phases.windows(2).map(|w| w[1] - w[0]).max().unwrap_or(0);
             assert!(widest <= 2 * frame / u64::from(n), "{n}: {widest}");
         }

@@ -174,7 +174,8 @@ impl Delays {
 mod tests {
     use super::*;
 
-    /// Sends whenever due, looking at the clock only every `step` ns; returns the bytes sent in `length` ns.
+    /// Sends whenever due, looking at the clock only every `step` ns; returns the bytes sent in
+    /// `length` ns.
     fn run(rate: u64, buffer: u64, step: u64, length: u64) -> u64 {
         let mut pace = Pace::new(rate, buffer, Mono(0));
         let (mut now, mut total) = (Mono(0), 0);

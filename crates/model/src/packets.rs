@@ -71,7 +71,8 @@ pub struct PacketReport {
     /// Datagrams whose arrival was stamped by the network card; none of `kernel_stamped`.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_stamped: u64,
-    /// Bound on the error of the card's receive stamps from the card's clock, ns; the worst. Part of `clock_bound_ns`.
+    /// Bound on the error of the card's receive stamps from the card's clock, ns; the worst. Part
+    /// of `clock_bound_ns`.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub card_bound_ns: u64,
     /// Stamps of the card that could not be true, being later than the kernel's or far too early;
@@ -84,8 +85,8 @@ pub struct PacketReport {
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
     pub marks: IpFields,
-    /// Datagrams that the kernel dropped for a wrong checksum, having been damaged on the way; part of `counts.lost`. Only over a whole
-    /// phase.
+    /// Datagrams that the kernel dropped for a wrong checksum, having been damaged on the way; part
+    /// of `counts.lost`. Only over a whole phase.
     #[serde(skip_serializing_if = "metrics::is_zero")]
     pub damaged: u64,
     /// Counts that this end does not have; their fields are 0.

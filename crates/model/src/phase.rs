@@ -235,8 +235,8 @@ pub struct Phase {
     pub transfer_high: Option<u64>,
     /// Lives of each connection slot; `None` replaces connections until the time is up.
     pub iterations: Option<u64>,
-    /// Time for which all connections are kept open together once each has moved its payload, ns; the
-    /// run ends then.
+    /// Time for which all connections are kept open together once each has moved its payload, ns;
+    /// the run ends then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_ns: Option<u64>,
     /// Payload of all connections together after which the run ends, bytes.

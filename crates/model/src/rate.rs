@@ -103,8 +103,8 @@ mod tests {
 
     const QUARTER: u64 = SECOND / 4;
 
-    /// What a group of a schedule of two seconds, whose datagrams take half a second, is told of each interval and in all: it is over at
-    /// `over`, and its last datagram arrives at `last`.
+    /// What a group of a schedule of two seconds, whose datagrams take half a second, is told of
+    /// each interval and in all: it is over at `over`, and its last datagram arrives at `last`.
     fn traffic(counted: &[(u64, u64)], over: Mono, last: u64) -> (Vec<Traffic>, Traffic) {
         let mut aggregator = Aggregator::new(1, Mono(SECOND), 0, false);
         let mut all = Vec::new();

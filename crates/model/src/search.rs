@@ -245,8 +245,8 @@ mod tests {
         }
     }
 
-    /// A path that takes `most` datagrams per second, from a sender that manages `able`, and drops the rest; the `bad`-th phase
-    /// loses some more. What was found, and the number of phases.
+    /// A path that takes `most` datagrams per second, from a sender that manages `able`, and drops
+    /// the rest; the `bad`-th phase loses some more. What was found, and the number of phases.
     fn search(most: f64, able: f64, bad: Option<usize>) -> (Option<Highest>, usize) {
         searched(able, |at, asked| {
             let arrives = asked.min(most);
@@ -254,7 +254,8 @@ mod tests {
         })
     }
 
-    /// The same on a path that lets so many of the datagrams per second through that were sent in a phase, by its number.
+    /// The same on a path that lets so many of the datagrams per second through that were sent in a
+    /// phase, by its number.
     fn searched(able: f64, mut arrives: impl FnMut(usize, f64) -> f64) -> (Option<Highest>, usize) {
         let mut search = Search::new(base(), 1e-4);
         let mut outcome = Outcome::default();
@@ -292,7 +293,8 @@ mod tests {
         assert_eq!((found.map(|found| found.pps), phases), (Some(6_000_000.0), PASSES as usize));
     }
 
-    /// Up to 1,000,000 datagrams per second get through, beyond 3,000,000 none do, and rates between do so with a probability.
+    /// Up to 1,000,000 datagrams per second get through, beyond 3,000,000 none do, and rates
+    /// between do so with a probability.
     #[test]
     fn a_rate_that_gets_through_by_luck_is_rarely_the_result() {
         // `bench/deep` runs 1,000 searches.

@@ -30,8 +30,8 @@ pub fn run_id() -> Uuid {
 /// Period of looks for a request to end during a lookup.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Looks a host's addresses up. The system's lookup of a name cannot be cut short: a thread waits for
-/// it, and is left behind after a request to end.
+/// Looks a host's addresses up. The system's lookup of a name cannot be cut short: a thread waits
+/// for it, and is left behind after a request to end.
 fn look_up(
     host: &str,
     port: u16,
@@ -194,8 +194,8 @@ fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
     }
 }
 
-/// At least one of the local ports has to be free: else each connection fails, for a reason that does
-/// not name the option.
+/// At least one of the local ports has to be free: else each connection fails, for a reason that
+/// does not name the option.
 fn check_ports(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> {
     let Some((first, last)) = config.ports else { return Ok(()) };
     let Some(peer) = config.peers.first() else { return Ok(()) };

@@ -323,7 +323,8 @@ mod tests {
     fn marks_stay_with_their_character_and_are_bounded() {
         assert_eq!(written(0, 2, "e\u{301}x"), "e\u{301}x....");
         assert_eq!(written(0, 2, &format!("e{}x", "\u{301}".repeat(1000))), "e\u{301}\u{301}x....");
-        // A mark without a character, controls, a joiner, a variation selector, a right-to-left override.
+        // A mark without a character, controls, a joiner, a variation selector, a right-to-left
+        // override.
         assert_eq!(written(0, 3, "\u{301}a\u{1b}b\u{200d}\u{fe0f}\u{202e}c"), "abc...");
         assert_eq!((wide("a字e\u{301}"), wide("")), (4, 0));
     }
@@ -345,7 +346,8 @@ mod tests {
 
     #[test]
     fn dots_are_added_to_a_cell() {
-        // A plot of braille dots (U+2800 and a bit per dot) reads a cell and puts it back with one more.
+        // A plot of braille dots (U+2800 and a bit per dot) reads a cell and puts it back with one
+        // more.
         let (mut grid, green) = (Grid::new(1, 1), CellStyle { color: Color::Green, ..CellStyle::default() });
         for bit in [0x01, 0x80] {
             let before = grid.cell(0, 0).and_then(|cell| cell.symbol).map_or(0, u32::from);

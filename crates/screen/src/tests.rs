@@ -58,7 +58,8 @@ fn seconds(of: std::ops::Range<u64>) -> impl Iterator<Item = Event> {
     of.map(|n| Event::Interval(Box::new(second(n))))
 }
 
-/// A second of a run with round trips, and with datagrams of which one in a hundred was lost each way.
+/// A second of a run with round trips, and with datagrams of which one in a hundred was lost each
+/// way.
 fn probed(n: u64) -> Event {
     let mut report = PacketReport::default();
     (report.counts.received, report.counts.lost) = (99, 1);
@@ -99,7 +100,8 @@ fn values<'a>(shown: &'a str, name: &str) -> Vec<&'a str> {
     row.split("  ").map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
-/// The lines of the first plot whose names begin with `name`: its names, the lines of dots, the times.
+/// The lines of the first plot whose names begin with `name`: its names, the lines of dots, the
+/// times.
 fn plot<'a>(shown: &'a [String], name: &str) -> &'a [String] {
     let at = shown.iter().position(|line| line.trim_start().starts_with(name) && line.starts_with("     "));
     let from = at.unwrap_or_else(|| panic!("no {name} in {shown:#?}"));
@@ -133,7 +135,8 @@ fn lines_over_time_have_axes_and_fill_the_width() {
         // After half of the time half of the width is used.
         let half = of(10);
         let half = last_dot(plot(&half, "goodput up"));
-        // Right of the values, 13 columns; of two plots beside each other the right one begins behind the middle.
+        // Right of the values, 13 columns; of two plots beside each other the right one begins
+        // behind the middle.
         let left = if height > 24 { 13 } else { 41 + 13 };
         assert!((half as i32 - (i32::from(width) + left) / 2).abs() <= 1, "{half} of {width}");
         if height == 24 {

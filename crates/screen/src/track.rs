@@ -280,7 +280,8 @@ mod tests {
         connections.sampled(&[sample(0, 1_000, 5, 1)], 1_000_000_000);
         connections.sampled(&[sample(0, 3_500, 5, 4), sample(1, 500, 9, 0)], 500_000_000);
         let rows = connections.sorted(SortBy::Slot, false);
-        // 2,500 bytes in half a second are 40 kbit/s; a new one has moved its 500 bytes in it: 8 kbit/s.
+        // 2,500 bytes in half a second are 40 kbit/s; a new one has moved its 500 bytes in it: 8
+        // kbit/s.
         assert_eq!((rows[0].tx_bps, rows[0].again, rows[1].tx_bps), (40_000.0, 3, 8_000.0));
         connections.sampled(&[sample(1, 500, 9, 0)], 1_000_000_000);
         assert_eq!(connections.rows.len(), 1, "a connection without a sample is gone");

@@ -1,4 +1,5 @@
-//! Datagrams under way between two addresses: lost, doubled, overtaken, damaged, late, dropped for want of room.
+//! Datagrams under way between two addresses: lost, doubled, overtaken, damaged, late, dropped for
+//! want of room.
 
 use super::link::{At, Link, chance};
 use metrics::Mono;
@@ -86,7 +87,8 @@ impl Lane {
         refuses
     }
 
-    /// The datagrams of one send, with the socket's traffic class and time to live: returns the ones that will arrive.
+    /// The datagrams of one send, with the socket's traffic class and time to live: returns the
+    /// ones that will arrive.
     pub(super) fn send(&mut self, now: Mono, burst: &Transmit<'_>, (tos, ttl): (u8, u8)) -> Vec<Datagram> {
         let marks = (burst.tos.unwrap_or(tos), ttl);
         let bytes = burst.slices().collect::<Vec<_>>().concat();

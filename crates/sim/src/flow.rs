@@ -1,4 +1,5 @@
-//! Flows that a test inspects: they run on a worker, and count into a recorder that belongs to the test.
+//! Flows that a test inspects: they run on a worker, and count into a recorder that belongs to the
+//! test.
 
 use super::platform::lock;
 use super::side::Side;

@@ -1,14 +1,16 @@
-//! Virtual time: the platform of `transport`, with a network, a clock and threads that exist in memory alone.
+//! Virtual time: the platform of `transport`, with a network, a clock and threads that exist in
+//! memory alone.
 //!
 //! - [`Sim`]: a host of a simulated world, which is a [`transport::Platform`].
 //! - [`Pair`]: two flows over one connection, stream or datagrams, each on a worker.
-//! - [`Network`]: machines with sessions, run by the engine as it ships, and peers that only say what they are told.
+//! - [`Network`]: machines with sessions, run by the engine as it ships, and peers that only say
+//!   what they are told.
 //! - [`Link`]: what the network does to one direction: delay, rate, loss, order, damage, cuts.
-//! - [`Quirks`]: what a real machine does that a tidy test would not: partial sends, reads of any size, sockets that are full,
-//!   threads that are late, a wall clock that steps.
+//! - [`Quirks`]: what a real machine does that a tidy test would not: partial sends, reads of any
+//!   size, sockets that are full, threads that are late, a wall clock that steps.
 //!
-//! Each thread has its own time, and the one furthest behind takes the next step; every call to the platform takes some of it. All
-//! chance comes from a seed; a failure repeats.
+//! Each thread has its own time, and the one furthest behind takes the next step; every call to the
+//! platform takes some of it. All chance comes from a seed; a failure repeats.
 #![allow(
     clippy::panic,
     clippy::expect_used,

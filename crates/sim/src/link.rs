@@ -9,7 +9,8 @@ pub enum Cut {
     Reset,
     /// All later packets are dropped without notice, as with the cable pulled.
     Silence,
-    /// Both ends are sent a FIN, and what they send is swallowed: a relay that has died in good order.
+    /// Both ends are sent a FIN, and what they send is swallowed: a relay that has died in good
+    /// order.
     Fin,
 }
 
@@ -22,9 +23,9 @@ pub enum At {
 
 /// Conditions of one direction. All chance comes from the seed of the simulation.
 ///
-/// Offsets count the bytes that the sender has put into this direction, framing included. On a stream, bytes arrive once
-/// and in order: a lost packet costs the time of its retransmission. On datagrams the words mean
-/// what they say.
+/// Offsets count the bytes that the sender has put into this direction, framing included. On a
+/// stream, bytes arrive once and in order: a lost packet costs the time of its retransmission. On
+/// datagrams the words mean what they say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
     pub(super) delay: u64,
@@ -98,8 +99,8 @@ impl Link {
         Link { queue: bytes, ..self }
     }
 
-    /// Streams: bytes that the sender's and the receiver's kernel hold before the sender must wait; datagrams: bytes that
-    /// the receiver's kernel holds before it drops.
+    /// Streams: bytes that the sender's and the receiver's kernel hold before the sender must wait;
+    /// datagrams: bytes that the receiver's kernel holds before it drops.
     #[must_use]
     pub fn window(self, bytes: usize) -> Self {
         Link { window: bytes.max(1), ..self }
@@ -129,16 +130,17 @@ impl Link {
         Link { corrupt: p, ..self }
     }
 
-    /// Probability that one bit of a packet is flipped, and that its checksum shows it: the receiver's kernel drops the packet. A
-    /// datagram is counted among the drops of its socket and among the checksum errors of the host, and is lost; a segment
-    /// is sent again.
+    /// Probability that one bit of a packet is flipped, and that its checksum shows it: the
+    /// receiver's kernel drops the packet. A datagram is counted among the drops of its socket and
+    /// among the checksum errors of the host, and is lost; a segment is sent again.
     #[must_use]
     pub fn damage(self, p: f64) -> Self {
         Link { damage: p, ..self }
     }
 
-    /// Largest IP packet, bytes. Larger ones are dropped without notice, as on a path whose routers' ICMP is filtered: such a
-    /// datagram is lost, and of a stream nothing more arrives behind the first segment that is larger.
+    /// Largest IP packet, bytes. Larger ones are dropped without notice, as on a path whose
+    /// routers' ICMP is filtered: such a datagram is lost, and of a stream nothing more arrives
+    /// behind the first segment that is larger.
     #[must_use]
     pub fn mtu(self, bytes: usize) -> Self {
         Link { mtu: Some(bytes), ..self }
@@ -176,7 +178,8 @@ impl Link {
         Link { cut: Some((at, how)), ..self }
     }
 
-    /// Whether a packet of so many bytes, with `headers` before them, is larger than what the path carries.
+    /// Whether a packet of so many bytes, with `headers` before them, is larger than what the path
+    /// carries.
     pub(super) fn too_large(&self, bytes: usize, headers: usize) -> bool {
         self.mtu.is_some_and(|mtu| bytes + headers > mtu)
     }

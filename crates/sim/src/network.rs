@@ -1,4 +1,5 @@
-//! Machines, each with a session and its workers as they ship, and peers that only say what they are told.
+//! Machines, each with a session and its workers as they ship, and peers that only say what they
+//! are told.
 
 use super::START;
 use super::datagram::{Fate, Lanes};
@@ -99,8 +100,8 @@ impl Network {
         lock(&self.world).links = (up, down);
     }
 
-    /// Conditions between every pair of UDP addresses from now on, from the first that sends to the other and back; those of
-    /// connections until then.
+    /// Conditions between every pair of UDP addresses from now on, from the first that sends to the
+    /// other and back; those of connections until then.
     pub fn datagram_links(&mut self, up: Link, down: Link) {
         lock(&self.world).datagram_links = Some((up, down));
     }
@@ -166,7 +167,8 @@ impl Network {
         self.machines[host.0].listening = (streams, datagrams);
     }
 
-    /// A serving machine's listeners, the connections that they accept and its bound UDP sockets have these options.
+    /// A serving machine's listeners, the connections that they accept and its bound UDP sockets
+    /// have these options.
     pub fn sockets(&mut self, host: Host, settings: SocketSettings) {
         self.machines[host.0].sockets = settings;
     }
@@ -176,7 +178,8 @@ impl Network {
         self.machines[host.0].clients = clients;
     }
 
-    /// A host at `address` whose kernel accepts connections and datagrams, and whose program reads none and answers none.
+    /// A host at `address` whose kernel accepts connections and datagrams, and whose program reads
+    /// none and answers none.
     ///
     /// # Errors
     /// When one of the ports is taken.
@@ -188,7 +191,8 @@ impl Network {
         Ok(())
     }
 
-    /// A machine has one more worker process, with so many workers, which listens at `port` if there is one.
+    /// A machine has one more worker process, with so many workers, which listens at `port` if
+    /// there is one.
     pub fn worker_process(&mut self, host: Host, port: Option<u16>, workers: u16, replica: Box<dyn Replica>) {
         let machine = &mut self.machines[host.0];
         let sim = Sim::on(&self.world, machine.sim.with(|world| world.hosts[machine.sim.host].ip));
@@ -225,7 +229,8 @@ impl Network {
         self.user.insert((at.max(self.now), number), (host.0, what));
     }
 
-    /// A peer without a session connects from `from`, and does as it is told; times are counted from now.
+    /// A peer without a session connects from `from`, and does as it is told; times are counted
+    /// from now.
     ///
     /// # Panics
     /// Never: the simulated system refuses no thread.
@@ -487,7 +492,8 @@ impl Sim {
         });
     }
 
-    /// The counters of the host that have moved since the measurement began. No CPU time: that of the test is not the host's.
+    /// The counters of the host that have moved since the measurement began. No CPU time: that of
+    /// the test is not the host's.
     fn meter(&self) -> HostMeter {
         let sim = self.clone();
         Arc::new(move || {

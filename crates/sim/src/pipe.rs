@@ -145,7 +145,8 @@ impl Pipe {
         if !touched {
             return out;
         }
-        // What is added before a byte follows its predecessor at once, so that it can be put behind the last byte, too.
+        // What is added before a byte follows its predecessor at once, so that it can be put behind
+        // the last byte, too.
         let first = added(0).filter(|_| from == 0);
         let kept = first.chain(out.into_iter().zip(from..).flat_map(|(byte, at)| {
             (!removed(at)).then_some(byte).into_iter().chain(added(at + 1)).collect::<Vec<_>>()
@@ -165,7 +166,8 @@ impl Pipe {
         self.dead = true;
     }
 
-    /// The sender will send no more; with a reset, what has not left yet is dropped. Says when the receiver knows.
+    /// The sender will send no more; with a reset, what has not left yet is dropped. Says when the
+    /// receiver knows.
     pub(super) fn finish(&mut self, now: Mono, tail: Tail) -> Option<Mono> {
         // A FIN waits behind what is sent again and again; a reset is small, and overtakes it.
         if self.dead || (self.stuck > 0 && tail == Tail::Fin) {
@@ -207,7 +209,8 @@ impl Pipe {
         self.pokes.push(at);
     }
 
-    /// Whether the reset has followed a FIN: the receiver has known the end before, and reads it again.
+    /// Whether the reset has followed a FIN: the receiver has known the end before, and reads it
+    /// again.
     pub(super) fn reset_after_fin(&self) -> bool {
         self.fin
     }

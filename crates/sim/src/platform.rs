@@ -157,7 +157,8 @@ impl Reactor for SimReactor {
         })
     }
 
-    /// Also true when another thread is behind this one in virtual time, so that a loop that polls this ends and the other runs.
+    /// Also true when another thread is behind this one in virtual time, so that a loop that polls
+    /// this ends and the other runs.
     fn rung(&self) -> bool {
         self.sim.with(|world| {
             let now = world.time();
@@ -199,8 +200,8 @@ struct Mailbox<T> {
 
 const ONE_MESSAGE: Held = Held { links: 0, timers: 0, messages: 1, bytes: 0 };
 
-/// The sending end of a mailbox. As on a real system, a message is there when what the sender does next can be seen; what may take
-/// long is the wake.
+/// The sending end of a mailbox. As on a real system, a message is there when what the sender does
+/// next can be seen; what may take long is the wake.
 pub struct SimSender<T> {
     sim: Sim,
     mailbox: Arc<Mutex<Mailbox<T>>>,

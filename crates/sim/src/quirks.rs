@@ -12,7 +12,8 @@ pub struct Quirks {
     pub sends: (usize, usize),
     /// Probability that a socket is full or empty for a moment.
     pub would_block: f64,
-    /// Whether skipped bytes are really not seen (`MSG_TRUNC`), or read like others, as where the kernel cannot.
+    /// Whether skipped bytes are really not seen (`MSG_TRUNC`), or read like others, as where the
+    /// kernel cannot.
     pub skips: bool,
     /// Datagrams of one size may arrive as one batch (GRO), where a socket asks for it.
     pub batches: bool,
@@ -48,7 +49,8 @@ pub struct Quirks {
 pub enum Card {
     #[default]
     Silent,
-    /// It stamps what comes so many ns before the kernel, and what leaves with it, and is right to within as many.
+    /// It stamps what comes so many ns before the kernel, and what leaves with it, and is right to
+    /// within as many.
     Right(u64),
     /// Nothing that it says can be true.
     Wrong,
@@ -115,8 +117,8 @@ impl Quirks {
         Quirks { sends: (1, 7), ..Quirks::default() }
     }
 
-    /// Reads and sends of any size, sockets that are full or empty for a moment, slow threads, a stepping wall clock, no
-    /// `MSG_TRUNC`.
+    /// Reads and sends of any size, sockets that are full or empty for a moment, slow threads, a
+    /// stepping wall clock, no `MSG_TRUNC`.
     pub fn rough() -> Self {
         Quirks {
             reads: (1, 3_000),

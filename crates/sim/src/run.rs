@@ -31,12 +31,14 @@ impl Sim {
         self.with(|world| world.hosts[self.host].quirks = quirks);
     }
 
-    /// Conditions of every connection that is opened from now on, from opener to acceptor and back, and of datagrams.
+    /// Conditions of every connection that is opened from now on, from opener to acceptor and back,
+    /// and of datagrams.
     pub fn set_links(&self, up: Link, down: Link) {
         self.with(|world| world.links = (up, down));
     }
 
-    /// Runs the world until `limit`, or until nothing happens any more; the instant that it has come to.
+    /// Runs the world until `limit`, or until nothing happens any more; the instant that it has
+    /// come to.
     pub fn run(&self, limit: Mono) -> Mono {
         while step(&self.world, limit) {}
         self.with(|world| world.now)

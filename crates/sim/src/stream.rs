@@ -1,6 +1,7 @@
-//! A simulated TCP connection: two pipes, and what the kernels at both ends know. It behaves as Linux does, so far as a
-//! protocol can see: what was received before a reset can still be read; a reset is told once, after that sends fail with
-//! EPIPE and reads end; a reset behind a FIN is told as EPIPE alone; closing with unread bytes resets.
+//! A simulated TCP connection: two pipes, and what the kernels at both ends know. It behaves as
+//! Linux does, so far as a protocol can see: what was received before a reset can still be read; a
+//! reset is told once, after that sends fail with EPIPE and reads end; a reset behind a FIN is told
+//! as EPIPE alone; closing with unread bytes resets.
 
 use super::link::{At, Cut, Link};
 use super::pipe::{Pipe, Tail};
@@ -38,7 +39,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// A connection whose full segments have so much payload, with so many bytes of headers before it.
+    /// A connection whose full segments have so much payload, with so many bytes of headers before
+    /// it.
     pub(super) fn new(up: Link, down: Link, seed: u64, segment: (usize, usize)) -> Self {
         let pipes = [Pipe::new(up, seed, segment), Pipe::new(down, !seed, segment)];
         Stream { pipes, kernels: [Kernel::default(); 2] }
@@ -116,7 +118,8 @@ impl Stream {
         pipe.room() * 3 >= pipe.link.window
     }
 
-    /// Whether the peer will send no more, read or not; and whether the connection is over in both directions.
+    /// Whether the peer will send no more, read or not; and whether the connection is over in both
+    /// directions.
     pub(super) fn ended(&self, end: usize, now: Mono) -> (bool, bool) {
         let pipe = &self.pipes[1 - end];
         let ended = pipe.ended(now).is_some();

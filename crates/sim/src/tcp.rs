@@ -32,7 +32,8 @@ const NOT_AVAILABLE: i32 = 99;
 const IN_USE: i32 = 98;
 /// Not connected.
 const NOT_CONNECTED: i32 = 107;
-/// Largest segment without options, over a link of 1,500 bytes, and the option in each segment, the time stamps: bytes.
+/// Largest segment without options, over a link of 1,500 bytes, and the option in each segment, the
+/// time stamps: bytes.
 const MSS: u32 = 1_460;
 const STAMPS: u32 = 12;
 /// Smallest segment that Linux lets a socket ask for, bytes.
@@ -206,7 +207,8 @@ impl World {
         self.schedule_pokes(id);
     }
 
-    /// The cable is out. An end that asks from time to time whether the other is there gives up when it has asked in vain.
+    /// The cable is out. An end that asks from time to time whether the other is there gives up
+    /// when it has asked in vain.
     pub(super) fn silence(&mut self, id: u64) {
         let now = self.now;
         let Some(conn) = self.conns.get_mut(&id) else { return };
@@ -407,7 +409,8 @@ impl Sim {
         Ok(self.listen_at(any, true, &SocketSettings::default())?.0)
     }
 
-    /// A listener at `at`, which accepted connections inherit the settings of, and its address; port 0 lets the host choose.
+    /// A listener at `at`, which accepted connections inherit the settings of, and its address;
+    /// port 0 lets the host choose.
     ///
     /// # Errors
     /// When the address is not the host's, the port is taken, or the host has no descriptors left.

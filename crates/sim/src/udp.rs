@@ -116,7 +116,8 @@ impl World {
         Ok(id)
     }
 
-    /// The kernel may give the new socket other peers' datagrams between the two calls; their source tells them apart later.
+    /// The kernel may give the new socket other peers' datagrams between the two calls; their
+    /// source tells them apart later.
     pub(super) fn udp_beside(
         &mut self,
         host: usize,
@@ -290,7 +291,8 @@ impl World {
         Some((tag, Stamp { at, kind }, bound))
     }
 
-    /// One receive call: a datagram of at most so many bytes, or a run of them, all of one size but the last.
+    /// One receive call: a datagram of at most so many bytes, or a run of them, all of one size but
+    /// the last.
     fn receive_udp(
         &mut self,
         id: u64,

@@ -31,7 +31,8 @@ pub(super) enum Call {
     Spawn,
 }
 
-/// What each call takes on a slow day, ns, in the order of [`Call`]; a world is between that and half of it.
+/// What each call takes on a slow day, ns, in the order of [`Call`]; a world is between that and
+/// half of it.
 const COSTS: [u64; 14] = [150, 30, 100, 250, 300, 600, 700, 900, 1_500, 2_000, 2_500, 2_000, 8_000, 20_000];
 /// Bytes that a send or receive copies in a nanosecond.
 const COPIED: u64 = 8;
@@ -112,7 +113,8 @@ pub(super) struct Host {
 pub(super) struct ReactorState {
     pub(super) waiter: Option<usize>,
     pub(super) ready: VecDeque<u64>,
-    /// Rings that were not asked about, and when those reach a thread that waits which no wait has ended for.
+    /// Rings that were not asked about, and when those reach a thread that waits which no wait has
+    /// ended for.
     pub(super) rung: Vec<Mono>,
     pub(super) bells: Vec<Mono>,
 }
@@ -165,7 +167,8 @@ pub(super) struct World {
     pub(super) trace: u64,
     /// The mistake that the engine makes.
     pub(super) defect: Option<Defect>,
-    /// Bytes that peers without a socket of their own got from bound UDP sockets, less the bytes that they sent: by both addresses.
+    /// Bytes that peers without a socket of their own got from bound UDP sockets, less the bytes
+    /// that they sent: by both addresses.
     pub(super) unproven: BTreeMap<(SocketAddr, SocketAddr), i64>,
 }
 
@@ -231,7 +234,8 @@ impl World {
         self.addresses.get(&ip).copied()
     }
 
-    // Time ------------------------------------------------------------------------------------------------------------
+    // Time
+    // ------------------------------------------------------------------------------------------------------------
 
     /// The time of the thread that steps.
     pub(super) fn time(&self) -> Mono {
@@ -283,7 +287,8 @@ impl World {
         self.rng.between(most / 10, most)
     }
 
-    // Threads ---------------------------------------------------------------------------------------------------------
+    // Threads
+    // ---------------------------------------------------------------------------------------------------------
 
     /// A new thread of a process on a host.
     pub(super) fn add(
@@ -347,8 +352,8 @@ impl World {
         self.runs.first_key_value().map(|(key, _)| key.0).into_iter().chain(event).min()
     }
 
-    /// The thread furthest behind, by `limit`, with the events that it has waited for. It comes without its task when it goes on
-    /// waiting.
+    /// The thread furthest behind, by `limit`, with the events that it has waited for. It comes
+    /// without its task when it goes on waiting.
     pub(super) fn turn(&mut self, limit: Mono) -> Option<Turn> {
         let (next, thread) = loop {
             let next = self.next().filter(|at| *at <= limit)?;
@@ -410,7 +415,8 @@ impl World {
         self.up_to(most)
     }
 
-    // Reactors --------------------------------------------------------------------------------------------------------
+    // Reactors
+    // --------------------------------------------------------------------------------------------------------
 
     /// A waiting thread has something to wait up for.
     fn wake_waiter(&mut self, reactor: usize, at: Mono) {

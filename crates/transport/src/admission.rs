@@ -19,11 +19,11 @@ pub fn holder(address: IpAddr) -> IpAddr {
 
 /// Connections whose peers have proved nothing, over all workers and over the ports that share the
 /// table. A newcomer always gets a place: when its address has as many at this port as it may, the
-/// oldest connection of that address gives way, and when all places are taken, the oldest connection
-/// of the address that holds most, at the port that has most.
+/// oldest connection of that address gives way, and when all places are taken, the oldest
+/// connection of the address that holds most, at the port that has most.
 ///
-/// [Limited room](PendingPeers::with_room) is for connections that have proved something, too, until
-/// they end: an eighth of it is left to other addresses.
+/// [Limited room](PendingPeers::with_room) is for connections that have proved something, too,
+/// until they end: an eighth of it is left to other addresses.
 #[derive(Debug)]
 pub struct PendingPeers {
     table: Mutex<Table>,
@@ -122,8 +122,8 @@ impl PendingPeers {
         (PendingPlace { pending: Arc::clone(self), holder, number }, oldest.map(|(_, number)| number))
     }
 
-    /// Promises an address `connections`: until they have proved something, they have places beyond its share. Whoever promises
-    /// has descriptors for them.
+    /// Promises an address `connections`: until they have proved something, they have places beyond
+    /// its share. Whoever promises has descriptors for them.
     pub fn promise(self: &Arc<Self>, address: IpAddr, connections: usize) -> Promise {
         let address = holder(address);
         *self.table().promised.entry(address).or_default() += connections;
@@ -224,8 +224,9 @@ impl Drop for PendingPlace {
     }
 }
 
-/// Connections that an address was promised. The drop of the promise withdraws as many as it was for, and may so shorten another
-/// promise to the same address, which keeps the share of an address.
+/// Connections that an address was promised. The drop of the promise withdraws as many as it was
+/// for, and may so shorten another promise to the same address, which keeps the share of an
+/// address.
 #[derive(Debug)]
 pub struct Promise {
     pending: Arc<PendingPeers>,
@@ -380,7 +381,8 @@ mod tests {
     fn promised_connections_keep_their_places_beside_strangers() {
         let pending = Arc::new(PendingPeers::new(40));
         let promise = pending.promise(ip(1), 300);
-        // All at once, before one of them has said anything, beside strangers who take all other places.
+        // All at once, before one of them has said anything, beside strangers who take all other
+        // places.
         let enter = |n: u32| pending.enter(ip(n)).0;
         let own: Vec<_> = (0..300).map(|_| enter(1)).collect();
         let strangers: Vec<_> = (100..400).map(enter).collect();

@@ -4,9 +4,10 @@
 //! total ◀─ address ◀─ client ◀─ purse of a link ─ turn
 //! ```
 //!
-//! An [`Allowance`] is shared by the workers that have a client's links. A link has a [`Purse`], which takes a share of the allowance
-//! for some milliseconds and pays from it without touching what others share. A stream without a share is neither written nor read
-//! until its next share is due: the peer is paced. Datagrams are always read, because the peer would count missing ones as
+//! An [`Allowance`] is shared by the workers that have a client's links. A link has a [`Purse`],
+//! which takes a share of the allowance for some milliseconds and pays from it without touching
+//! what others share. A stream without a share is neither written nor read until its next share is
+//! due: the peer is paced. Datagrams are always read, because the peer would count missing ones as
 //! lost: a peer above its rate is refused as a whole.
 
 use crate::admission::holder;
@@ -148,7 +149,8 @@ impl Allowance {
         Allowance { burst_ns: burst_ns.max(2 * EARLY_BACK), ..self }
     }
 
-    /// Allows 5 % more, and bursts of `burst` bytes, for a test whose schedule both ends have agreed on: its own pace decides.
+    /// Allows 5 % more, and bursts of `burst` bytes, for a test whose schedule both ends have
+    /// agreed on: its own pace decides.
     #[must_use]
     pub fn agreed(self, burst: u64) -> Self {
         let rate = self.terms.rate.map(|rate| rate.saturating_add(rate / 20));
@@ -182,8 +184,8 @@ impl Allowance {
         })
     }
 
-    /// Takes `bytes` of this level alone; the instant at which all that was taken before is paid for, `burst` before now at the
-    /// earliest.
+    /// Takes `bytes` of this level alone; the instant at which all that was taken before is paid
+    /// for, `burst` before now at the earliest.
     fn take(&self, direction: Direction, bytes: u64, now: Mono, burst: u64) -> Mono {
         let Some(rate) = self.terms.rate else { return Mono(0) };
         let (earliest, cost) = (now.0.saturating_sub(burst), cost(bytes, rate));
@@ -294,7 +296,8 @@ fn cost(bytes: u64, rate: u64) -> u64 {
 #[derive(Debug)]
 pub struct Purse {
     allowance: Arc<Allowance>,
-    /// Bytes that may pass of each direction, from these instants on. Below zero where a datagram was longer.
+    /// Bytes that may pass of each direction, from these instants on. Below zero where a datagram
+    /// was longer.
     left: [i64; 2],
     from: [Mono; 2],
     /// Datagrams: bytes received that are not charged yet.
@@ -444,8 +447,9 @@ impl Drop for Purse {
     }
 }
 
-/// The clients of a server whose protocol has no sessions, by their addresses: a client is an address for as long as something
-/// moves. With the addresses, and all together, of every protocol of the server.
+/// The clients of a server whose protocol has no sessions, by their addresses: a client is an
+/// address for as long as something moves. With the addresses, and all together, of every protocol
+/// of the server.
 #[derive(Debug)]
 pub struct Clients {
     terms: Terms,

@@ -77,8 +77,8 @@ pub struct GroupPlan {
     /// Its concurrent connections, where their number is known: connections of a worker process
     /// that ends count as failed.
     pub slots: u32,
-    /// Address of a peer and the links that it was promised: while they have proved nothing, they have places beside the
-    /// strangers.
+    /// Address of a peer and the links that it was promised: while they have proved nothing, they
+    /// have places beside the strangers.
     pub promised: Option<(IpAddr, u32)>,
     /// The shared allowance of its accepted links.
     pub allowance: Option<Arc<Allowance>>,

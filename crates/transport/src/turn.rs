@@ -100,7 +100,8 @@ impl Scratch {
 /// One turn of a link, within its `purse` if there is one.
 ///
 /// # Errors
-/// When the link has failed. A flow that found the peer at fault is offered one last send, so that the peer learns why.
+/// When the link has failed. A flow that found the peer at fault is offered one last send, so that
+/// the peer learns why.
 pub fn turn<N: Net>(
     net: &mut N,
     flow: &mut dyn Flow,

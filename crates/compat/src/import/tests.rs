@@ -41,13 +41,15 @@ fn flent_packed_or_not() {
 
 #[test]
 fn flents_streams_add_up() {
-    // In the layout of flent's rrul: two streams up and one down of 4 steps, sums beside them, one step without a value.
+    // In the layout of flent's rrul: two streams up and one down of 4 steps, sums beside them, one
+    // step without a value.
     let text = r#"{"metadata":{"NAME":"rrul_be","HOST":"remote","STEP_SIZE":0.5},"version":4,"x_values":[0.0,0.5,1.0,1.5],
         "results":{"TCP upload BE":[null,10,20,30],"TCP upload BE2":[null,1,2,3],"TCP upload BE::tcp_rtt":[9,9,9,9],
         "TCP upload sum":[null,11,22,33],"TCP download BE":[null,8,null,8],"Ping (ms) avg":[1,1,1,1],"VoIP::loss":[0,0,0,0]}}"#;
     let outcome = outcome_of(text.as_bytes());
     let point = only(&outcome);
-    // (11 + 22 + 33) / 3 Mbit/s over the steps with readings, and (8 + 8) / 2 back: a place without a reading is none of 0.
+    // (11 + 22 + 33) / 3 Mbit/s over the steps with readings, and (8 + 8) / 2 back: a place without
+    // a reading is none of 0.
     near(point.up.map(|d| d.sent_bps), 22e6);
     near(Figure::Goodput(Way::Down).of(point), 8e6);
     assert!(!point.up.unwrap().confirmed, "only the sender's readings are known");

@@ -1,4 +1,5 @@
-//! The agent against controllers that are wrong, late, gone, or several; its processes are pretended.
+//! The agent against controllers that are wrong, late, gone, or several; its processes are
+//! pretended.
 
 use super::*;
 use crate::plan::{TaskId, Verb};
@@ -127,7 +128,8 @@ impl Rig {
         self.agent.take_reports().into_iter().map(|(_, of)| of.message).collect()
     }
 
-    /// The order of a key, and the reports that follow, each with the name of the key that hears it.
+    /// The order of a key, and the reports that follow, each with the name of the key that hears
+    /// it.
     fn by(&mut self, holder: &Arc<Holder>, now: Mono, message: Order) -> Vec<(String, Report)> {
         self.agent.on_order(now, holder, Of::new(RUN, message));
         self.take_reports()

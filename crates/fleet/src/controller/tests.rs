@@ -1,5 +1,5 @@
-//! Controller, scheduler and agents together in virtual time, with faults drawn from seeds. Processes are pretended: a test takes
-//! its time, and ends with the agent that runs it.
+//! Controller, scheduler and agents together in virtual time, with faults drawn from seeds.
+//! Processes are pretended: a test takes its time, and ends with the agent that runs it.
 
 use super::*;
 use crate::agent::Agent;
@@ -181,7 +181,8 @@ impl World {
         self.folder.join(format!("spool-{at}"))
     }
 
-    /// Time that a message to the agent, or from it, takes; cut links lose it. None overtakes another.
+    /// Time that a message to the agent, or from it, takes; cut links lose it. None overtakes
+    /// another.
     fn passes(&mut self, at: usize, is_report: bool) -> Option<u64> {
         let delay = MS / 5 + self.random.next() % 2 * (self.random.next() % 20) * MS;
         let machine = &mut self.machines[at];
@@ -294,7 +295,8 @@ impl World {
         }
     }
 
-    /// Runs a controller until the run is over, it is killed, or the time is up. Whether the run is over.
+    /// Runs a controller until the run is over, it is killed, or the time is up. Whether the run is
+    /// over.
     fn control(&mut self, controller: &mut Controller<'_>, sent: &Sent, limit: u64) -> bool {
         while self.now < limit {
             let wall = Wall(i64::try_from(self.now).unwrap());
@@ -480,7 +482,8 @@ fn faults_cost_no_result_and_no_overlap() {
 fn a_lost_acknowledgement_leaves_no_result_at_an_agent() {
     for seed in 0..10 {
         let mut world = World::new(3, seed);
-        // Shorter than the silence after which an agent is greeted again, and then sends what it keeps.
+        // Shorter than the silence after which an agent is greeted again, and then sends what it
+        // keeps.
         for (nth, at) in (1..).zip([0, 1, 2, 0, 1, 2]) {
             let until = nth * 700 * MS + 150 * MS;
             world.push(nth * 700 * MS, What::Cut(at, until));
@@ -545,7 +548,8 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
     let journal = Journal::create(&folder, world.plan.clone(), serde_json::Value::Null).unwrap();
     let mut transport = Sent::default();
     let mut controller = Controller::at(Mono(0), journal, None, &mut transport).unwrap();
-    // The one comes as the run ends, the other a moment later; their agents have kept them from before.
+    // The one comes as the run ends, the other a moment later; their agents have kept them from
+    // before.
     for task in [0, 1] {
         let outcome = serde_json::value::RawValue::from_string(measured()).unwrap();
         let attempt = Attempt { task: TaskId(task), number: 1 };
@@ -561,8 +565,8 @@ fn an_outcome_that_comes_after_the_end_is_kept() {
     assert_eq!(measured, [0, 1]);
 }
 
-/// What a host's agent reports of each attempt at the only test from h0 to h1, and how the task ends: after so many attempts, with
-/// this reason, and whether a document is kept.
+/// What a host's agent reports of each attempt at the only test from h0 to h1, and how the task
+/// ends: after so many attempts, with this reason, and whether a document is kept.
 fn ending_of(lie: &Report, expected: (u32, Option<Reason>, bool)) {
     let world = World::new(2, 1);
     let folder = world.folder.join("run");

@@ -55,7 +55,8 @@ fn add(builder: &mut MatrixBuilder<'_>, plan: &Plan, mut result: PairResult) -> 
     builder.add(&result, outcome.as_ref())
 }
 
-/// The matrix of these tasks of a plan, each with a round trip of its own, us, and rates up and down.
+/// The matrix of these tasks of a plan, each with a round trip of its own, us, and rates up and
+/// down.
 fn built<'a>(
     plan: &Plan,
     tasks: impl IntoIterator<Item = &'a Task>,
@@ -69,7 +70,8 @@ fn built<'a>(
     builder.build(NOW)
 }
 
-/// Ten hosts, of which what h3 sends takes twice as long. Made once: documents of 270 outcomes are written and read.
+/// Ten hosts, of which what h3 sends takes twice as long. Made once: documents of 270 outcomes are
+/// written and read.
 fn measured() -> (Plan, Matrix) {
     static MEASURED: LazyLock<(Plan, Matrix)> = LazyLock::new(|| {
         let list: String = (0..10).map(|n| format!("h{n} rack={} site=s{}\n", n % 2, n / 5)).collect();
@@ -243,7 +245,8 @@ fn the_terminal_shows_figures_or_signs_and_verdicts() {
     let rtt_us = |task: &Task| 100 * (1 + u64::from(task.to.0));
     let text = text_of(&built(&plan, plan.tasks.iter().skip(5), rtt_us, (1.0, 1.0)));
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("h0 ")).collect();
-    // Goodput is the same everywhere, so none is the worst; round trips grow with the number of the host.
+    // Goodput is the same everywhere, so none is the worst; round trips grow with the number of the
+    // host.
     assert!(rows[0].contains('·') && !rows[0].contains('█'), "{text}");
     assert!(rows[1].contains('░') && rows[1].contains('█') && rows[1].contains('?'), "{text}");
     assert!(text.contains("5 not measured yet"), "{text}");

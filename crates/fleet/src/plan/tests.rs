@@ -98,7 +98,8 @@ fn a_forecast_tells_bounds_bytes_and_what_excludes_what() {
     assert_eq!(forecast.busiest.unwrap().tests, 10);
 }
 
-/// Operations are bounded by the number of tasks, not of pairs of hosts: the plan holds as many tasks as asked for.
+/// Operations are bounded by the number of tasks, not of pairs of hosts: the plan holds as many
+/// tasks as asked for.
 #[test]
 fn ten_thousand_hosts_are_sampled() {
     let plan = Plan::make(named(10_000), request(Shape::Regular(2))).unwrap();

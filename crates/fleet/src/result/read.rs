@@ -1,5 +1,6 @@
-//! Documents of agents, read where a report enters and where a run's folder is read: each is an outcome of the test that was
-//! ordered, or the task has none for a stated reason. All counts of a run rest on this one reading.
+//! Documents of agents, read where a report enters and where a run's folder is read: each is an
+//! outcome of the test that was ordered, or the task has none for a stated reason. All counts of a
+//! run rest on this one reading.
 
 use super::{Ending, PairResult, Reason};
 use crate::message::bounded;
@@ -20,8 +21,8 @@ const OWN: &str = "native";
 pub(crate) struct Documents(HashMap<Uuid, u64>);
 
 impl Documents {
-    /// Reads the document of a result. Returns the outcome of a measured one; it bears the name that the plan gives it, since agents
-    /// choose their own.
+    /// Reads the document of a result. Returns the outcome of a measured one; it bears the name
+    /// that the plan gives it, since agents choose their own.
     pub(crate) fn read(&mut self, plan: &Plan, result: &mut PairResult) -> Option<Outcome> {
         let PairResult { task, attempts, .. } = *result;
         match std::mem::replace(&mut result.ending, Ending::missing(Reason::BadResult, "")) {

@@ -87,7 +87,8 @@ enum Link {
     Dead,
 }
 
-/// Hosts and messages in virtual time. What overlaps is judged by when tests run at the hosts, not by what the state believes.
+/// Hosts and messages in virtual time. What overlaps is judged by when tests run at the hosts, not
+/// by what the state believes.
 struct World {
     state: ScheduleState,
     random: Random,
@@ -332,7 +333,8 @@ fn names(n: usize) -> String {
     (0..n).map(|n| format!("h{n}\n")).collect()
 }
 
-/// 9,900 directed pairs of 500 ms take 99 s at least: each host has 198 tests. Messages take 1 to 8 ms each way.
+/// 9,900 directed pairs of 500 ms take 99 s at least: each host has 198 tests. Messages take 1 to 8
+/// ms each way.
 #[test]
 fn a_full_mesh_of_fifty_hosts_is_near_ideal() {
     let mut world = World::new(exclusive(&names(50), &[]), Policy::default(), Faults::default(), 7);
@@ -542,7 +544,8 @@ fn classes() -> impl Strategy<Value = Vec<CostClass>> {
 proptest! {
     #![proptest_config(cases(50, 1_000))]
 
-    /// Faults for 10 s, then none: every task ends once, nothing overlaps, what was measured counts, and the end comes.
+    /// Faults for 10 s, then none: every task ends once, nothing overlaps, what was measured
+    /// counts, and the end comes.
     #[test]
     fn every_pair_ends_once_whatever_fails(
         seed in any::<u64>(), hosts in 2usize..9, tests in classes(), repeats in 1u16..3, limit in 1u32..4,

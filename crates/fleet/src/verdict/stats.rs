@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn the_fit_is_that_of_tukeys_example() {
-        // Deaths from sport parachuting, the example of `medpolish` in R; numbers by numpy, and those in R's manual.
+        // Deaths from sport parachuting, the example of `medpolish` in R; numbers by numpy, and
+        // those in R's manual.
         let rows: [&[f64]; 5] =
             [&[14.0, 15.0, 14.0], &[7.0, 4.0, 7.0], &[8.0, 2.0, 10.0], &[15.0, 9.0, 10.0], &[0.0, 2.0, 0.0]];
         let fit = Fit::of(5, cells(&rows).into_iter());

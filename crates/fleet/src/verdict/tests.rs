@@ -52,8 +52,8 @@ impl Fleet {
         (0..n).flat_map(move |a| (0..n).map(move |b| (a, b))).filter(|(a, b)| a != b)
     }
 
-    /// Delays: hosts differ by some 5 % with heavy tails, paths by 1 %, readings by 2 % with very heavy tails, and 1 of 100 is
-    /// half as large again, or more, because of other traffic.
+    /// Delays: hosts differ by some 5 % with heavy tails, paths by 1 %, readings by 2 % with very
+    /// heavy tails, and 1 of 100 is half as large again, or more, because of other traffic.
     fn delays(&self, random: &mut Random, slowed: &[(u32, u32)]) -> Cells {
         let base = 1e6 * (0.15 * normal(random)).exp();
         let mut offsets = || (0..self.hosts).map(|_| 0.04 * student(random, 5)).collect::<Vec<f64>>();
@@ -70,7 +70,8 @@ impl Fleet {
         self.pairs().map(&mut cell).collect()
     }
 
-    /// Percent lost of 1,000 datagrams: hardly any, but for a burst in 1 of 100 readings, and 1 % of all that `lossy` sends.
+    /// Percent lost of 1,000 datagrams: hardly any, but for a burst in 1 of 100 readings, and 1 %
+    /// of all that `lossy` sends.
     fn losses(&self, random: &mut Random, lossy: Option<u32>) -> Cells {
         let mut cell = |(a, b): (u32, u32)| {
             let rare = 0.01 * normal(random).exp();

@@ -199,7 +199,8 @@ mod tests {
         block[place * TIME + 8..][..4].copy_from_slice(&ns.to_ne_bytes());
     }
 
-    /// The numbers that linux/ptp_clock.h makes of its structs, as a C compiler prints them on x86-64 and arm64.
+    /// The numbers that linux/ptp_clock.h makes of its structs, as a C compiler prints them on
+    /// x86-64 and arm64.
     #[test]
     fn requests_have_the_kernels_numbers() {
         let number = |way: ReadMethod| way.question().0;
@@ -225,7 +226,8 @@ mod tests {
         for (way, apart) in [(ReadMethod::Extended, 3), (ReadMethod::Plain, 2)] {
             let (_, mut block) = way.question();
             assert_eq!(u32::from_ne_bytes(*block.first_chunk().unwrap()), READINGS);
-            // The third of ten is the narrowest. In the plain layout a wall time is the end of one and the beginning of the next.
+            // The third of ten is the narrowest. In the plain layout a wall time is the end of one
+            // and the beginning of the next.
             for i in 0..10 {
                 let start = 1_000 * i as u32;
                 let width = if i == 2 { 40 } else { 900 };

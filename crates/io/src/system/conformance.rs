@@ -1,5 +1,5 @@
-//! The checks of every platform, on the kernel's loopback. With the feature `portable` they are those of systems without edges and
-//! shared ports; what else Linux has stays.
+//! The checks of every platform, on the kernel's loopback. With the feature `portable` they are
+//! those of systems without edges and shared ports; what else Linux has stays.
 #![cfg(target_os = "linux")]
 
 use super::System;

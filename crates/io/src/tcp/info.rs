@@ -124,7 +124,8 @@ fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Every byte of a field tells where the field is: u32 at 68 reads as 0x44454647 in the machine's order.
+    /// Every byte of a field tells where the field is: u32 at 68 reads as 0x44454647 in the
+    /// machine's order.
     fn ramp() -> Vec<u8> {
         (0..ROOM).map(|i| i as u8).collect()
     }

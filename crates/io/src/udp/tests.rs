@@ -121,7 +121,8 @@ fn a_datagram_without_a_byte_is_one() {
 
 #[test]
 fn who_slipped_in_before_connecting_is_not_let_through() {
-    // The moment between binding and connecting, held still: a bound socket that believes to be connected.
+    // The moment between binding and connecting, held still: a bound socket that believes to be
+    // connected.
     let mut udp = Udp::bind(here(), false, &plain_settings()).unwrap();
     let to = Target { to: udp.local().unwrap(), from: None };
     let mut friend = Udp::connect(&to, &plain_settings()).unwrap();

@@ -239,7 +239,8 @@ mod tests {
         }
     }
 
-    /// As linux/errqueue.h and linux/socket.h lay them out: what a socket is told of a datagram that came, and of one that left.
+    /// As linux/errqueue.h and linux/socket.h lay them out: what a socket is told of a datagram
+    /// that came, and of one that left.
     #[test]
     fn the_cards_stamps_are_found_in_control_messages() {
         let mut stamps = [0; 48];
@@ -251,7 +252,8 @@ mod tests {
         let marks = Marks::read(&control);
         assert_eq!((marks.stamp, marks.card, marks.ttl), (Some(1_000_000_000), Some(2_000_000_000), 64));
 
-        // Of what left there are two messages: errno ENOMSG, origin, type, code, padding, which stamp, number; and the sender.
+        // Of what left there are two messages: errno ENOMSG, origin, type, code, padding, which
+        // stamp, number; and the sender.
         let mut error = [0; 32];
         error[..4].copy_from_slice(&42_i32.to_ne_bytes());
         error[4] = ORIGIN_TIMESTAMPING;

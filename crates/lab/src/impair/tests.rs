@@ -134,7 +134,8 @@ fn chances_stay_within_binomial_bounds() {
     check(count(&|f| f.tos == 3), on, 0.05);
 }
 
-/// The slow way: a list of what has left; a held packet goes in after the n-th later one that was not held.
+/// The slow way: a list of what has left; a held packet goes in after the n-th later one that was
+/// not held.
 #[test]
 fn held_packets_are_overtaken_by_exactly_so_many() {
     for n in [1_u16, 2, 7] {

@@ -7,8 +7,8 @@ fn runs(a: &[f64], b: &[f64]) -> Contrast {
     Contrast::of_sets(a, b, ALPHA).unwrap()
 }
 
-/// The slow obvious version: of all ways to choose which readings are those of `b`, the share whose statistic is at least as
-/// far from its mean.
+/// The slow obvious version: of all ways to choose which readings are those of `b`, the share whose
+/// statistic is at least as far from its mean.
 fn by_counting(a: &[f64], b: &[f64]) -> f64 {
     let all: Vec<f64> = a.iter().chain(b).copied().collect();
     let remote = |chosen: &dyn Fn(usize) -> bool| {
@@ -39,8 +39,9 @@ fn by_counting(a: &[f64], b: &[f64]) -> f64 {
 
 #[test]
 fn small_sets_agree_with_scipy_and_with_tables() {
-    // scipy.stats.mannwhitneyu(b, a, method='exact'): U 27, p 0.0303; the differences sorted by numpy: the median is 0.9,
-    // the 4th 0.05, the 27th 1.7 (of 462 orders 7 have a statistic of at most 3, and 12 one of at most 4).
+    // scipy.stats.mannwhitneyu(b, a, method='exact'): U 27, p 0.0303; the differences sorted by
+    // numpy: the median is 0.9, the 4th 0.05, the 27th 1.7 (of 462 orders 7 have a statistic of at
+    // most 3, and 12 one of at most 4).
     let c = runs(&A, &B);
     assert!((c.p - 0.030_303_030_3).abs() < 1e-9, "{c:?}");
     assert!((c.superiority - 27.0 / 30.0).abs() < 1e-12);
@@ -59,8 +60,8 @@ fn small_sets_agree_with_scipy_and_with_tables() {
     assert_eq!(apart.interval, Some((3.0, 9.0)));
 }
 
-/// The two-tailed critical values of U at 5 % of the tables in textbooks (Siegel and Castellan, table J, and others): the
-/// largest U that is significant.
+/// The two-tailed critical values of U at 5 % of the tables in textbooks (Siegel and Castellan,
+/// table J, and others): the largest U that is significant.
 #[test]
 fn critical_values_are_those_of_the_tables() {
     for (n, m, critical) in

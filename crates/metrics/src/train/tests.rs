@@ -27,7 +27,8 @@ fn received(sequence: u64, received_ns: i64, stamp: StampKind) -> ReceivedPacket
 
 #[test]
 fn a_train_by_hand() {
-    // Five packets every 10 µs from 0. The path takes 1 ms and spaces them 100 µs: 1000 bytes in 100 µs are 80 Mbit/s.
+    // Five packets every 10 µs from 0. The path takes 1 ms and spaces them 100 µs: 1000 bytes in
+    // 100 µs are 80 Mbit/s.
     let sent = departures(places(1, 1, 5, 10_000));
     // The card stamped one of the received packets, and the kernel the others.
     let at = |sequence: u64, us: i64| {
@@ -81,7 +82,8 @@ fn nothing_sent_and_nothing_received_have_no_rates() {
     assert_eq!(TrainReport::of(&[], &[], SIZE, HEADERS, false), TrainReport::default());
 }
 
-/// Trains of three packets, 100 µs apart at the receiver but for those of `slow`, which come 300 µs apart.
+/// Trains of three packets, 100 µs apart at the receiver but for those of `slow`, which come 300 µs
+/// apart.
 fn with_slow(settings: u32, rounds: u32, slow: &[(u32, u32)]) -> TrainReport {
     let packets = || places(settings * rounds, settings, 3, 0);
     let sent = departures(packets());
@@ -186,8 +188,8 @@ fn what_becomes_known_of_the_clocks_does_not_change_a_train() {
 
 #[test]
 fn what_is_returned_is_counted_both_ways() {
-    // Four packets of 1000 bytes every 10 µs. The first two are back 500 µs after they left; the remote end had them for 20 and
-    // 30 µs. The third got there only, the fourth not even that.
+    // Four packets of 1000 bytes every 10 µs. The first two are back 500 µs after they left; the
+    // remote end had them for 20 and 30 µs. The third got there only, the fourth not even that.
     let sent = departures(places(1, 1, 4, 10_000));
     let arrival = |sequence, us: i64| received(sequence, us * 1_000, StampKind::KernelRx);
     let (mut packets, _) =
@@ -208,7 +210,8 @@ fn what_is_returned_is_counted_both_ways() {
     assert_eq!((rtt.count, rtt.min, rtt.max), (2, 500_000, 500_000));
     assert_eq!(echoes.held_ns.as_ref().map(|d| (d.min, d.max)), Some((20_000, 30_000)));
     assert_eq!(echoes.path_ns.as_ref().map(|d| (d.min, d.max)), Some((470_000, 480_000)));
-    // From the first send to the last return pass 510 µs: 2 packets, each both ways, 255 µs for each.
+    // From the first send to the last return pass 510 µs: 2 packets, each both ways, 255 µs for
+    // each.
     assert_eq!(echoes.frame_ns.map(|s| s.mean), Some(255_000.0));
     let two_way = echoes.two_way_bps.unwrap().mean;
     assert!((two_way - 2.0 * 2.0 * 8_000.0 / 510e-6).abs() < 1.0, "{two_way}");

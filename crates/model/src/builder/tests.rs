@@ -293,7 +293,8 @@ fn rfc6349_figures_use_both_senders_and_the_idle_round_trip() {
     };
     let ours = Totals { tcp: tcp(90_000, 2_000, 600.0, 3, 120), ..totals(traffic(88_000, 0, SECOND)) };
     let theirs = Totals { tcp: tcp(12_000, 0, 100.0, 10, 100), ..totals(traffic(0, 88_000, SECOND)) };
-    // What a program measured when idle, 150 µs with its threads in it, is no base for what the kernel measures.
+    // What a program measured when idle, 150 µs with its threads in it, is no base for what the
+    // kernel measures.
     let events = |remote: &[&Totals]| {
         let mut events = vec![of(Pattern::Push), session(150_000), Event::Local(Box::new(ours.clone()))];
         events.extend(remote.iter().map(|remote| Event::Remote(Box::new((*remote).clone()))));
@@ -301,9 +302,11 @@ fn rfc6349_figures_use_both_senders_and_the_idle_round_trip() {
     };
     let point = built(events(&[&theirs])).points.remove(0);
     local(point.tcp_efficiency_percent.unwrap(), 100_000.0 / 102_000.0 * 100.0);
-    // Under load 600/3 = 200 µs; the receiver's 10 µs were never loaded. The smallest, at either end, is 100 µs.
+    // Under load 600/3 = 200 µs; the receiver's 10 µs were never loaded. The smallest, at either
+    // end, is 100 µs.
     local(point.buffer_delay_percent.unwrap(), 100.0);
-    // Two servers, 100 and 300 µs away: 200 µs are the mean, and our own smallest is the nearer one's.
+    // Two servers, 100 and 300 µs away: 200 µs are the mean, and our own smallest is the nearer
+    // one's.
     let farther = Totals { tcp: tcp(0, 0, 0.0, 0, 300), ..theirs.clone() };
     local(built(events(&[&theirs, &farther])).points[0].buffer_delay_percent.unwrap(), 0.0);
     let unknown = Totals { tcp: tcp(0, 0, 0.0, 0, 0), ..theirs.clone() };
@@ -444,7 +447,8 @@ fn a_server_that_runs_for_months_stays_small_and_loses_no_byte() {
         let intervals = builder.outcome().points[0].intervals.clone();
         intervals.len() + intervals.iter().map(|i| i.samples.len()).sum::<usize>()
     };
-    // 20,000 seconds (86,400 in `bench/deep`), in one of four of which a client sends 100 bytes to it.
+    // 20,000 seconds (86,400 in `bench/deep`), in one of four of which a client sends 100 bytes to
+    // it.
     let seconds = if std::env::var_os("NETCALIPER_INPUTS").is_some() { 86_400 } else { 20_000 };
     let mut most = 0;
     for index in 0..seconds {

@@ -19,8 +19,8 @@ const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
 const UNSTEADY: f64 = 0.20;
 
-/// Nothing was opened at one of several servers, by their own reports; or by the client's count nothing
-/// was moved there.
+/// Nothing was opened at one of several servers, by their own reports; or by the client's count
+/// nothing was moved there.
 pub(super) fn server_not_measured(case: &Case<'_>) -> Option<Reason> {
     let (point, targets) = (case.point, &case.begin.targets);
     let is_unopened = |target: &str| {

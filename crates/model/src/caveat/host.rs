@@ -216,8 +216,8 @@ const DECIDES: f64 = 0.3;
 /// The same of a median round trip, ns.
 const QUICK: u64 = 200_000;
 
-/// True if the figure may depend on the CPUs of the ends: a program that needs little of a CPU has a
-/// place anywhere, and wake-ups are small beside a long round trip.
+/// True if the figure may depend on the CPUs of the ends: a program that needs little of a CPU has
+/// a place anywhere, and wake-ups are small beside a long round trip.
 fn cpus_decide(case: &Case<'_>) -> bool {
     let trip = case.point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()?.quantile(0.5));
     if case.point.phase.kind == Kind::Ping && trip.is_some() {
@@ -240,8 +240,8 @@ fn same_host(here: &HostSnapshot, session: &SessionInfo) -> bool {
 const TRIED_AGAIN: u64 = 900_000_000;
 
 pub(super) fn listen_drops(case: &Case<'_>) -> Option<Reason> {
-    // The counters are of the whole host: without a slow or failed connection of the run, the dropped
-    // requests were other programs'.
+    // The counters are of the whole host: without a slow or failed connection of the run, the
+    // dropped requests were other programs'.
     let slowest = case.point.local.connect_ns.as_ref().map(|all| all.max);
     if slowest.is_some_and(|ns| ns < TRIED_AGAIN) && case.point.local.network_errors == 0 {
         return None;
@@ -270,8 +270,8 @@ pub(super) fn softnet_drops(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// Packets of the run that did not arrive the first time: datagrams and messages lost, segments sent
-/// again, failed connections.
+/// Packets of the run that did not arrive the first time: datagrams and messages lost, segments
+/// sent again, failed connections.
 pub(super) fn missing(case: &Case<'_>) -> u64 {
     let of = |totals: &Totals| {
         let lost = totals.packets.as_deref().and_then(PacketReport::lost).unwrap_or(0);

@@ -105,8 +105,8 @@ fn class(dscp: u8) -> String {
     metrics::dscp_name(dscp).unwrap_or_else(|| dscp.to_string())
 }
 
-/// Class with which datagrams of class `dscp`, capable of congestion marks or not, arrived; `None` for
-/// the class sent.
+/// Class with which datagrams of class `dscp`, capable of congestion marks or not, arrived; `None`
+/// for the class sent.
 fn changed_class(report: &PacketReport, dscp: u8, capable: bool) -> Option<String> {
     let (least, most) = report.marks.dscp?;
     let range = if least == most { class(least) } else { format!("{} to {}", class(least), class(most)) };

@@ -114,7 +114,8 @@ mod tests {
 
     #[test]
     fn caveats_arise_as_their_reasons_do() {
-        // The mean of 1000, 100 and 1000 is 700 and their standard deviation 520: 74 %, where 20 % are steady.
+        // The mean of 1000, 100 and 1000 is 700 and their standard deviation 520: 74 %, where 20 %
+        // are steady.
         assert_eq!(codes(tcp(&[1_000, 100, 1_000]), &Meanwhile::default()), ["unstable"]);
         // 500 is half of what came later.
         assert_eq!(codes(tcp(&[500, 1_000, 1_000]), &Meanwhile::default()), ["slow-start", "unstable"]);

@@ -1,4 +1,5 @@
-//! Every caveat has a row here: a run that raises it and one, as like it as can be, that must not. A check without a row fails.
+//! Every caveat has a row here: a run that raises it and one, as like it as can be, that must not.
+//! A check without a row fails.
 
 use super::tests::{cpu, failed, sound};
 use super::*;
@@ -234,7 +235,8 @@ const TABLE: &[Row] = &[
             p.phase.verify = Verify::Connection;
         },
     ),
-    // 100,000 round trips of 100 µs are 10 s; ten of 11 ms are 1.1 % of all time, ten of 9 ms 0.9 %.
+    // 100,000 round trips of 100 µs are 10 s; ten of 11 ms are 1.1 % of all time, ten of 9 ms 0.9
+    // %.
     row("closed-loop", |p, _| closed_loop(p, 11_000_000), |p, _| closed_loop(p, 9_000_000)),
     // The hundredth part of the messages lies beyond p99, and p99 is the last of the others.
     row("late-or-lost", |p, _| late_and_lost(p, 500, 501), |p, _| late_and_lost(p, 5, 5)),
@@ -418,7 +420,8 @@ fn caveats_are_those_of_their_rows() {
     }
 }
 
-/// A caveat is named where it is left out while a run goes on: a name that no check has would do nothing.
+/// A caveat is named where it is left out while a run goes on: a name that no check has would do
+/// nothing.
 #[test]
 fn every_code_in_a_list_is_that_of_a_caveat() {
     for code in running::IN_THE_END.iter().chain(running::STEADY) {

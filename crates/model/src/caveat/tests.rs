@@ -1,4 +1,5 @@
-//! Each caveat: raised where it must be, and silent where it must be. Texts are compared with numbers worked out by hand.
+//! Each caveat: raised where it must be, and silent where it must be. Texts are compared with
+//! numbers worked out by hand.
 
 use super::table::{baseline, delay, idle, late, late_and_lost, local, moved, ping, remote, round_trips};
 use super::*;
@@ -623,7 +624,8 @@ fn a_server_that_is_slow_to_answer_under_load() {
     assert_eq!(codes(idle(), Some(idle())), []);
 }
 
-/// Of 100,000 messages so many are late and so many lost: the caveat names the lowest percentile that they reach.
+/// Of 100,000 messages so many are late and so many lost: the caveat names the lowest percentile
+/// that they reach.
 #[test]
 fn late_and_lost_messages_are_told_where_percentiles_are_theirs() {
     let of = |late, lost| only("late-or-lost", |p, _| late_and_lost(p, late, lost));
@@ -687,7 +689,8 @@ fn sends_are_late_by_the_round_trip_and_by_percentiles_of_enough_values() {
     silent(|p, _| hundred(p, 1_000_000));
     let text = only("late-sends", |p, _| hundred(p, 1_010_000));
     assert!(text.starts_with("Messages left late (p90 1.01 ms)"), "{text}");
-    // Datagrams a millisecond apart, whose round trip takes 2 ms: 250 µs where some are lost, and no less than 5 % of the trip.
+    // Datagrams a millisecond apart, whose round trip takes 2 ms: 250 µs where some are lost, and
+    // no less than 5 % of the trip.
     let late_by = |ns, delay_ns, lost| {
         let found = caveats(|p, _| {
             delay(p);

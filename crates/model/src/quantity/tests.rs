@@ -70,7 +70,8 @@ fn an_interval_without_goodput_is_a_reading_where_the_phase_asks_for_it() {
 
 #[test]
 fn loss_that_is_taken_back_is_in_no_reading() {
-    // In the second interval 30 datagrams are overtaken; 20 of them come in the third and 9 after the end.
+    // In the second interval 30 datagrams are overtaken; 20 of them come in the third and 9 after
+    // the end.
     let mut point = Point { intervals: (0..3).map(second).collect(), ..Point::default() };
     for (at, (lost, received)) in [(0, 100), (30, 69), (-20, 120)].into_iter().enumerate() {
         point.intervals[at].packets = report(lost, received);

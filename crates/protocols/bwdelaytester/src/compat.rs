@@ -1,7 +1,7 @@
 //! bwdelaytester: its command line, its lines on stdout, and its two tables on stderr.
 //!
-//! [`Printer`] prints the correct figures. With `--as-original` it prints the figures that the original
-//! would have printed of the same datagrams.
+//! [`Printer`] prints the correct figures. With `--as-original` it prints the figures that the
+//! original would have printed of the same datagrams.
 
 mod args;
 mod help;

@@ -126,7 +126,8 @@ mod tests {
     #[test]
     fn stairs_rise_from_a_hundredth_to_the_rate() {
         let stairs = Some(Stairs { steps: 100, step_ns: 2 * SECOND });
-        // 500 bytes at 60 Mbit/s: 15,000 a second at the top; the captured sweep's step 1 has 150, its step 2 300 a second.
+        // 500 bytes at 60 Mbit/s: 15,000 a second at the top; the captured sweep's step 1 has 150,
+        // its step 2 300 a second.
         let schedule = schedule(500, Some(60_000_000), Settings { stairs, ..Settings::default() });
         let all = places(schedule, u64::MAX);
         let of_step = |n: u64| all.iter().filter(|&&at| at / (2 * SECOND) == n - 1).count() as u64;

@@ -160,8 +160,8 @@ mod tests {
     fn a_drawn_key_is_what_was_drawn_and_a_passphrase_is_stretched() {
         let drawn = Psk::new(format!("{DRAWN}{}", "0f".repeat(32)).as_bytes()).unwrap();
         assert_eq!(drawn.handshake_key(), &[15; 32]);
-        // Of argon2-cffi 25.1 (the reference C code): hash_secret_raw(b"correct horse", b"netcaliper pre-shared key 1", 2, 19456, 1, 32,
-        // Type.ID).
+        // Of argon2-cffi 25.1 (the reference C code): hash_secret_raw(b"correct horse",
+        // b"netcaliper pre-shared key 1", 2, 19456, 1, 32, Type.ID).
         let want = "886b162636fce2ed2b492fa8f592dd383244f771e8ae0dd4520dfe32339eed34";
         assert_eq!(hex(Psk::new(b"correct horse\n").unwrap().handshake_key()), want);
     }

@@ -81,7 +81,8 @@ impl Dialer {
         if self.datagrams { Open::Datagram(flow, target) } else { Open::Flow(flow, target) }
     }
 
-    /// The server of a slot's next connection: slots are dealt to the servers in turn, and so are the further connections.
+    /// The server of a slot's next connection: slots are dealt to the servers in turn, and so are
+    /// the further connections.
     fn server(&mut self, slot: u32) -> usize {
         let (lives, server) = self.lives.entry(slot).or_default();
         let turn = u64::from(slot).saturating_add(lives.saturating_mul(self.slots.into()));

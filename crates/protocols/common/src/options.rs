@@ -1,4 +1,5 @@
-//! Options of command lines that one protocol has, as data: their help, and their effect on a phase.
+//! Options of command lines that one protocol has, as data: their help, and their effect on a
+//! phase.
 
 use model::Phase;
 

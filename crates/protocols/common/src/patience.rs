@@ -1,8 +1,8 @@
 //! Limits of waits for a peer.
 //!
-//! No step of a conversation waits without a limit: the one that the user gave where its name covers the step, else
-//! [`Patience::LIMIT`]. A queue at a server that keeps saying so may last, and an original's stand-in waits as long as the original
-//! does.
+//! No step of a conversation waits without a limit: the one that the user gave where its name
+//! covers the step, else [`Patience::LIMIT`]. A queue at a server that keeps saying so may last,
+//! and an original's stand-in waits as long as the original does.
 
 use metrics::{Mono, SECOND};
 use std::fmt;

@@ -25,8 +25,8 @@ pub struct Info {
     pub questions: &'static str,
     /// Options of commands that it alone has.
     pub options: &'static [OptionGroup],
-    /// Gives a phase of round trips the form of its messages, of a size of 0 the usual size; true if
-    /// a key is known.
+    /// Gives a phase of round trips the form of its messages, of a size of 0 the usual size; true
+    /// if a key is known.
     ///
     /// # Errors
     /// A sentence about a setting that cannot be.

@@ -1,5 +1,5 @@
-//! Servers of a client without a conversation, shared by its workers: the address in use of each, and the
-//! payload that was moved there.
+//! Servers of a client without a conversation, shared by its workers: the address in use of each,
+//! and the payload that was moved there.
 
 use crate::config::Peer;
 use model::{Kind, Phase};
@@ -20,7 +20,8 @@ struct Server {
     at: AtomicUsize,
     /// A connection was established: the address stays.
     reached: AtomicBool,
-    /// Payload bytes of ended connections: sent, received, and sent over connections that completed.
+    /// Payload bytes of ended connections: sent, received, and sent over connections that
+    /// completed.
     moved: [AtomicU64; 3],
 }
 
@@ -69,8 +70,8 @@ impl Servers {
         }
     }
 
-    /// Next address for a connection that could not be established to `from`, an address of server `n`;
-    /// `None` if the server has no further address, or was reached.
+    /// Next address for a connection that could not be established to `from`, an address of server
+    /// `n`; `None` if the server has no further address, or was reached.
     pub(crate) fn instead(&self, n: usize, from: SocketAddr, why: &str) -> Option<Elsewhere> {
         let server = self.0.get(n)?;
         let failed = server.addresses.iter().position(|address| *address == from)?;
@@ -95,9 +96,9 @@ impl Servers {
         }
     }
 
-    /// Names of servers at which nothing was measured: no payload arrived from there. If `phase` asks a
-    /// server for no payload, a connection must have completed at servers that report; of others only the
-    /// sent bytes are known at this end.
+    /// Names of servers at which nothing was measured: no payload arrived from there. If `phase`
+    /// asks a server for no payload, a connection must have completed at servers that report; of
+    /// others only the sent bytes are known at this end.
     pub fn idle(&self, phase: &Phase, server_reports: bool) -> Vec<String> {
         let measured = match (phase.kind == Kind::Ping || phase.pattern.sends_down(), server_reports) {
             (true, _) => 1,

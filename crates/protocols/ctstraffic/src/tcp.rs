@@ -234,7 +234,8 @@ impl Connection {
         if self.step == TransferStep::Id {
             self.core.id = decode_id(&self.word);
             self.step = TransferStep::Payload;
-            // A pace that began with the connection would owe the round trip of the identifier, and pay it with a burst.
+            // A pace that began with the connection would owe the round trip of the identifier, and
+            // pay it with a burst.
             self.tx.pacing = pacing(&self.params, cx.rng, cx.now);
             self.plan_send(cx);
             self.check_complete(cx);

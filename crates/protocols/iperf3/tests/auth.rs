@@ -1,8 +1,8 @@
 //! Credentials of iperf3 against what OpenSSL makes of them.
 //!
-//! The key was made for this test by `openssl genrsa 2048` (OpenSSL 3.0), the tokens by `openssl pkeyutl -encrypt` with
-//! `rsa_padding_mode:oaep` and `:pkcs1` of the text `user: mario\npwd:  luigi\nts:   1700000000`, the hash by `sha256sum` of
-//! `{mario}luigi`.
+//! The key was made for this test by `openssl genrsa 2048` (OpenSSL 3.0), the tokens by `openssl
+//! pkeyutl -encrypt` with `rsa_padding_mode:oaep` and `:pkcs1` of the text `user: mario\npwd:
+//! luigi\nts:   1700000000`, the hash by `sha256sum` of `{mario}luigi`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 

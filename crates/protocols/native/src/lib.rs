@@ -1,7 +1,8 @@
 //! Our own protocol: one port, TCP control, TCP data.
 //!
-//! Every connection opens with an 80-byte [`preamble`]. A control connection goes on with length-prefixed JSON
-//! ([`message`]), encrypted where there is a key ([`secure`]); a data connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
+//! Every connection opens with an 80-byte [`preamble`]. A control connection goes on with
+//! length-prefixed JSON ([`message`]), encrypted where there is a key ([`secure`]); a data
+//! connection with payload in spans, framed by 16-byte [`mark`]s ([`data`]).
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -58,7 +59,8 @@ pub static PROTOCOL: Native = Native(Info {
     ..Info::new("native", PORT)
 });
 
-/// The protocol with a conversation of its own: both ends agree, and tell each other what they counted.
+/// The protocol with a conversation of its own: both ends agree, and tell each other what they
+/// counted.
 pub struct Native(Info);
 
 /// Other protocols whose peers are recognised.
@@ -71,10 +73,11 @@ const BUFFER: usize = 1 << 20;
 
 /// Send buffer asked for when both ends are on one host, bytes.
 ///
-/// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the sender fills it before
-/// the receiver runs, and every byte has left the caches by the time it is read; a pacing congestion control arms a timer
-/// for each piece besides. Measured (`bench/README.md`): best, or close to it, with and without pacing, with one
-/// connection and with many.
+/// The system lets a send buffer grow to megabytes. Within one host nothing is gained by that: the
+/// sender fills it before the receiver runs, and every byte has left the caches by the time it is
+/// read; a pacing congestion control arms a timer for each piece besides. Measured
+/// (`bench/README.md`): best, or close to it, with and without pacing, with one connection and with
+/// many.
 const SAME_HOST_SNDBUF: u64 = 96 * 1024;
 /// Receive buffer that Linux gives a connection at first, bytes.
 const SAME_HOST_RCVBUF: u64 = 128 * 1024;
@@ -93,10 +96,12 @@ pub struct SameHost {
     pub rcvbuf: Option<u64>,
 }
 
-/// The socket buffers for a phase within one host, unless the user has chosen the send buffer or it would do harm.
+/// The socket buffers for a phase within one host, unless the user has chosen the send buffer or it
+/// would do harm.
 ///
-/// Beyond `memory`, the pressure threshold of `net.ipv4.tcp_mem` in bytes, the kernel drops what has been received already: connections
-/// then back off for many seconds. Each direction of a connection has two queues, and the kernel takes twice what is asked for.
+/// Beyond `memory`, the pressure threshold of `net.ipv4.tcp_mem` in bytes, the kernel drops what
+/// has been received already: connections then back off for many seconds. Each direction of a
+/// connection has two queues, and the kernel takes twice what is asked for.
 fn same_host(phase: &Phase, memory: Option<u64>) -> Option<SameHost> {
     let sockets = &phase.sockets;
     if !sockets.same_host_sndbuf || sockets.sndbuf.is_some() || phase.kind != Kind::Tcp {

@@ -13,8 +13,8 @@
 //! first bytes of a preamble ([`crate::preamble`]) and the fields of an INIT and an OPEN that stay
 //! the same ([`crate::udp::Word`]), with a number that the client draws for each opening. The
 //! server takes each number once. The server remembers the highest number and the ranges of missing
-//! ones below it: a window of fixed length would refuse an opening whose SYN was retransmitted, which
-//! arrives seconds late, behind any number of others.
+//! ones below it: a window of fixed length would refuse an opening whose SYN was retransmitted,
+//! which arrives seconds late, behind any number of others.
 
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::Word;

@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn the_longer_one_is_agreed_on() {
-        // ntttcp_negot_longer_ctrl.pcap: 2 proposed to -t 4; ntttcp_continuous_ctrl.pcap: 0 to -t 3.
+        // ntttcp_negot_longer_ctrl.pcap: 2 proposed to -t 4; ntttcp_continuous_ctrl.pcap: 0 to -t
+        // 3.
         assert_eq!((agreed(4, 2, false), agreed(3, 0, false), agreed(0, 3, false)), (4, 0, 0));
         assert_eq!((agreed(2, 4, false), agreed(5, 9, true)), (4, 5));
     }

@@ -125,7 +125,8 @@ mod tests {
 
     #[test]
     fn connections_go_where_the_capture_has_them() {
-        // ntttcp_nosync_tcp_P2n2l2.pcap, -P 2 -n 2 -l 2 -p 5201: four connections to 5201, then four to 5202.
+        // ntttcp_nosync_tcp_P2n2l2.pcap, -P 2 -n 2 -l 2 -p 5201: four connections to 5201, then
+        // four to 5202.
         let layout = Layout { port: 5201, ports: 2, threads: 2, connections: 2, ..Layout::default() };
         let ports: Vec<u16> = (0..layout.all()).map(|slot| layout.port_of(slot)).collect();
         assert_eq!(ports, [5201, 5201, 5201, 5201, 5202, 5202, 5202, 5202]);

@@ -85,7 +85,8 @@ mod tests {
             assert_eq!(clocks.estimate(exchange.t4, &ours, &theirs, false), None);
         }
         let (found, by_wall) = clocks.estimate(Mono(SECOND + 20_000_000), &ours, &theirs, true).unwrap();
-        // Right within half of the path's 4 ms; the middle is wrong by half of the difference of the two ways.
+        // Right within half of the path's 4 ms; the middle is wrong by half of the difference of
+        // the two ways.
         assert!(found.offset_ns.abs_diff(5 * SECOND as i64 + 1_000_000) < 20_000, "{found:?}");
         assert!((2_000_000..2_020_000).contains(&found.bound_ns) && !by_wall);
     }

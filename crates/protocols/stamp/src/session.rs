@@ -225,8 +225,8 @@ mod tests {
     use std::ops::Range;
     use transport::{Arena, Path, Rng};
 
-    /// How many requests are answered of those with which one sender begins these sessions at each of these instants, and how many are
-    /// repeats and are refused over all.
+    /// How many requests are answered of those with which one sender begins these sessions at each
+    /// of these instants, and how many are repeats and are refused over all.
     fn count_answers<const N: usize>(
         key: Option<Psk>,
         rounds: [(u64, Range<u16>); N],

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn known_times() {
-        // RFC 5905 §6 gives 2,208,988,800 for the first day of Unix; half a second is the highest bit of the fraction.
+        // RFC 5905 §6 gives 2,208,988,800 for the first day of Unix; half a second is the highest
+        // bit of the fraction.
         assert_eq!(Format::Ntp.encode(Wall(0)), 0x83aa_7e80_0000_0000);
         assert_eq!(Format::Ntp.encode(Wall(500_000_000)), 0x83aa_7e80_8000_0000);
         assert_eq!(Format::Ptp.encode(Wall(1_500_000_001)), 1 << 32 | 500_000_001);
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn the_era_is_the_one_of_our_own_clock() {
-        // The last second before the wrap of February 2036, and the first after it (RFC 5905, figure 4).
+        // The last second before the wrap of February 2036, and the first after it (RFC 5905,
+        // figure 4).
         let wrap = (0x1_0000_0000 - EPOCH) * SECOND as i64;
         let before = Format::Ntp.encode(Wall(wrap - SECOND as i64));
         let after = Format::Ntp.encode(Wall(wrap));
@@ -129,7 +131,8 @@ mod tests {
     #[test]
     fn error_estimates_by_hand() {
         let told = |raw| ErrorEstimate::decode(raw);
-        // 1 · 2^0 · 2^-32 s = 0.23 ns; 128 · 2^25 · 2^-32 s = 1 s; twampy's 0x3fff is beyond all sense but readable.
+        // 1 · 2^0 · 2^-32 s = 0.23 ns; 128 · 2^25 · 2^-32 s = 1 s; twampy's 0x3fff is beyond all
+        // sense but readable.
         assert_eq!(told(0x0001), ErrorEstimate { ns: Some(1), synced: false, format: Format::Ntp });
         assert_eq!(told(0x8000 | 25 << 8 | 128).ns, Some(SECOND));
         assert_eq!(told(0xc000), ErrorEstimate { ns: None, synced: true, format: Format::Ptp });

@@ -351,7 +351,8 @@ mod tests {
 
     #[test]
     fn the_class_of_service_by_hand() {
-        // DSCP 46 wanted, 20 received, ECN 1: 101110 010100 01 00, the example of the specification without its later part.
+        // DSCP 46 wanted, 20 received, ECN 1: 101110 010100 01 00, the example of the specification
+        // without its later part.
         let mut bytes = [0x80, 4, 0, 4, 46 << 2, 0, 0, 0];
         let knows = ReflectorFacts { tos: 20 << 2 | 1, ..ReflectorFacts::default() };
         let asked = answer(Mode::Open, None, NUMBERS, &mut bytes, &knows);
@@ -429,7 +430,8 @@ mod tests {
             answer(Mode::Open, None, NUMBERS, &mut bytes, &ReflectorFacts::default());
             bytes
         };
-        // Unknown, with either flag a sender may set; known, of a wrong length, and what follows is not looked at.
+        // Unknown, with either flag a sender may set; known, of a wrong length, and what follows is
+        // not looked at.
         assert_eq!(plain(&[0, 200, 0, 1, 9]), [0x80, 200, 0, 1, 9]);
         assert_eq!(plain(&[0x80, 240, 0, 0]), [0x80, 240, 0, 0]);
         assert_eq!(plain(&[0x80, 3, 0, 1, 9, 0x80, 1, 0, 0]), [0x40, 3, 0, 1, 9, 0x80, 1, 0, 0]);

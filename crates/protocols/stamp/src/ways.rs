@@ -120,7 +120,8 @@ mod tests {
     fn losses_are_told_apart_by_hand() {
         let mut ways = Ways::new();
         (0..10).for_each(|n| ways.left(n, n != 4));
-        // 4 never left; 2 and 3 were lost there, the answer to 5 (reply 2) back, and 9 was not answered at all.
+        // 4 never left; 2 and 3 were lost there, the answer to 5 (reply 2) back, and 9 was not
+        // answered at all.
         for (number, reply) in [(0, 0), (1, 1), (6, 3), (7, 4), (8, 5)] {
             ways.on_reply(number, reply, true);
         }
@@ -150,7 +151,8 @@ mod tests {
     }
 
     proptest! {
-        /// On any path each loss is reported once, and its direction is right except at the flow's end.
+        /// On any path each loss is reported once, and its direction is right except at the flow's
+        /// end.
         #[test]
         fn nothing_is_told_twice(fates in proptest::collection::vec(0u8..8, 1..300)) {
             let (mut ways, mut next, mut there, mut back) = (Ways::new(), 0, 0, 0);

@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_negative_number_is_out_of_order_and_no_new_packet() {
-        // udpmon_resp: the last number is -1 at first; a step of 0 or less is out of order, at that distance, and moves nothing.
+        // udpmon_resp: the last number is -1 at first; a step of 0 or less is out of order, at that
+        // distance, and moves nothing.
         let stats = fed(Setup::default(), &[-1, 0, -3, 1]);
         let counts = stats.counts();
         assert_eq!((counts.received, counts.lost, counts.bad_order), (4, 0, 2));
@@ -250,7 +251,8 @@ mod tests {
         let test = |stamps| {
             let setup = Setup { record_bytes: 32 * 3, bin_width: 1, stamps, ..Setup::default() };
             let mut stats = PacketStats::new(setup, Mono(1_000), 100);
-            // The card did not stamp the second one; its clock shows another time than the kernel's.
+            // The card did not stamp the second one; its clock shows another time than the
+            // kernel's.
             for (frame, raw_ns) in [(0, 7_000), (1, 0), (2, 8_300), (3, 8_800)] {
                 let (at, stamp_ns) = (Mono(2_000 + 600 * frame as u64), 1_000_000 + 600 * frame);
                 stats.packet(&Packet { frame, sent: 0, bytes: 100, at, stamp_ns, raw_ns });

@@ -18,7 +18,8 @@ impl Random {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// `n` readings around 100, of deviation 1, each of which is `phi` times the one before and something new: AR(1).
+    /// `n` readings around 100, of deviation 1, each of which is `phi` times the one before and
+    /// something new: AR(1).
     fn series(&mut self, n: usize, phi: f64) -> Vec<f64> {
         let mut x = self.normal();
         let next = |_| {
@@ -30,7 +31,8 @@ impl Random {
     }
 }
 
-/// What is simulated: readings of a side, whether they are runs, how alike they are, and how many figures there are.
+/// What is simulated: readings of a side, whether they are runs, how alike they are, and how many
+/// figures there are.
 #[derive(Clone, Copy)]
 struct Case {
     n: usize,
@@ -40,8 +42,8 @@ struct Case {
 }
 
 impl Case {
-    /// In how many of `pairs` a difference is told in any figure, when the second side of the first figure is smaller by
-    /// `change` deviations.
+    /// In how many of `pairs` a difference is told in any figure, when the second side of the first
+    /// figure is smaller by `change` deviations.
     fn verdicts(self, pairs: u32, change: f64) -> u32 {
         let mut random = Random(88_172_645_463_325_252);
         let mut told = 0;
@@ -64,8 +66,8 @@ impl Case {
         told
     }
 
-    /// The row of the table in docs/compare.md: false alarms in 1,000 pairs of equal sides, then differences told of 1, 2, 4 and
-    /// 5 deviations in 200 pairs each, all in percent.
+    /// The row of the table in docs/compare.md: false alarms in 1,000 pairs of equal sides, then
+    /// differences told of 1, 2, 4 and 5 deviations in 200 pairs each, all in percent.
     fn row(self) -> String {
         let Case { n, runs, phi, figures } = self;
         let alarms = self.verdicts(1_000, 0.0);
@@ -86,8 +88,8 @@ fn alarms_and_power_are_those_that_the_documents_state() {
     }
     let of_runs = |(n, figures)| Case { n, runs: true, phi: 0.0, figures };
     cases.extend([(4, 1), (5, 4), (8, 1), (8, 4)].map(of_runs));
-    // A change of the code changes all of them: `./test` looks at one without and one with strong autocorrelation, at one with
-    // four figures and at the fewest runs, `bench/deep` at all.
+    // A change of the code changes all of them: `./test` looks at one without and one with strong
+    // autocorrelation, at one with four figures and at the fewest runs, `bench/deep` at all.
     let all = std::env::var_os("NETCALIPER_DEEP").is_some();
     let chosen = cases.into_iter().enumerate().filter(|(at, _)| all || [0, 7, 11, 16].contains(at));
     let rows: Vec<String> = chosen.map(|(_, case)| case.row()).collect();
@@ -159,7 +161,8 @@ fn loss_that_was_not_there_before_is_worse() {
 
 #[test]
 fn the_threshold_asks_the_local_end_of_the_interval() {
-    // From a median of 100.5 the differences are -20 to -2, and their median is -11: it may be 2 % only.
+    // From a median of 100.5 the differences are -20 to -2, and their median is -11: it may be 2 %
+    // only.
     let before = rates(&[98.0, 99.0, 100.0, 101.0, 102.0, 103.0]);
     let after = rates(&[83.0, 85.0, 88.0, 91.0, 94.0, 96.0]);
     let comparison = Comparison::of(&before, &after).unwrap();
@@ -167,7 +170,8 @@ fn the_threshold_asks_the_local_end_of_the_interval() {
     let local = -contrast.local_end() / contrast.median.0;
     assert!(local > 0.0 && local < -contrast.relative().unwrap(), "{contrast:?}");
     assert!(comparison.worse_by(0.0).unwrap() && comparison.worse_by(local * 0.99).unwrap());
-    // Beyond the interval's end, and within the difference of the means: not worse by so much for certain, and no pass either.
+    // Beyond the interval's end, and within the difference of the means: not worse by so much for
+    // certain, and no pass either.
     let why = comparison.worse_by(local * 1.01).unwrap_err();
     assert!(why.contains("over all of each side goodput to server is worse by 10.9 %"), "{why}");
     assert!(!comparison.worse_by(0.11).unwrap());

@@ -533,7 +533,8 @@ mod tests {
         assert_eq!((rows.len(), rows[0].client.as_str()), (1, "192.0.2.2:7"));
         assert_eq!((rows[0].load.latest.rx_bps(), rows[0].load.total.rx_bytes), (1e6, 126_000));
         assert_eq!(rows[0].load.total.ns, 2 * SECOND);
-        // Another of the same client, at another worker, and one that came with the same port again.
+        // Another of the same client, at another worker, and one that came with the same port
+        // again.
         let since = |seconds: u64, row| LinkRow { since: Wall((seconds * SECOND) as i64), ..row };
         serving.update("ttcp", &list(1, 2, vec![since(1, row(8, 125_000))]));
         serving.update("ttcp", &list(0, 3, vec![since(2, row(7, 5_000))]));

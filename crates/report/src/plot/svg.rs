@@ -341,7 +341,8 @@ mod tests {
 
     #[test]
     fn coordinates_are_rounded_as_the_script_rounds_them() {
-        // What String(Math.round(v * 100) / 100) says in ECMAScript; ties go up, not to the even digit.
+        // What String(Math.round(v * 100) / 100) says in ECMAScript; ties go up, not to the even
+        // digit.
         for (value, text) in [
             (93.125, "93.13"),
             (-93.125, "-93.12"),
@@ -356,8 +357,8 @@ mod tests {
 
     #[test]
     fn points_lie_where_arithmetic_puts_them() {
-        // The area is 670 wide and 234 high; the top of the axis is 5 % above the highest value, and 1.2 % of the range are
-        // left free on either side.
+        // The area is 670 wide and 234 high; the top of the axis is 5 % above the highest value,
+        // and 1.2 % of the range are left free on either side.
         let drawn = inline(&plot(vec![Series::line("a", vec![(0.0, Some(0.0)), (10.0, Some(2e9))])]));
         let (left, right, y) = (670.0 * 0.012 / 1.024, 670.0 * 1.012 / 1.024, 234.0 - 234.0 / 1.05);
         let path = format!("d=\"M{} 234L{} {}\"", two(left), two(right), two(y));

@@ -8,7 +8,8 @@ fn spectrum(values: impl Iterator<Item = u64>) -> Spectrum {
 
 #[test]
 fn the_curve_goes_through_the_percentiles() {
-    // 1 to 1000 µs, one each: the median is 500 µs, the 90th percentile 900 µs, the largest 1000 µs.
+    // 1 to 1000 µs, one each: the median is 500 µs, the 90th percentile 900 µs, the largest 1000
+    // µs.
     let series = curve("", &spectrum((1..=1000).map(|n| n * 1000)));
     let at = |odds: f64| {
         let point =

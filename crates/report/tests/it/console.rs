@@ -85,7 +85,8 @@ fn interval(end: u64) -> Event {
     Event::Interval(Box::new(Interval { start_ns, end_ns, ..Interval::default() }))
 }
 
-/// An interval of 8 s at `rate` bits/s each way, in datagrams of 1400 bytes of which one in ten is lost; round trips of a second.
+/// An interval of 8 s at `rate` bits/s each way, in datagrams of 1400 bytes of which one in ten is
+/// lost; round trips of a second.
 fn at_rate(rate: u64) -> Interval {
     let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND, ..Traffic::default() };
     let delay =
@@ -200,7 +201,8 @@ fn colour_marks_what_matters_and_nothing_else_is_escaped() {
 #[test]
 fn the_summary_says_who_counted_what() {
     let text = summary(PLAIN, &built(&single()));
-    // To the server: 3.75 GB received in 3 s, 3.753 GB sent. Intervals of 8, 10 and 12 Gbit/s: sd 2, and too few for a ±.
+    // To the server: 3.75 GB received in 3 s, 3.753 GB sent. Intervals of 8, 10 and 12 Gbit/s: sd
+    // 2, and too few for a ±.
     text.holds(&[
         "Goodput (as the receiver counted it)",
         "  client to server   10.0 Gbit/s  received: 3.49 GiB, counted by the server",
@@ -227,8 +229,8 @@ fn the_summary_says_who_counted_what() {
 
 #[test]
 fn the_summary_of_the_connections() {
-    // 12.5, 25, 31.25 and 50 MB/s are 100, 200, 250 and 400 Mbit/s. 4 GiB in 14 s over 7 connections: 2.45 Gbit/s, 2 s.
-    // Jain's index of the rates 1 and 3: 16 / (2 x 10).
+    // 12.5, 25, 31.25 and 50 MB/s are 100, 200, 250 and 400 Mbit/s. 4 GiB in 14 s over 7
+    // connections: 2.45 Gbit/s, 2 s. Jain's index of the rates 1 and 3: 16 / (2 x 10).
     summary(PLAIN, &built(&single())).holds(&[
         "Rates (this end)          min        mean         p50  p90  p99         max  count",
         "  of a connection  100 Mbit/s  250 Mbit/s  200 Mbit/s    -    -  400 Mbit/s      4",
@@ -246,8 +248,9 @@ fn the_summary_of_the_connections() {
 
 #[test]
 fn the_summary_of_the_hosts() {
-    // RTT 2460/10 = 246 µs under load, 101 the smallest: 145/101. 3.5 of 10 s waiting for the window. 2 MB of 4 GB sent twice.
-    // CPU 2 s for 3.75 + 0.375 GB and 0.625 GB before they counted: 0.421 s/GB; 6 of 24 s busy; 0.06 of 24 s stolen is 0.25 %.
+    // RTT 2460/10 = 246 µs under load, 101 the smallest: 145/101. 3.5 of 10 s waiting for the
+    // window. 2 MB of 4 GB sent twice. CPU 2 s for 3.75 + 0.375 GB and 0.625 GB before they
+    // counted: 0.421 s/GB; 6 of 24 s busy; 0.06 of 24 s stolen is 0.25 %.
     summary(PLAIN, &built(&single())).holds(&[
         "TCP                     retransmits    resent  min RTT  mean RTT  window-limited  buffer-limited",
         "  this end                       12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
@@ -517,7 +520,8 @@ fn connect_is_about_connections() {
     ]);
     text.holds(&["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
     assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s"));
-    // Six readings: mean 4667, sd 1633, and Student's t of 2.571 at five degrees of freedom: 2.571 x 1633 / sqrt(6) = 1714.
+    // Six readings: mean 4667, sd 1633, and Student's t of 2.571 at five degrees of freedom: 2.571
+    // x 1633 / sqrt(6) = 1714.
     let mut six = outcome;
     six.points[0].intervals = (0..6).map(second).collect();
     let last = "Run complete: 4667 connections/s (± 1714/s within this run, 95 %)";
@@ -551,8 +555,9 @@ fn trains_are_told_by_setting() {
     events.push(end);
     let outcome = built(&events);
     let text = summary(PLAIN, &outcome);
-    // 1000 bytes of IP every 100 µs are 80 Mbit/s; of the six trains back to back one came at a quarter, and one, which had
-    // lost a packet, at half of that: the first quartile lies a quarter of the way from 40 to 80.
+    // 1000 bytes of IP every 100 µs are 80 Mbit/s; of the six trains back to back one came at a
+    // quarter, and one, which had lost a packet, at half of that: the first quartile lies a quarter
+    // of the way from 40 to 80.
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let lines: Vec<String> = text.lines().map(squeezed).collect();
     for wanted in [

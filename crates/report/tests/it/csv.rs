@@ -1,4 +1,5 @@
-//! What spreadsheets and scripts read. The expected rows were written by hand from the numbers in `common`.
+//! What spreadsheets and scripts read. The expected rows were written by hand from the numbers in
+//! `common`.
 
 use crate::common::{Counting, STARTED, bad, begin, events, good, interval, text_of};
 use metrics::{Spread, Wall};

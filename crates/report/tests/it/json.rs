@@ -111,8 +111,8 @@ fn replayed_notices_are_as_grave_as_they_were() {
 fn a_journal_cut_anywhere_after_its_first_line_is_a_partial_run() {
     let text = journal(&events());
     let first = text.find('\n').unwrap() + 1;
-    // Every byte where `NETCALIPER_INPUTS` is set, as by bench/deep; otherwise the beginning and the end of each line and
-    // every 353rd byte.
+    // Every byte where `NETCALIPER_INPUTS` is set, as by bench/deep; otherwise the beginning and
+    // the end of each line and every 353rd byte.
     let local = |cut: usize| text.as_bytes()[cut.saturating_sub(2)..text.len().min(cut + 2)].contains(&b'\n');
     let chosen = |cut: &usize| cut.is_multiple_of(353) || local(*cut) || thorough();
     for cut in (first..text.len() - 1).filter(|&cut| text.is_char_boundary(cut)).filter(chosen) {
@@ -167,7 +167,8 @@ fn what_cannot_be_read_is_said_in_one_sentence() {
 
 #[test]
 fn no_damaged_byte_in_a_file_makes_the_reader_panic() {
-    // Each fourth byte of a short journal replaced in turn by one of these, or every byte by each: read or refused, never a panic.
+    // Each fourth byte of a short journal replaced in turn by one of these, or every byte by each:
+    // read or refused, never a panic.
     let text = journal(&events()[..4]);
     for at in (0..text.len()).step_by(if thorough() { 1 } else { 4 }) {
         let mut others = *b"\"}9-\n";
@@ -188,6 +189,7 @@ fn every_event_reaches_the_file_at_once_but_connections_wait_for_the_next() {
     let mut journal = Journal::new(Counting(&mut lines));
     events().iter().for_each(|event| journal.on_event(event).unwrap());
     std::mem::forget(journal); // a crash: nothing more is flushed
-    // Nine events to the end of the intervals, then two connections with our totals, then three more.
+    // Nine events to the end of the intervals, then two connections with our totals, then three
+    // more.
     assert_eq!(lines, [1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 1, 1, 1]);
 }

@@ -26,7 +26,8 @@ fn complaints(validator: &Validator, document: &Value) -> Vec<String> {
     validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
-/// An outcome in which every field has a value: a duplex and a push-pull phase, and a sweep that counted connections.
+/// An outcome in which every field has a value: a duplex and a push-pull phase, and a sweep that
+/// counted connections.
 fn full() -> &'static Value {
     static FULL: LazyLock<Value> = LazyLock::new(written_in_full);
     &FULL

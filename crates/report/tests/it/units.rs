@@ -1,4 +1,5 @@
-//! A rate is told in three digits and the right unit wherever it is shown, from 1 bit/s to 400 Gbit/s.
+//! A rate is told in three digits and the right unit wherever it is shown, from 1 bit/s to 400
+//! Gbit/s.
 
 use crate::common::text_of;
 use metrics::{SECOND, Wall};
@@ -10,7 +11,8 @@ use screen::{Cell, Feed, Grid, Look, Planned, View};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Rates in bits/s: powers of 1.31 (each fourth of them, but for bench/deep), and what lies around the borders between units.
+/// Rates in bits/s: powers of 1.31 (each fourth of them, but for bench/deep), and what lies around
+/// the borders between units.
 fn rates() -> Vec<u64> {
     let step = if crate::json::thorough() { 1 } else { 4 };
     let powers =

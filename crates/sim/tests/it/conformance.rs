@@ -10,7 +10,8 @@ use transport::{Fault, Join as _, Park, Platform as _, Ready, SocketSettings, Ta
 
 transport::conformance!(Hosts::new());
 
-/// Two hosts. The test is no thread of theirs: what it calls takes no time, and time passes while it waits.
+/// Two hosts. The test is no thread of theirs: what it calls takes no time, and time passes while
+/// it waits.
 struct Hosts {
     client: Sim,
     server: Sim,

@@ -10,7 +10,8 @@ use transport::{
 };
 
 const END: Mono = Mono(100 * SECOND);
-/// A link of 1,280 bytes: IPv6's smallest. Payload is what headers of IPv4 leave: 20 and 8 bytes of UDP, 20 and 32 of TCP.
+/// A link of 1,280 bytes: IPv6's smallest. Payload is what headers of IPv4 leave: 20 and 8 bytes of
+/// UDP, 20 and 32 of TCP.
 const MTU: usize = 1_280;
 const DATAGRAM: usize = MTU - 28;
 const SEGMENT: usize = MTU - 52;
@@ -50,8 +51,8 @@ fn put<N: Net>(mut net: N, bytes: &[u8]) -> usize {
     net.send(&burst).bytes
 }
 
-/// Sends these sizes over a connection, or as datagrams, and returns what arrives: the sizes of reads, each with the drops that the
-/// receiving socket reports.
+/// Sends these sizes over a connection, or as datagrams, and returns what arrives: the sizes of
+/// reads, each with the drops that the receiving socket reports.
 fn arrivals(link: Link, settings: &SocketSettings, datagrams: bool, sizes: Vec<usize>) -> Vec<(usize, u32)> {
     let (one, other) = hosts(link);
     let log = Arc::<Mutex<Vec<(usize, u32)>>>::default();
@@ -127,7 +128,8 @@ fn nothing_of_a_stream_arrives_behind_a_segment_that_the_path_does_not_carry() {
     assert_eq!(total(&usual, &sizes), 100 + SEGMENT);
     // A full segment is as large as the ends' links carry, however long the send is.
     assert_eq!(total(&usual, &[10_000, 1]), 0);
-    // With a smaller largest segment the sends are cut into what passes: 1,240 bytes with the option of each, and the headers.
+    // With a smaller largest segment the sends are cut into what passes: 1,240 bytes with the
+    // option of each, and the headers.
     let small = SocketSettings { mss: Some(1_240), ..usual.clone() };
     assert_eq!(total(&small, &sizes), 100 + 2 * SEGMENT + 2);
     let larger = SocketSettings { mss: Some(1_241), ..usual };

@@ -12,7 +12,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// A time by which two clocks of one host may be apart, or their readings: 100 µs.
 const APART: u64 = 100_000;
 
-/// What was sent as one datagram is received as one, and the order on a path without disorder is kept.
+/// What was sent as one datagram is received as one, and the order on a path without disorder is
+/// kept.
 pub fn datagrams_keep_their_boundaries_and_their_order<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     let sent: Vec<Vec<u8>> = (1..=20).map(|i| vec![i as u8; 7 * i]).collect();
@@ -39,7 +40,8 @@ pub fn an_empty_socket_brings_nothing<B: Bench>(bench: &B) {
     assert_eq!(remote.try_recv(Read::look(10)).bytes(), b"x");
 }
 
-/// A datagram that is longer than was asked for is cut, says so, and its rest is lost (recv(2), `MSG_TRUNC`).
+/// A datagram that is longer than was asked for is cut, says so, and its rest is lost (recv(2),
+/// `MSG_TRUNC`).
 pub fn a_datagram_that_is_longer_than_the_receive_is_cut<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     local.send(&[1; 100]);
@@ -59,7 +61,8 @@ pub fn a_skipped_datagram_is_gone<B: Bench>(bench: &B) {
     assert_eq!(remote.recv().0, b"next");
 }
 
-/// 65,507 bytes are the most that IPv4 leaves; a longer datagram is refused whole (udp(7), `EMSGSIZE`), and the next one leaves.
+/// 65,507 bytes are the most that IPv4 leaves; a longer datagram is refused whole (udp(7),
+/// `EMSGSIZE`), and the next one leaves.
 pub fn the_longest_datagram_passes_and_a_longer_one_is_refused<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     local.send(&vec![7; LONGEST_DATAGRAM]);
@@ -76,7 +79,8 @@ fn run() -> Vec<u8> {
     (0..550).map(|i| (i % 251) as u8).collect()
 }
 
-/// One send of several datagrams (udp(7), `UDP_SEGMENT`) is received one by one where the receiver has not asked for more.
+/// One send of several datagrams (udp(7), `UDP_SEGMENT`) is received one by one where the receiver
+/// has not asked for more.
 pub fn a_run_arrives_as_single_datagrams<B: Bench>(bench: &B) {
     if lacking(bench, Ability::Segmentation) {
         return;
@@ -92,7 +96,8 @@ pub fn a_run_arrives_as_single_datagrams<B: Bench>(bench: &B) {
     assert!(remote.rest().is_empty());
 }
 
-/// A receiver that asks for it (udp(7), `UDP_GRO`) is given runs: datagrams of one length, of which the last may be shorter.
+/// A receiver that asks for it (udp(7), `UDP_GRO`) is given runs: datagrams of one length, of which
+/// the last may be shorter.
 pub fn a_run_is_merged_for_a_receiver_that_asks_for_it<B: Bench>(bench: &B) {
     if lacking(bench, Ability::Segmentation) || lacking(bench, Ability::Merging) {
         return;
@@ -114,7 +119,8 @@ pub fn a_run_is_merged_for_a_receiver_that_asks_for_it<B: Bench>(bench: &B) {
     assert!(receives < 6, "nothing was merged");
 }
 
-/// Without segmentation one datagram is the most that a send is said to hold, and a run leaves all the same.
+/// Without segmentation one datagram is the most that a send is said to hold, and a run leaves all
+/// the same.
 pub fn without_segmentation_a_run_leaves_one_by_one<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     assert_eq!(local.socket.segments(), 1);
@@ -125,7 +131,8 @@ pub fn without_segmentation_a_run_leaves_one_by_one<B: Bench>(bench: &B) {
     }
 }
 
-/// Each datagram that arrives is an edge, though others wait; what is left unread is not reported again.
+/// Each datagram that arrives is an edge, though others wait; what is left unread is not reported
+/// again.
 pub fn each_datagram_is_reported<B: Bench>(bench: &B) {
     if lacking(bench, Ability::Edges) {
         return;
@@ -145,8 +152,8 @@ pub fn each_datagram_is_reported<B: Bench>(bench: &B) {
     assert_eq!(remote.rest().len(), 2);
 }
 
-/// A client's socket, and one of the server that receives none of its datagrams, because it is connected to another peer. Beside that
-/// socket no other test can be given the port.
+/// A client's socket, and one of the server that receives none of its datagrams, because it is
+/// connected to another peer. Beside that socket no other test can be given the port.
 fn to_a_port_that_refuses<B: Bench>(bench: &B) -> (Udp<'_, B>, Udp<'_, B>) {
     let (_, other) = Udp::bound(bench, false, &plain());
     let server = bench.server();
@@ -157,8 +164,8 @@ fn to_a_port_that_refuses<B: Bench>(bench: &B) -> (Udp<'_, B>, Udp<'_, B>) {
     (Udp::connected(bench, &to, &plain()), holder)
 }
 
-/// An ICMP message "port unreachable" is a fault of the connected socket's next receive (udp(7), `ECONNREFUSED`), told once; the
-/// socket goes on.
+/// An ICMP message "port unreachable" is a fault of the connected socket's next receive (udp(7),
+/// `ECONNREFUSED`), told once; the socket goes on.
 pub fn a_refusal_is_a_fault_of_the_next_receive_alone<B: Bench>(bench: &B) {
     let (mut local, _holder) = to_a_port_that_refuses(bench);
     for _ in 0..2 {
@@ -181,7 +188,8 @@ pub fn a_refusal_is_a_fault_of_the_next_send_alone<B: Bench>(bench: &B) {
     local.send(b"the next one leaves");
 }
 
-/// A bound socket is not told of refusals: they would concern one of its peers and hit the next call for another (udp(7)).
+/// A bound socket is not told of refusals: they would concern one of its peers and hit the next
+/// call for another (udp(7)).
 pub fn a_bound_socket_is_not_told_of_refusals<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     local.send(b"where I was");
@@ -193,7 +201,8 @@ pub fn a_bound_socket_is_not_told_of_refusals<B: Bench>(bench: &B) {
     remote.send_to(b"still there?", gone);
 }
 
-/// A socket that is bound to all addresses knows to which of them a datagram came, and answers from there (ip(7), `IP_PKTINFO`).
+/// A socket that is bound to all addresses knows to which of them a datagram came, and answers from
+/// there (ip(7), `IP_PKTINFO`).
 pub fn a_bound_socket_answers_from_where_it_was_asked<B: Bench>(bench: &B) {
     let all = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let (socket, at) = bench.bind_udp(all, false, &plain()).unwrap();
@@ -216,7 +225,8 @@ pub fn a_bound_socket_answers_from_where_it_was_asked<B: Bench>(bench: &B) {
     }
 }
 
-/// A connected socket receives what its peer sends, and nothing else that is sent to its port (connect(2)).
+/// A connected socket receives what its peer sends, and nothing else that is sent to its port
+/// (connect(2)).
 pub fn a_connected_socket_hears_its_peer_alone<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     let (mut foreign, _) = Udp::bound(bench, false, &plain());
@@ -229,7 +239,8 @@ pub fn a_connected_socket_hears_its_peer_alone<B: Bench>(bench: &B) {
     assert!(local.rest().is_empty());
 }
 
-/// One port has one bound socket, unless all that are bound there share it (bind(2), `EADDRINUSE`); it is free once that is closed.
+/// One port has one bound socket, unless all that are bound there share it (bind(2), `EADDRINUSE`);
+/// it is free once that is closed.
 pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
     let (socket, to) = Udp::bound(bench, false, &plain());
     for share in [false, true] {
@@ -240,8 +251,8 @@ pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
     assert_eq!(bench.bind_udp(to.to, false, &plain()).unwrap().1, to.to);
 }
 
-/// Datagrams for which the receive buffer has no room are dropped and counted; the count comes with the next one that fits
-/// (socket(7), `SO_RXQ_OVFL`).
+/// Datagrams for which the receive buffer has no room are dropped and counted; the count comes with
+/// the next one that fits (socket(7), `SO_RXQ_OVFL`).
 pub fn what_the_receive_buffer_drops_is_counted<B: Bench>(bench: &B) {
     const SENT: u32 = 200;
     let small = SocketSettings { rcvbuf: Some(4_096), ..plain() };
@@ -257,8 +268,8 @@ pub fn what_the_receive_buffer_drops_is_counted<B: Bench>(bench: &B) {
     }
 }
 
-/// Traffic class and time to live arrive as the socket, or this one send, had them; on a path without routers (ip(7)). 0 is an
-/// unknown time to live.
+/// Traffic class and time to live arrive as the socket, or this one send, had them; on a path
+/// without routers (ip(7)). 0 is an unknown time to live.
 pub fn marks_arrive_or_are_unknown<B: Bench>(bench: &B) {
     let marked = SocketSettings { ttl: Some(17), dscp: Some(10), ..plain() };
     let (mut local, mut remote) = udp_pair(bench, &marked, &plain());
@@ -305,7 +316,8 @@ pub fn receive_stamps_lie_between_sending_and_receiving<B: Bench>(bench: &B) {
     assert!(remote.recv().1.stamp.is_none(), "stamps were not asked for");
 }
 
-/// A transmit stamp comes back once for each send that asked for one, under its tag and in order; others have none.
+/// A transmit stamp comes back once for each send that asked for one, under its tag and in order;
+/// others have none.
 pub fn transmit_stamps_come_back_under_their_tags<B: Bench>(bench: &B) {
     if lacking(bench, Ability::TransmitStamps) {
         return;
@@ -336,8 +348,8 @@ pub fn transmit_stamps_come_back_under_their_tags<B: Bench>(bench: &B) {
     assert!(socket.stamped(memory, clock).is_none());
 }
 
-/// A receive call that may sleep brings what is there, and ends without anything after a while (socket(7), `SO_RCVTIMEO`). Where
-/// receive calls cannot sleep, the socket refuses to let them.
+/// A receive call that may sleep brings what is there, and ends without anything after a while
+/// (socket(7), `SO_RCVTIMEO`). Where receive calls cannot sleep, the socket refuses to let them.
 pub fn a_sleeping_receive_ends_with_a_datagram_and_without<B: Bench>(bench: &B) {
     let (mut local, mut remote) = udp_pair(bench, &plain(), &plain());
     let lacks = bench.lacks(Ability::SleepingReceives).is_some();

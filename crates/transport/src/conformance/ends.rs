@@ -1,4 +1,5 @@
-//! Both ends of connections and threads, as the checks use them: bounded waiting, and what a receive brought as a value.
+//! Both ends of connections and threads, as the checks use them: bounded waiting, and what a
+//! receive brought as a value.
 
 use super::{Bench, ClockOf, ListenerOf, PATIENCE, StreamOf, UdpOf, Watcher, anywhere, settle};
 use crate::{
@@ -84,7 +85,8 @@ impl<P: Platform, F: FnMut(&P::Reactor, bool) -> Park> Task<P> for Steps<P, F> {
     }
 }
 
-/// Starts a thread that calls `step` with its reactor, and with whether it was resumed after a wait.
+/// Starts a thread that calls `step` with its reactor, and with whether it was resumed after a
+/// wait.
 pub(super) fn spawn<P: Platform>(
     platform: &P,
     name: &str,

@@ -1,8 +1,10 @@
-//! One set of checks for every [`Platform`]: what the engine relies on, and what must therefore hold for the operating system
-//! and in virtual time alike. Where Linux's manual or an RFC states a property, the check names it; otherwise the kernel decides
-//! what is right, and a simulated platform follows it.
+//! One set of checks for every [`Platform`]: what the engine relies on, and what must therefore
+//! hold for the operating system and in virtual time alike. Where Linux's manual or an RFC states a
+//! property, the check names it; otherwise the kernel decides what is right, and a simulated
+//! platform follows it.
 //!
-//! A platform's tests implement [`Bench`] and instantiate all checks, one `#[test]` each, by [`conformance!`](crate::conformance!).
+//! A platform's tests implement [`Bench`] and instantiate all checks, one `#[test]` each, by
+//! [`conformance!`](crate::conformance!).
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,8 +37,8 @@ pub type UdpOf<B> = <<B as Bench>::Platform as Platform>::Udp;
 
 /// How long a check waits for what must happen, ns.
 const PATIENCE: u64 = 20 * SECOND;
-/// How long a check waits to see that nothing happens, ns. Too short a time hides a mistake and never reports a wrong one. Longer
-/// than the path's round trip in virtual time.
+/// How long a check waits to see that nothing happens, ns. Too short a time hides a mistake and
+/// never reports a wrong one. Longer than the path's round trip in virtual time.
 const QUIET: u64 = SECOND / 100;
 
 /// `ECONNREFUSED` of Linux.
@@ -54,8 +56,9 @@ const NOT_AVAILABLE: i32 = 99;
 /// `EMSGSIZE` of Linux.
 const TOO_LONG: i32 = 90;
 
-/// What the checks run on: a client host and a server host, which may be one, with a path in between that neither loses, reorders
-/// nor doubles packets and whose round trip is well below 10 ms. The test's own thread is the one that calls.
+/// What the checks run on: a client host and a server host, which may be one, with a path in
+/// between that neither loses, reorders nor doubles packets and whose round trip is well below 10
+/// ms. The test's own thread is the one that calls.
 pub trait Bench {
     /// The platform under test.
     type Platform: Platform;
@@ -69,7 +72,8 @@ pub trait Bench {
     /// Addresses of the server host, at least one.
     fn addresses(&self) -> Vec<IpAddr>;
 
-    /// A TCP socket of the server host that listens at `at`, and its address; port 0 lets the system choose.
+    /// A TCP socket of the server host that listens at `at`, and its address; port 0 lets the
+    /// system choose.
     fn listen(
         &self,
         at: SocketAddr,
@@ -77,7 +81,8 @@ pub trait Bench {
         settings: &SocketSettings,
     ) -> Result<(ListenerOf<Self>, SocketAddr), Fault>;
 
-    /// A UDP socket of the server host that is bound to `at`, and its address; port 0 lets the system choose.
+    /// A UDP socket of the server host that is bound to `at`, and its address; port 0 lets the
+    /// system choose.
     fn bind_udp(
         &self,
         at: SocketAddr,
@@ -95,8 +100,8 @@ pub trait Bench {
     fn skip(&self, reason: &str);
 }
 
-/// What some systems cannot do. A platform that lacks an ability says why. A check then expects what follows from the lack, or is
-/// reported as skipped where nothing does.
+/// What some systems cannot do. A platform that lacks an ability says why. A check then expects
+/// what follows from the lack, or is reported as skipped where nothing does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ability {
     /// Several datagrams in one send, cut apart by the kernel (`UDP_SEGMENT`).
@@ -111,11 +116,11 @@ pub enum Ability {
     SleepingReceives,
     /// A panic of a task ends its thread alone.
     Panics,
-    /// [`Reactor::rung`](crate::Reactor::rung) tells of wakes alone. Where it also tells that other threads wait for the caller to
-    /// pause, the checks accept that.
+    /// [`Reactor::rung`](crate::Reactor::rung) tells of wakes alone. Where it also tells that other
+    /// threads wait for the caller to pause, the checks accept that.
     ExactRung,
-    /// Each change is reported once, unasked. Without it a report takes [`Watch::rearm`](crate::Watch::rearm), which tells what
-    /// is the case then.
+    /// Each change is reported once, unasked. Without it a report takes
+    /// [`Watch::rearm`](crate::Watch::rearm), which tells what is the case then.
     Edges,
     /// Several sockets on one port.
     SharedPorts,
@@ -191,8 +196,8 @@ impl<'b, B: Bench> Watcher<'b, B> {
     }
 }
 
-/// Instantiates all checks as tests of the module in which it is called; the argument is an expression that makes the
-/// [`Bench`] for one check.
+/// Instantiates all checks as tests of the module in which it is called; the argument is an
+/// expression that makes the [`Bench`] for one check.
 #[macro_export]
 macro_rules! conformance {
     (@ $($group:ident { $($check:ident)* })*) => { $(

@@ -1,4 +1,5 @@
-//! Several sockets on one port (socket(7), `SO_REUSEPORT`), and a peer's own socket beside a bound one.
+//! Several sockets on one port (socket(7), `SO_REUSEPORT`), and a peer's own socket beside a bound
+//! one.
 
 use super::ends::{Udp, connect, plain};
 use super::{Ability, Bench, ListenerOf, QUIET, Watcher, anywhere, lacking, settle};
@@ -88,7 +89,8 @@ fn received_by<B: Bench>(
     by
 }
 
-/// A peer's datagrams all go to the same one of the sockets that share a port, and every socket has some peers.
+/// A peer's datagrams all go to the same one of the sockets that share a port, and every socket has
+/// some peers.
 pub fn each_peer_goes_to_one_of_the_sockets<B: Bench>(bench: &B) {
     if lacking(bench, Ability::SharedPorts) {
         return;
@@ -124,8 +126,9 @@ fn peer_socket<'b, B: Bench>(bench: &'b B, bound: &Udp<'_, B>, to: &Target, peer
     Udp::new(bench, platform, socket)
 }
 
-/// A connected socket beside bound ones receives all that its peer sends and nothing of others; their datagrams go on to the bound
-/// ones, each to the same one as before. It answers from the shared port.
+/// A connected socket beside bound ones receives all that its peer sends and nothing of others;
+/// their datagrams go on to the bound ones, each to the same one as before. It answers from the
+/// shared port.
 pub fn a_socket_beside_takes_over_its_peer<B: Bench>(bench: &B) {
     // Of several, it stands beside the one that its peer's datagrams came to.
     let sharing = if bench.lacks(Ability::SharedPorts).is_none() { 2 } else { 1 };
@@ -170,7 +173,8 @@ pub fn a_peer_whose_socket_is_closed_goes_back_to_the_bound_one<B: Bench>(bench:
     received_by(bench, &mut clients, &mut sockets);
 }
 
-/// A port is shared only among sockets that all asked for it (socket(7)): none can be put beside one that did not.
+/// A port is shared only among sockets that all asked for it (socket(7)): none can be put beside
+/// one that did not.
 pub fn sharing_takes_consent<B: Bench>(bench: &B) {
     if lacking(bench, Ability::SharedPorts) {
         return;

@@ -38,7 +38,8 @@ pub fn both_ends_agree_on_the_path<B: Bench>(bench: &B) {
     assert_eq!(remote.stream.connected(), Ok(Some(remote.path)));
 }
 
-/// A connecting socket is not ready for anything until it is up, and writable then (connect(2), `EINPROGRESS`).
+/// A connecting socket is not ready for anything until it is up, and writable then (connect(2),
+/// `EINPROGRESS`).
 pub fn a_connection_under_way_is_writable_when_it_is_up<B: Bench>(bench: &B) {
     let (_listener, to) = listener(bench);
     let platform = bench.client();
@@ -61,8 +62,9 @@ pub fn the_local_address_can_be_chosen<B: Bench>(bench: &B) {
     let local = connect(bench, &Target { from: Some(any), ..to }, &settings);
     assert_eq!(local.path.local.ip(), any.ip());
     local.stream.abort();
-    // A port that was free a moment ago. Another program may have taken it since, and a process that another test starts keeps the
-    // closed socket open from its fork to its exec, which is longer than ten tries take.
+    // A port that was free a moment ago. Another program may have taken it since, and a process
+    // that another test starts keeps the closed socket open from its fork to its exec, which is
+    // longer than ten tries take.
     let platform = bench.client();
     let chosen = (0..5_000).find_map(|_| {
         let free = connect(bench, &to, &settings);
@@ -89,8 +91,8 @@ pub fn an_address_of_another_host_cannot_be_bound<B: Bench>(bench: &B) {
     assert_eq!(refused.err(), Some(Fault { deed: Deed::Bind, errno: NOT_AVAILABLE }));
 }
 
-/// At a closed port, `connected` reports the refusal (connect(2), `ECONNREFUSED`) once; after that the socket is neither up nor
-/// under way (`ENOTCONN`), nothing comes and nothing leaves.
+/// At a closed port, `connected` reports the refusal (connect(2), `ECONNREFUSED`) once; after that
+/// the socket is neither up nor under way (`ENOTCONN`), nothing comes and nothing leaves.
 pub fn a_refused_connection_is_told_once<B: Bench>(bench: &B) {
     let (_, closed) = listener(bench);
     let platform = bench.client();
@@ -134,7 +136,8 @@ pub fn connections_are_accepted_in_order_of_arrival<B: Bench>(bench: &B) {
     }
 }
 
-/// A connection that its peer reset while it waited is accepted, and tells the reset then (accept(2); other systems drop it).
+/// A connection that its peer reset while it waited is accepted, and tells the reset then
+/// (accept(2); other systems drop it).
 pub fn a_connection_that_was_reset_in_the_queue_is_accepted<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     let local = connect(bench, &to, &SocketSettings::default());
@@ -157,7 +160,8 @@ pub fn a_closed_listener_resets_the_connections_that_wait<B: Bench>(bench: &B) {
     assert_eq!(local.recv(Read::look(1)).fault(), Fault { deed: Deed::Receive, errno: RESET });
 }
 
-/// One port has one listener, unless all that listen there share it (bind(2), `EADDRINUSE`); it is free once that is closed.
+/// One port has one listener, unless all that listen there share it (bind(2), `EADDRINUSE`); it is
+/// free once that is closed.
 pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     let again = |share| bench.listen(to.to, share, &SocketSettings::default());
@@ -169,7 +173,8 @@ pub fn a_taken_port_is_refused<B: Bench>(bench: &B) {
     assert_eq!(again(false).unwrap().1, to.to);
 }
 
-/// Bytes arrive once and in order, though the socket is full at times and takes less than was offered.
+/// Bytes arrive once and in order, though the socket is full at times and takes less than was
+/// offered.
 pub fn bytes_arrive_in_order_through_full_sockets<B: Bench>(bench: &B) {
     const TOTAL: usize = 2 << 20;
     let (mut local, mut remote) = pair_with(bench, &small());
@@ -194,7 +199,8 @@ pub fn bytes_arrive_in_order_through_full_sockets<B: Bench>(bench: &B) {
     assert!(remote.try_recv(Read::look(1)).is_nothing());
 }
 
-/// A stream takes the part of an offer for which it has room, at last nothing, and calls neither a fault (send(2), `EAGAIN`).
+/// A stream takes the part of an offer for which it has room, at last nothing, and calls neither a
+/// fault (send(2), `EAGAIN`).
 pub fn a_stream_takes_what_fits<B: Bench>(bench: &B) {
     let (mut local, _remote) = pair_with(bench, &small());
     let offer = vec![0; LIMIT];
@@ -257,7 +263,8 @@ pub fn an_empty_stream_brings_nothing<B: Bench>(bench: &B) {
     }
 }
 
-/// A socket that is dropped closes in order: its peer receives all bytes, then the end, as often as it asks (recv(2)).
+/// A socket that is dropped closes in order: its peer receives all bytes, then the end, as often as
+/// it asks (recv(2)).
 pub fn the_end_follows_all_bytes_and_is_told_again<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     local.send_all(&patterned(0, 100_000));
@@ -268,7 +275,8 @@ pub fn the_end_follows_all_bytes_and_is_told_again<B: Bench>(bench: &B) {
     }
 }
 
-/// After a half-close the peer's bytes still come, and sends are refused (shutdown(2), send(2), `EPIPE`).
+/// After a half-close the peer's bytes still come, and sends are refused (shutdown(2), send(2),
+/// `EPIPE`).
 pub fn half_a_connection_goes_on_after_the_other_has_ended<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     local.send_all(b"all I have");
@@ -285,13 +293,15 @@ pub fn half_a_connection_goes_on_after_the_other_has_ended<B: Bench>(bench: &B) 
     assert!(remote.recv(Read::look(1)).is_fin());
 }
 
-/// Aborts `local` once the socket `remote` knows of its bytes, and waits until it knows of the reset.
+/// Aborts `local` once the socket `remote` knows of its bytes, and waits until it knows of the
+/// reset.
 fn abort<B: Bench>(local: Tcp<'_, B>, remote: &Tcp<'_, B>) {
     local.stream.abort();
     remote.until(|ready| ready.hangup);
 }
 
-/// Bytes that were received before a reset can be read after it; then the reset is told once, and after that there is the end.
+/// Bytes that were received before a reset can be read after it; then the reset is told once, and
+/// after that there is the end.
 pub fn what_was_received_before_a_reset_can_be_read<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     local.send_all(b"last words");
@@ -303,7 +313,8 @@ pub fn what_was_received_before_a_reset_can_be_read<B: Bench>(bench: &B) {
     assert!(remote.recv(Read::look(100)).is_fin());
 }
 
-/// A receive is told of a reset once (recv(2), `ECONNRESET`); after that receives bring the end, and sends are refused (`EPIPE`).
+/// A receive is told of a reset once (recv(2), `ECONNRESET`); after that receives bring the end,
+/// and sends are refused (`EPIPE`).
 pub fn a_receive_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     for how in [Read::look(10), Read::skip(10)] {
         let (local, mut remote) = pair(bench);
@@ -315,7 +326,8 @@ pub fn a_receive_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     }
 }
 
-/// A send that comes first is told of the reset (send(2), `ECONNRESET`), and the receive after it finds the end.
+/// A send that comes first is told of the reset (send(2), `ECONNRESET`), and the receive after it
+/// finds the end.
 pub fn a_send_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     let (local, mut remote) = pair(bench);
     abort(local, &remote);
@@ -325,7 +337,8 @@ pub fn a_send_is_told_of_a_reset_once<B: Bench>(bench: &B) {
     assert_eq!(remote.send(b"x"), BROKEN);
 }
 
-/// A socket that is closed with unread bytes resets the connection (RFC 1122, 4.2.2.13; RFC 2525, 2.17).
+/// A socket that is closed with unread bytes resets the connection (RFC 1122, 4.2.2.13; RFC 2525,
+/// 2.17).
 pub fn closing_with_unread_bytes_resets<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     remote.send_all(b"unread");
@@ -336,8 +349,9 @@ pub fn closing_with_unread_bytes_resets<B: Bench>(bench: &B) {
     assert!(remote.recv(Read::look(10)).is_fin());
 }
 
-/// The first bytes for a socket that was closed are taken and answered by a reset, which the next send is told as `EPIPE`; receives
-/// bring the end all the while, since the FIN came first (RFC 9293, 3.10.7.1; send(2)).
+/// The first bytes for a socket that was closed are taken and answered by a reset, which the next
+/// send is told as `EPIPE`; receives bring the end all the while, since the FIN came first (RFC
+/// 9293, 3.10.7.1; send(2)).
 pub fn sending_to_a_closed_peer_breaks_the_pipe<B: Bench>(bench: &B) {
     for reads_first in [false, true] {
         let (local, mut remote) = pair(bench);
@@ -354,7 +368,8 @@ pub fn sending_to_a_closed_peer_breaks_the_pipe<B: Bench>(bench: &B) {
     }
 }
 
-/// An option that was set is told as it was set; buffers as long as that or longer. What a platform does not know is absent.
+/// An option that was set is told as it was set; buffers as long as that or longer. What a platform
+/// does not know is absent.
 pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
     let settings = SocketSettings {
         sndbuf: Some(100_000),
@@ -383,9 +398,9 @@ pub fn settings_are_honoured_or_not_told<B: Bench>(bench: &B) {
     assert!(told.ttl.is_none_or(|ttl| ttl == 44) && told.nodelay.is_none_or(|on| on), "{told:?}");
 }
 
-/// A receive call that may sleep brings what is there at once, and ends without anything after a while; one that is to hurry, or
-/// was not allowed to sleep, ends at once (socket(7), `SO_RCVTIMEO`). Where receive calls cannot sleep, the socket refuses to let
-/// them.
+/// A receive call that may sleep brings what is there at once, and ends without anything after a
+/// while; one that is to hurry, or was not allowed to sleep, ends at once (socket(7),
+/// `SO_RCVTIMEO`). Where receive calls cannot sleep, the socket refuses to let them.
 pub fn a_sleeping_receive_ends_with_bytes_and_without<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     let lacks = bench.lacks(Ability::SleepingReceives).is_some();

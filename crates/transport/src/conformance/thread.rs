@@ -14,7 +14,8 @@ type SenderOf<B, T> = <<B as Bench>::Platform as Platform>::Sender<T>;
 type JoinOf<B> = <<B as Bench>::Platform as Platform>::Join;
 type ReceiverOf<B, T> = <<B as Bench>::Platform as Platform>::Receiver<T>;
 
-/// The next message, which another thread may still have to send; `None` when the mailbox is closed.
+/// The next message, which another thread may still have to send; `None` when the mailbox is
+/// closed.
 fn next<B: Bench, T: Send + 'static>(bench: &B, mailbox: &ReceiverOf<B, T>) -> Option<T> {
     let mut watcher = Watcher::new(bench, &bench.client());
     let deadline = watcher.clock.now().plus(PATIENCE);
@@ -36,7 +37,8 @@ fn all<B: Bench, T: Send + 'static>(bench: &B, mailbox: &ReceiverOf<B, T>) -> Ve
     std::iter::from_fn(|| next(bench, mailbox)).collect()
 }
 
-/// Messages of one sender arrive in the order in which they were sent, all of them and once; those of clones are mixed.
+/// Messages of one sender arrive in the order in which they were sent, all of them and once; those
+/// of clones are mixed.
 pub fn a_mailbox_keeps_the_order_of_each_sender<B: Bench>(bench: &B) {
     let (sender, mailbox) = bench.client().channel();
     assert!(matches!(mailbox.try_recv(), Mail::<(u8, u32)>::Empty));
@@ -76,7 +78,8 @@ pub fn a_message_to_nobody_is_lost<B: Bench>(bench: &B) {
     sender.send(1);
 }
 
-/// Starts posters of so many numbers, each followed by a wake; what they wake, the mailbox, and the threads.
+/// Starts posters of so many numbers, each followed by a wake; what they wake, the mailbox, and the
+/// threads.
 fn posters<'b, B: Bench>(
     bench: &'b B,
     posters: usize,
@@ -108,7 +111,8 @@ pub fn what_was_sent_before_a_wake_is_there_after_the_wait<B: Bench>(bench: &B) 
     }
 }
 
-/// However wakes and waits interleave, no wake is lost: a thread that takes all messages after each wait gets them all.
+/// However wakes and waits interleave, no wake is lost: a thread that takes all messages after each
+/// wait gets them all.
 pub fn no_wake_is_lost<B: Bench>(bench: &B) {
     const NUMBERS: u32 = 2_000;
     let (mut watcher, mailbox, threads) = posters(bench, 2, NUMBERS);
@@ -174,7 +178,8 @@ pub fn a_task_is_stepped_until_it_is_done<B: Bench>(bench: &B) {
     assert_eq!(calls.len(), 4);
 }
 
-/// `resume` follows each wait and nothing else, and neither a wait nor a sleep ends before its instant.
+/// `resume` follows each wait and nothing else, and neither a wait nor a sleep ends before its
+/// instant.
 pub fn a_task_is_resumed_after_each_wait_and_not_otherwise<B: Bench>(bench: &B) {
     let now = bench.client().clock().now();
     let at = |ms: u64| now.plus(ms * 1_000_000);
@@ -288,7 +293,8 @@ pub fn a_task_serves_sockets<B: Bench>(bench: &B) {
     assert!(thread.join());
 }
 
-/// A task that panics ends its thread alone, and joining tells. Where threads share the caller's, the panic is the caller's too.
+/// A task that panics ends its thread alone, and joining tells. Where threads share the caller's,
+/// the panic is the caller's too.
 pub fn a_task_that_panics_is_told_by_join<B: Bench>(bench: &B) {
     let platform = bench.client();
     let thread = spawn(&platform, "broken", |_, _| panic!("this panic belongs to the check"));

@@ -14,7 +14,8 @@ const KEY: u64 = 42;
 /// Nothing but writable.
 const WRITABLE: Ready = Ready { key: KEY, readable: false, writable: true, hangup: false };
 
-/// Watches one end of a connection, which is new and therefore writable. What is to be read is reported next.
+/// Watches one end of a connection, which is new and therefore writable. What is to be read is
+/// reported next.
 fn watch<'b, B: Bench>(bench: &'b B, end: &Tcp<'_, B>) -> Watcher<'b, B> {
     let mut watcher = Watcher::new(bench, &end.platform);
     end.stream.watch(&watcher.reactor, KEY, Trigger::Edges).unwrap();
@@ -23,8 +24,8 @@ fn watch<'b, B: Bench>(bench: &'b B, end: &Tcp<'_, B>) -> Watcher<'b, B> {
     watcher
 }
 
-/// The report of a socket that can be read, after [`watch`]: edges tell besides that it can be written to, which a report that was asked
-/// for reading does not.
+/// The report of a socket that can be read, after [`watch`]: edges tell besides that it can be
+/// written to, which a report that was asked for reading does not.
 fn readable<B: Bench>(bench: &B) -> Ready {
     Ready { readable: true, writable: bench.lacks(Ability::Edges).is_none(), ..WRITABLE }
 }
@@ -42,7 +43,8 @@ pub fn a_socket_that_nobody_watches_is_not_reported<B: Bench>(bench: &B) {
     drop(remote);
 }
 
-/// Watching reports what the socket is ready for already, though nothing changes any more (epoll_ctl(2), `EPOLL_CTL_ADD`).
+/// Watching reports what the socket is ready for already, though nothing changes any more
+/// (epoll_ctl(2), `EPOLL_CTL_ADD`).
 pub fn watching_reports_what_the_socket_is_ready_for_already<B: Bench>(bench: &B) {
     let (mut local, remote) = pair(bench);
     local.send_all(b"waiting");
@@ -53,8 +55,8 @@ pub fn watching_reports_what_the_socket_is_ready_for_already<B: Bench>(bench: &B
     assert_eq!(watcher.next(), [Ready { readable: true, ..WRITABLE }]);
 }
 
-/// An edge is reported once. Bytes that arrive are an edge though others wait unread (epoll(7): "multiple events can be generated
-/// upon receipt of multiple chunks of data").
+/// An edge is reported once. Bytes that arrive are an edge though others wait unread (epoll(7):
+/// "multiple events can be generated upon receipt of multiple chunks of data").
 pub fn a_change_is_reported_once_and_each_one_is<B: Bench>(bench: &B) {
     if lacking(bench, Ability::Edges) {
         return;
@@ -69,7 +71,8 @@ pub fn a_change_is_reported_once_and_each_one_is<B: Bench>(bench: &B) {
     }
 }
 
-/// Bytes that a receive left behind are not reported again: the example of epoll(7), in which the second wait hangs.
+/// Bytes that a receive left behind are not reported again: the example of epoll(7), in which the
+/// second wait hangs.
 pub fn what_is_left_unread_is_not_reported_again<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair(bench);
     let mut watcher = watch(bench, &remote);
@@ -95,8 +98,8 @@ pub fn an_emptied_socket_is_reported_when_it_is_filled_again<B: Bench>(bench: &B
     }
 }
 
-/// A full socket is reported as writable after its peer has read (epoll(7)). Before that the kernels may make some room by
-/// themselves; a report without room is none.
+/// A full socket is reported as writable after its peer has read (epoll(7)). Before that the
+/// kernels may make some room by themselves; a report without room is none.
 pub fn a_full_socket_is_reported_when_the_peer_has_read<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair_with(bench, &small());
     let mut watcher = watch(bench, &local);
@@ -130,8 +133,8 @@ fn fill<B: Bench>(local: &mut Tcp<'_, B>, watcher: &mut Watcher<'_, B>) {
     }
 }
 
-/// Without `EPOLLOUT` in the interest list writability is not reported (epoll_ctl(2)), neither at first nor when a stream has room
-/// again nor when a datagram has left.
+/// Without `EPOLLOUT` in the interest list writability is not reported (epoll_ctl(2)), neither at
+/// first nor when a stream has room again nor when a datagram has left.
 pub fn watching_for_reading_says_nothing_of_writability<B: Bench>(bench: &B) {
     let (mut local, mut remote) = pair_with(bench, &small());
     let mut watcher = Watcher::new(bench, &local.platform);
@@ -152,7 +155,8 @@ pub fn watching_for_reading_says_nothing_of_writability<B: Bench>(bench: &B) {
     assert_eq!(watcher.next(), [Ready { readable: true, writable: false, ..WRITABLE }]);
 }
 
-/// A level is reported at every wait for as long as it lasts (epoll(7)): a listener until its queue is empty.
+/// A level is reported at every wait for as long as it lasts (epoll(7)): a listener until its queue
+/// is empty.
 pub fn a_listener_watched_by_level_is_reported_until_it_is_empty<B: Bench>(bench: &B) {
     let (listener, to) = listener(bench);
     let mut watcher = Watcher::new(bench, &bench.server());
@@ -168,7 +172,8 @@ pub fn a_listener_watched_by_level_is_reported_until_it_is_empty<B: Bench>(bench
     assert_eq!(watcher.quiet(), []);
 }
 
-/// Watching again replaces the key and reports anew what the socket is ready for (`EPOLL_CTL_MOD`; epoll(7), questions).
+/// Watching again replaces the key and reports anew what the socket is ready for (`EPOLL_CTL_MOD`;
+/// epoll(7), questions).
 pub fn watching_again_changes_the_key_and_reports_anew<B: Bench>(bench: &B) {
     let (_local, remote) = pair(bench);
     let mut watcher = watch(bench, &remote);
@@ -179,7 +184,8 @@ pub fn watching_again_changes_the_key_and_reports_anew<B: Bench>(bench: &B) {
     assert_eq!(watcher.quiet(), []);
 }
 
-/// A forgotten socket is not reported, not even what had happened before; forgetting it again is refused (epoll_ctl(2), `ENOENT`).
+/// A forgotten socket is not reported, not even what had happened before; forgetting it again is
+/// refused (epoll_ctl(2), `ENOENT`).
 pub fn a_forgotten_socket_is_not_reported<B: Bench>(bench: &B) {
     let (mut local, remote) = pair(bench);
     let mut watcher = watch(bench, &remote);
@@ -203,7 +209,8 @@ pub fn a_closed_socket_is_not_reported<B: Bench>(bench: &B) {
     assert_eq!(watcher.quiet(), []);
 }
 
-/// A socket is reported although it has the number of a watched one that was closed: the lowest free number is the next (open(2)).
+/// A socket is reported although it has the number of a watched one that was closed: the lowest
+/// free number is the next (open(2)).
 pub fn the_successor_of_a_closed_socket_is_reported<B: Bench>(bench: &B) {
     let mut watcher = Watcher::new(bench, &bench.server());
     for _ in 0..3 {
@@ -236,7 +243,8 @@ pub fn a_socket_moves_between_reactors<B: Bench>(bench: &B) {
     assert_eq!(first.quiet(), []);
 }
 
-/// A FIN is readable and, where a change is reported once, a hang-up (`EPOLLRDHUP`, epoll_ctl(2)); sending goes on.
+/// A FIN is readable and, where a change is reported once, a hang-up (`EPOLLRDHUP`, epoll_ctl(2));
+/// sending goes on.
 pub fn the_end_of_the_peers_bytes_is_a_hang_up<B: Bench>(bench: &B) {
     let (local, remote) = pair(bench);
     let mut watcher = watch(bench, &remote);
@@ -245,7 +253,8 @@ pub fn the_end_of_the_peers_bytes_is_a_hang_up<B: Bench>(bench: &B) {
     assert_eq!(watcher.quiet(), []);
 }
 
-/// A reset makes a socket ready for everything (`EPOLLERR` and `EPOLLHUP`, which epoll_ctl(2) reports unasked).
+/// A reset makes a socket ready for everything (`EPOLLERR` and `EPOLLHUP`, which epoll_ctl(2)
+/// reports unasked).
 pub fn a_reset_is_readiness_for_everything<B: Bench>(bench: &B) {
     let (local, remote) = pair(bench);
     let mut watcher = Watcher::new(bench, &remote.platform);
@@ -255,7 +264,8 @@ pub fn a_reset_is_readiness_for_everything<B: Bench>(bench: &B) {
     assert_eq!(reset, Ready { readable: true, hangup: true, ..WRITABLE });
 }
 
-/// Asking for the next event is allowed at any time, and brings none by itself where events come unasked.
+/// Asking for the next event is allowed at any time, and brings none by itself where events come
+/// unasked.
 pub fn rearming_is_allowed_at_any_time<B: Bench>(bench: &B) {
     let (mut local, remote) = pair(bench);
     let mut watcher = watch(bench, &remote);
@@ -360,7 +370,8 @@ pub fn a_wake_is_its_own_reactors<B: Bench>(bench: &B) {
     assert!(other.reactor.woken());
 }
 
-/// All clocks of a host show one monotonic time, and tell its relation to wall time as of one moment.
+/// All clocks of a host show one monotonic time, and tell its relation to wall time as of one
+/// moment.
 pub fn clocks_agree_and_do_not_go_back<B: Bench>(bench: &B) {
     let platform = bench.client();
     let (one, other) = (platform.clock(), platform.clock());

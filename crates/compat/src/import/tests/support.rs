@@ -1,4 +1,5 @@
-//! What the tests of all importers ask of an outcome. The module that includes this one names `import` and `IMPORTERS`.
+//! What the tests of all importers ask of an outcome. The module that includes this one names
+//! `import` and `IMPORTERS`.
 
 use super::{IMPORTERS, import};
 use model::{Outcome, Point};

@@ -1,4 +1,5 @@
-//! An agent's port beside peers that are silent, drip, or vanish; the handshake is pretended: a line with the name of a key.
+//! An agent's port beside peers that are silent, drip, or vanish; the handshake is pretended: a
+//! line with the name of a key.
 
 use super::*;
 use crate::agent::tests::{Free, read};

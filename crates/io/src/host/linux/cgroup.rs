@@ -1,6 +1,8 @@
-//! The allowance of this process: CPU quota, memory limit and number of tasks of its control group, of both versions of cgroups.
+//! The allowance of this process: CPU quota, memory limit and number of tasks of its control group,
+//! of both versions of cgroups.
 //!
-//! A group has the limits of the groups above it, too: the tightest of all that can be seen is the allowance.
+//! A group has the limits of the groups above it, too: the tightest of all that can be seen is the
+//! allowance.
 
 use metrics::real;
 use std::fs::read_to_string;
@@ -37,7 +39,8 @@ pub(super) fn held_back() -> HeldBack {
     })
 }
 
-/// The folders of the groups of this process, and of those above, in every hierarchy that is mounted.
+/// The folders of the groups of this process, and of those above, in every hierarchy that is
+/// mounted.
 fn folders() -> Vec<PathBuf> {
     let read = |file| read_to_string(file).unwrap_or_default();
     folders_of(&read("/proc/self/cgroup"), &read("/proc/self/mountinfo"))
@@ -55,7 +58,8 @@ fn folders_of(groups: &str, mounts: &str) -> Vec<PathBuf> {
             continue;
         }
         for (root, mount) in mounts.lines().filter_map(|line| mounted(line, first)) {
-            // A container sees its own group where it is mounted, by whatever name the host has for it.
+            // A container sees its own group where it is mounted, by whatever name the host has for
+            // it.
             let below = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
             let own = Path::new(mount).join(below);
             let above = own.ancestors().take_while(|folder| folder.starts_with(mount));
@@ -65,7 +69,8 @@ fn folders_of(groups: &str, mounts: &str) -> Vec<PathBuf> {
     folders
 }
 
-/// Root and mount point of a line of mountinfo about the hierarchy with this controller, or of version 2.
+/// Root and mount point of a line of mountinfo about the hierarchy with this controller, or of
+/// version 2.
 fn mounted<'a>(line: &'a str, controller: Option<&str>) -> Option<(&'a str, &'a str)> {
     let (place, what) = line.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);

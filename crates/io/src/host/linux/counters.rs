@@ -291,8 +291,8 @@ mod tests {
 
     #[test]
     fn interfaces_have_their_columns_and_lines_that_are_cut_are_left_out() {
-        // /proc/net/dev of the capture, each column of eth0 given a number of its own; without a blank before the first one, as it
-        // is printed when that is long.
+        // /proc/net/dev of the capture, each column of eth0 given a number of its own; without a
+        // blank before the first one, as it is printed when that is long.
         let text = "\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
@@ -345,7 +345,8 @@ Inter-|   Receive                                                |  Transmit
 
     #[test]
     fn columns_of_conntrack_are_found_by_name() {
-        // /proc/net/stat/nf_conntrack of the test machine, with values put in (its own are zeros, see `captured`).
+        // /proc/net/stat/nf_conntrack of the test machine, with values put in (its own are zeros,
+        // see `captured`).
         let text = "\
 entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error  expect_new
 00000011  00000000 00000000 00000000 00000001 00000000 00000000 00000000 00000000 00000002 0000000f 00000000 00000000
@@ -366,7 +367,8 @@ entries  clashres found new invalid ignore delete chainlength insert insert_fail
             ["net/snmp", "net/netstat", "net/snmp6", "net/softnet_stat", "net/dev", "net/stat/nf_conntrack"];
         for name in net.into_iter().chain(["softirqs"]) {
             let whole = file(BEFORE, name).unwrap();
-            // Cuts of a text, shown to every reader; a reader of the wrong file finds nothing worth an alarm.
+            // Cuts of a text, shown to every reader; a reader of the wrong file finds nothing worth
+            // an alarm.
             for cut in (0..whole.len()).step_by(step) {
                 let part = || Some(whole[..cut].to_owned());
                 let _any = counters(|_| part(), |_| part());

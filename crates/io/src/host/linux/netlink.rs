@@ -171,7 +171,8 @@ mod tests {
         message(libc::RTM_NEWQDISC, 1, &body)
     }
 
-    /// What `tc qdisc show` prints of a two-queue virtio card with an ingress hook, next to a plain loopback.
+    /// What `tc qdisc show` prints of a two-queue virtio card with an ingress hook, next to a plain
+    /// loopback.
     fn answer() -> Vec<u8> {
         [
             qdisc(1, TC_H_ROOT, "noqueue"),

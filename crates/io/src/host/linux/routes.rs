@@ -49,8 +49,8 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn direct_routes_are_found_and_others_left_out() {
-        // A /proc/net/route as Linux writes it: default by a router, a /24 of its own, one by a router, one for everything
-        // through a tunnel.
+        // A /proc/net/route as Linux writes it: default by a router, a /24 of its own, one by a
+        // router, one for everything through a tunnel.
         let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
                      eth0\t00000000\t0102A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n\
                      eth0\t0002A8C0\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0\n\

@@ -1,7 +1,8 @@
 use super::*;
 use crate::compare::ALPHA;
 
-/// Random numbers (SplitMix64: Steele, Lea and Flood, 2014), others than those of the crates that use this one.
+/// Random numbers (SplitMix64: Steele, Lea and Flood, 2014), others than those of the crates that
+/// use this one.
 struct Random(u64);
 
 impl Random {
@@ -22,7 +23,8 @@ impl Random {
         (2.0 * self.exponential()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
     }
 
-    /// `n` readings around `mean` with this deviation, each `phi` times the one before and something new.
+    /// `n` readings around `mean` with this deviation, each `phi` times the one before and
+    /// something new.
     fn series(&mut self, n: usize, phi: f64, mean: f64, sd: f64) -> Vec<f64> {
         let mut x = self.normal();
         let next = |_| {
@@ -68,7 +70,8 @@ enum Loss {
     Independent(f64),
     /// In bursts of this mean length, 1 % of all.
     Bursts(f64),
-    /// 10 % of them in phases of this mean length in intervals, a quarter of the time (Gilbert and Elliott).
+    /// 10 % of them in phases of this mean length in intervals, a quarter of the time (Gilbert and
+    /// Elliott).
     Phases(f64),
     /// With a probability whose logarithm is autoregressive.
     Drifting(f64),
@@ -110,7 +113,8 @@ impl Loss {
 
 #[test]
 fn readings_that_do_not_vary_do_not_follow_each_other() {
-    // Rates of a run that lost nothing against one that lost 4.75 %: 5.60 against 5.26 to 5.43 Mbit/s.
+    // Rates of a run that lost nothing against one that lost 4.75 %: 5.60 against 5.26 to 5.43
+    // Mbit/s.
     let after = [5.33, 5.41, 5.26, 5.36, 5.31, 5.43, 5.29, 5.38, 5.34, 5.27, 5.40, 5.32];
     let c = compare(&[5.6; 12], &after);
     assert!(c.p < 1e-3 && c.shift < 0.0 && !c.is_more(), "{c:?}");
@@ -129,7 +133,8 @@ fn independent_readings_give_the_test_of_welch() {
     let a = [9.0, 11.0].repeat(20);
     let b = [10.0, 14.0].repeat(15);
     let c = contrast(plain(&a), plain(&b), false, ALPHA).unwrap();
-    // Squares of deviations: 40 · 1 and 30 · 4; of the errors of the means 40 / (39 · 40) and 120 / (29 · 30).
+    // Squares of deviations: 40 · 1 and 30 · 4; of the errors of the means 40 / (39 · 40) and 120 /
+    // (29 · 30).
     let (of_a, of_b) = (1.0f64 / 39.0, 4.0f64 / 29.0);
     let error = (of_a + of_b).sqrt();
     let df = (of_a + of_b).powi(2) / (of_a.powi(2) / 39.0 + of_b.powi(2) / 29.0);
@@ -177,7 +182,8 @@ fn readings_that_follow_each_other_count_less() {
     assert!(compare(&rise, &rise).inflation > 10.0);
 }
 
-/// Without dispersion beyond chance the probability is that of a binomial of all that were lost, counted out.
+/// Without dispersion beyond chance the probability is that of a binomial of all that were lost,
+/// counted out.
 #[test]
 fn losses_are_counts() {
     for (before, after) in [(0, 1), (0, 4), (0, 10), (0, 50), (20, 50), (120, 150)] {
@@ -203,7 +209,8 @@ fn losses_are_counts() {
     // 285 of 6,000 against none.
     let after = Losses::new(500, [24, 21, 27, 19, 25, 23, 26, 22, 24, 28, 20, 26]);
     assert!(Losses::new(500, [0; 12]).against(&after).p < 1e-5);
-    // One burst is one event, however many it takes; of three in as many intervals nothing is known either.
+    // One burst is one event, however many it takes; of three in as many intervals nothing is known
+    // either.
     let burst = |bursts: usize| Losses::new(500, (0..10).map(|at| if at < bursts { 100 } else { 0 }));
     assert_eq!(Losses::new(500, [0; 10]).against(&burst(1)).p, 1.0);
     assert!(Losses::new(500, [0; 10]).against(&burst(3)).p > ALPHA);
@@ -245,7 +252,8 @@ fn equal_series_raise_few_alarms() {
     }
 }
 
-/// Ten intervals of a run are enough for five deviations, and for a percent of 5,000 datagrams, among four figures, too.
+/// Ten intervals of a run are enough for five deviations, and for a percent of 5,000 datagrams,
+/// among four figures, too.
 #[test]
 fn plain_differences_are_significant() {
     for (figures, least) in [(1.0, 970), (2.0, 950)] {

@@ -1,5 +1,6 @@
-//! The same datagrams by either arithmetic. What the original makes of them stands in the comments: observed with the original
-//! (arnoutdekimo/bwdelaytester, 2022-11) on a crafted stream, or computed from its rules by hand.
+//! The same datagrams by either arithmetic. What the original makes of them stands in the comments:
+//! observed with the original (arnoutdekimo/bwdelaytester, 2022-11) on a crafted stream, or
+//! computed from its rules by hand.
 
 use super::*;
 use crate::DatagramRow;
@@ -65,8 +66,8 @@ fn a_plain_stream() {
     );
     assert_eq!(err[0], "First packet seen from 192.0.2.1:9");
     assert_eq!(err[2..5], ["## Printing latency histogram:", "0 0 0", "200 250 100"]);
-    // The original: a line with the first packet; then with the first that comes more than 100 ms later, itself included;
-    // a first minimum of 0; and nothing of the last 48.
+    // The original: a line with the first packet; then with the first that comes more than 100 ms
+    // later, itself included; a first minimum of 0; and nothing of the last 48.
     let (out, err) = printed("--as-original", &rows);
     assert_eq!(
         out[1..],
@@ -82,7 +83,8 @@ fn what_was_overtaken_is_no_loss_and_hides_none() {
     let mut rows = plain((0..320).filter(|&n| n != 80));
     rows.swap(50, 51);
     assert_eq!(drops(&printed("", &rows).0), (1, 1));
-    // The original counts the swap as a drop, expects one too many from then on, and so misses the drop of 80.
+    // The original counts the swap as a drop, expects one too many from then on, and so misses the
+    // drop of 80.
     let (out, _) = printed("--as-original", &rows);
     assert_eq!(drops(&out), (1, 1));
     rows.remove(49);
@@ -97,7 +99,8 @@ fn what_was_overtaken_is_no_loss_and_hides_none() {
 
 #[test]
 fn a_repeat_hides_no_loss() {
-    // 20 twice, then 60 to 62 lost: three, of which the original sees two (observed on the crafted stream).
+    // 20 twice, then 60 to 62 lost: three, of which the original sees two (observed on the crafted
+    // stream).
     let places = (0..=20).chain(20..320).filter(|n| !(60..63).contains(n));
     let rows = rows(places.map(|n| (n, n)));
     let (out, err) = printed("", &rows);
@@ -148,7 +151,8 @@ fn unsynchronised_latencies_are_those_above_the_fastest() {
     rows[0].read_ns += 900_000;
     let (out, _) = printed("-a", &rows);
     assert_eq!(out[1].split(' ').skip(4).collect::<Vec<_>>(), ["0", "0", "0"]);
-    // The original declares the first one to have taken nothing, and all others to have come before they were sent.
+    // The original declares the first one to have taken nothing, and all others to have come before
+    // they were sent.
     let (out, _) = printed("-a --as-original", &rows);
     assert_eq!(out[2].split(' ').nth(4), Some("-900"));
     // The compensation is added: 2 ms, or, as the original takes it, 2 us.
@@ -158,7 +162,8 @@ fn unsynchronised_latencies_are_those_above_the_fastest() {
 
 #[test]
 fn the_table_by_rate() {
-    // 100 bytes every millisecond for two seconds, a tenth of them lost: 0.8 Mbit/s offered, which is the lowest rate.
+    // 100 bytes every millisecond for two seconds, a tenth of them lost: 0.8 Mbit/s offered, which
+    // is the lowest rate.
     let rows = plain((0..2_000).filter(|n| n % 10 != 5));
     let (_, err) = printed("-s", &rows);
     let at = err.iter().position(|line| line == "## Printing sweep data:").unwrap();

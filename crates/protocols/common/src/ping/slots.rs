@@ -47,7 +47,8 @@ mod tests {
         let trace = Arc::new(Trace { gaps_ns: vec![1, 0, 7] });
         let played = of(Schedule::Trace { gap_ns: 2 }, Some(trace), 5);
         assert_eq!(played, [1, 0, 7, 1, 0].map(Some), "over and over");
-        // The mean of an exponential distribution over n draws is right within 3/sqrt(n), nearly always.
+        // The mean of an exponential distribution over n draws is right within 3/sqrt(n), nearly
+        // always.
         let random = of(Schedule::Poisson { gap_ns: 1_000_000 }, None, 10_000);
         let mean = random.iter().flatten().sum::<u64>() as f64 / 10_000.0;
         assert!((mean / 1e6 - 1.0).abs() < 0.03, "{mean}");

@@ -317,7 +317,8 @@ pub(super) mod tests {
         assert_eq!(text("[::ffff:1.2.3.4]:80"), "1.2.3.4:80");
     }
 
-    /// Frames 100 ms apart by the sender's clock (10 MHz); they come 100, 103 and 99 ms apart by the receiver's (1 MHz).
+    /// Frames 100 ms apart by the sender's clock (10 MHz); they come 100, 103 and 99 ms apart by
+    /// the receiver's (1 MHz).
     #[test]
     fn time_in_flight_is_relative_to_the_first_frame() {
         let frame = |seq, sent_ms: i64, came_ms: i64| FrameRow {

@@ -123,8 +123,8 @@ mod tests {
         }
     }
 
-    /// The rules of the original's integers: an x anywhere means base 16, all of the text must be a number, no suffixes,
-    /// two's complement for negative 64-bit values only.
+    /// The rules of the original's integers: an x anywhere means base 16, all of the text must be a
+    /// number, no suffixes, two's complement for negative 64-bit values only.
     #[test]
     fn whole_numbers() {
         assert_eq!(u64_of("1048576"), Ok(1 << 20));

@@ -140,7 +140,8 @@ mod tests {
     use super::super::connection::tests::record;
     use super::*;
 
-    /// The map that the notes on ctsTraffic recommend; error numbers of Linux's asm-generic/errno.h.
+    /// The map that the notes on ctsTraffic recommend; error numbers of Linux's
+    /// asm-generic/errno.h.
     #[test]
     fn error_numbers() {
         for (errno, number) in [
@@ -160,7 +161,8 @@ mod tests {
         assert_eq!(of_errno(5).0, 5, "an unknown number stays");
     }
 
-    /// The notes on ctsTraffic: an answer of ICMP ends a UDP client with 10054, a refused TCP connect with 10061.
+    /// The notes on ctsTraffic: an answer of ICMP ends a UDP client with 10054, a refused TCP
+    /// connect with 10061.
     #[test]
     fn a_closed_port_is_a_reset_over_udp() {
         let failure = Some(Failure::System { deed: "receive".to_owned(), errno: 111 });

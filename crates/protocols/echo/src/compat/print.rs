@@ -435,12 +435,14 @@ mod tests {
             let (lines, _) = run(Client { udp: true, messages: 10, ..client() }, events);
             assert!(lines.iter().any(|l| l == line), "{line}: {lines:#?}");
         };
-        // No program listens: two messages are lost, a third is refused, and the connection is given up.
+        // No program listens: two messages are lost, a third is refused, and the connection is
+        // given up.
         let closed = [lost(), record(Some(Failure::Other)), refused(3, 1)];
         told(&closed, "2 packet processed, 1 Errors, closing socket 0");
         told(&closed, "Errors = 1");
         told(&closed, "Lost Packets = 2");
-        // Refusals that came back are of messages that are lost; a message that did not leave is an error.
+        // Refusals that came back are of messages that are lost; a message that did not leave is an
+        // error.
         told(&[lost(), record(None), refused(2, 0)], "Errors = 0");
         told(&[lost(), record(None), refused(2, 1)], "Errors = 1");
     }

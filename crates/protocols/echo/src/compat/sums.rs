@@ -62,8 +62,9 @@ mod tests {
 
     #[test]
     fn the_original_s_rates_come_out_of_its_averages() {
-        // Lines of the original's sample output: average as printed (cut off, so the true one lies up to 1 µs above) and
-        // rate as printed, for 1024 bytes: 16000 / average. Both rates that occur for 111 are within reach.
+        // Lines of the original's sample output: average as printed (cut off, so the true one lies
+        // up to 1 µs above) and rate as printed, for 1024 bytes: 16000 / average. Both rates that
+        // occur for 111 are within reach.
         for (average, rate) in
             [(126, 126), (123, 129), (136, 117), (110, 144), (111, 143), (111, 144), (147, 108), (150, 106)]
         {

@@ -64,7 +64,8 @@ mod tests {
 
     #[test]
     fn every_line_is_marked_once() {
-        // 1700000000 is Tue Nov 14 22:13:20 2023 (`date -u -d @1700000000`); what C's %c makes of it in the C locale.
+        // 1700000000 is Tue Nov 14 22:13:20 2023 (`date -u -d @1700000000`); what C's %c makes of
+        // it in the C locale.
         let now = Wall(1_700_000_000_000_000_000);
         let mut both = prefix(Some("%c "), Some("x"));
         assert_eq!(both.mark("a\nb", now), "Tue Nov 14 22:13:20 2023 x:  a\nTue Nov 14 22:13:20 2023 x:  b");

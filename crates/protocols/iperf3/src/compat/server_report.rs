@@ -130,7 +130,8 @@ mod tests {
             "{told}"
         );
 
-        // After its only test a server prints no banner; one that did not count is followed by another.
+        // After its only test a server prints no banner; one that did not count is followed by
+        // another.
         let mut server_report = ServerReport::new(Style::USUAL, Facts::default(), 5201, true);
         server_report.on_event(&met(1));
         assert_eq!(server_report.on_event(&over(1)), "");

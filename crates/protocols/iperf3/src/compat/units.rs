@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn amounts_as_the_original_prints_them() {
-        // Lines of iperf 3.12: 1.01 s with 11.9 MBytes, 98.7 Mbits/sec, 895 KBytes of window, 1.12 MBytes.
+        // Lines of iperf 3.12: 1.01 s with 11.9 MBytes, 98.7 Mbits/sec, 895 KBytes of window, 1.12
+        // MBytes.
         assert_eq!(amount(12_451_840.0, 'A'), "11.9 MBytes");
         assert_eq!(amount(98_700_000.0 / 8.0, 'a'), "98.7 Mbits");
         assert_eq!(amount(916_694.0, 'A'), " 895 KBytes");

@@ -1,8 +1,9 @@
 //! The rhythm in which intervals are reported, whatever keeps the servers' reports.
 //!
-//! An interval waits for the reports of the servers, which take half a round trip, and in a full queue much longer. Late ones must
-//! not bunch the lines, nor hold all of them up: the lag behind the clock grows and shrinks by less than half an interval at a time,
-//! as the play-out buffer of a telephone does.
+//! An interval waits for the reports of the servers, which take half a round trip, and in a full
+//! queue much longer. Late ones must not bunch the lines, nor hold all of them up: the lag behind
+//! the clock grows and shrinks by less than half an interval at a time, as the play-out buffer of a
+//! telephone does.
 
 use metrics::{Mono, SECOND};
 use model::{Kind, Phase};
@@ -47,8 +48,8 @@ impl Rhythm {
         (earliest.min(latest), latest)
     }
 
-    /// Time of the report on an interval that ended at `end`: `is_whole` if all servers have reported
-    /// on it.
+    /// Time of the report on an interval that ended at `end`: `is_whole` if all servers have
+    /// reported on it.
     pub(super) fn due(&self, end: Mono, is_whole: bool) -> Mono {
         let (earliest, latest) = self.window(end);
         if is_whole { earliest } else { latest }
@@ -73,7 +74,8 @@ impl Rhythm {
 mod tests {
     use super::*;
 
-    /// When intervals of a second are reported on which the reports arrive at these times after their ends; `None` never.
+    /// When intervals of a second are reported on which the reports arrive at these times after
+    /// their ends; `None` never.
     fn reported(lags_ms: &[Option<u64>]) -> Vec<u64> {
         let mut rhythm = Rhythm::new(&Phase { interval_ns: SECOND, ..Phase::default() });
         let mut all = Vec::new();

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 
 /// Most reports that are kept back; of more the oldest are dropped.
 const MOST: usize = 32;
-/// Bytes of reports under way, of which the client has not said that they have arrived: more would stand in a full queue.
+/// Bytes of reports under way, of which the client has not said that they have arrived: more would
+/// stand in a full queue.
 const UNDER_WAY: usize = 16 * 1024;
 /// Segments whose reports are remembered until they are acknowledged.
 const MOST_SENT: usize = 256;

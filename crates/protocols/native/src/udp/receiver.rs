@@ -319,7 +319,8 @@ impl Receiver {
         self.count_delay(s.actual, s.count, now, tally, counts);
     }
 
-    /// Records the delay of `n` datagrams that were sent at `actual` and have arrived for the first time, where it is known.
+    /// Records the delay of `n` datagrams that were sent at `actual` and have arrived for the first
+    /// time, where it is known.
     fn count_delay(
         &mut self,
         actual: u64,

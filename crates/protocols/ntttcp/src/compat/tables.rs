@@ -70,7 +70,8 @@ mod tests {
         out.text.lines().map(str::to_owned).collect()
     }
 
-    /// The sample of Microsoft's page on testing the throughput of virtual machines, `ntttcp -s -m 4,*,10.0.0.5 -t 300`.
+    /// The sample of Microsoft's page on testing the throughput of virtual machines, `ntttcp -s -m
+    /// 4,*,10.0.0.5 -t 300`.
     const SAMPLE: &str = "
 Thread  Time(s) Throughput(KB/s) Avg B / Compl
 ======  ======= ================ =============
@@ -113,8 +114,8 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
             ..Spec::default()
         };
         let bytes = 34_243 << 20;
-        // 547888 buffers at 1826.262 a second, 1265645 DPCs at 4218.744 and 1816762 interrupts at 6055.769: the time that was
-        // printed as 300.005 has lost its digits.
+        // 547888 buffers at 1826.262 a second, 1265645 DPCs at 4218.744 and 1816762 interrupts at
+        // 6055.769: the time that was printed as 300.005 has lost its digits.
         let seconds = 300.005_16;
         let thread = |kb: f64| {
             let bytes = (kb * 1024.0 * 300.006).round() as u64;
@@ -138,7 +139,8 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
         let theirs: Vec<&str> = SAMPLE.lines().collect();
         assert_eq!(ours.len(), theirs.len() + 1);
         for (ours, theirs) in ours.iter().skip(1).zip(&theirs) {
-            // Bytes of a thread are whole, so the mean of a completion may differ in its last digits.
+            // Bytes of a thread are whole, so the mean of a completion may differ in its last
+            // digits.
             let words = |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
             if theirs.contains("65536.000") {
                 assert_eq!(
@@ -153,8 +155,9 @@ Packets Sent Packets Received Retransmits Errors Avg. CPU %
 
     #[test]
     fn the_seed_of_the_manual_comes_out_too() {
-        // Teldat's manual on ttcp, Windows as the sender: 118358016 bytes, 81305 packets sent, 79529 received, 30489 DPCs,
-        // 1806 buffers of 65536 in 10 s; a thread of 115584 KB in 9.999 s.
+        // Teldat's manual on ttcp, Windows as the sender: 118358016 bytes, 81305 packets sent,
+        // 79529 received, 30489 DPCs, 1806 buffers of 65536 in 10 s; a thread of 115584 KB in 9.999
+        // s.
         let spec = Spec {
             role: Role::Sender,
             windows: true,

@@ -128,7 +128,8 @@ pub(crate) fn keyring(byte: u8) -> Keyring {
     Keyring::of(Some(drawn(byte)))
 }
 
-/// A client's handshake with this key: what it says and hears from then on, and the handshake's hash.
+/// A client's handshake with this key: what it says and hears from then on, and the handshake's
+/// hash.
 pub(crate) fn shake(server: &mut Driver, link: Link, key: u8) -> Option<(Frames, Vec<u8>)> {
     let mut shake = Shake::client(Proof::Shared(&[key; 32]), &prologue(""), [9; 32])?;
     let data = shake.say()?;

@@ -1,9 +1,9 @@
-//! bwdelaytester: its bytes, either end in virtual time over networks that lose, repeat and reorder, and damaged
-//! datagrams.
+//! bwdelaytester: its bytes, either end in virtual time over networks that lose, repeat and
+//! reorder, and damaged datagrams.
 //!
-//! Vectors: captured from bwdelaytester (arnoutdekimo/bwdelaytester, source of 2022-11-08, gcc on x86-64 Linux) over loopback
-//! with `-p 1000 -b 10` (sync), `-p 200 -b 5 -a` (async), `-p 16 -d 1000000` (delay_ns), `-p 2000` (max2000) and over a veth pair
-//! with `-p 500` (veth).
+//! Vectors: captured from bwdelaytester (arnoutdekimo/bwdelaytester, source of 2022-11-08, gcc on
+//! x86-64 Linux) over loopback with `-p 1000 -b 10` (sync), `-p 200 -b 5 -a` (async), `-p 16 -d
+//! 1000000` (delay_ns), `-p 2000` (max2000) and over a veth pair with `-p 500` (veth).
 
 use crate::support::bench::{inputs, mutate, unhex};
 use crate::support::run::{MS, Told, address, call_with, client_ip, serve_with, told};
@@ -17,7 +17,8 @@ use sim::{Host, Link, Network, Quirks, Side};
 use std::collections::HashSet;
 use transport::{Acceptor, Arena, Path, Received, Rng, Transmit};
 
-/// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is the wall clock's.
+/// The first 18 bytes of datagrams in the captures: name, hex, number, stamp in µs, whether it is
+/// the wall clock's.
 const CAPTURED: &[(&str, &str, u64, u64, bool)] = &[
     ("sync 0", "00000000000000004338d897ad6006006000", 0, 1_795_148_553_402_435, true),
     ("sync 1", "01000000000000004539d897ad6006006000", 1, 1_795_148_553_402_693, true),
@@ -59,7 +60,8 @@ fn phase(size: u32, rate: u64, seconds: u64) -> Phase {
     }
 }
 
-/// Runs clients over a link until they are done, then the server until it is: what they told, and every datagram that came.
+/// Runs clients over a link until they are done, then the server until it is: what they told, and
+/// every datagram that came.
 fn run_with(
     seed: u64,
     link: Link,
@@ -95,7 +97,8 @@ fn counts(told: &Told) -> Packets {
     told.local().packets.as_ref().expect("datagrams are counted").counts
 }
 
-/// What became of one sender's numbers, by definition: lost below the highest, repeats, numbers below one that came before.
+/// What became of one sender's numbers, by definition: lost below the highest, repeats, numbers
+/// below one that came before.
 fn slow(rows: &[DatagramRow]) -> (u64, u64, u64, u64) {
     let (mut came, mut highest, mut again, mut below) = (HashSet::new(), None, 0, 0);
     for row in rows {

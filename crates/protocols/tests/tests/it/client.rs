@@ -103,8 +103,8 @@ fn a_server_that_hangs_up_after_its_result_was_complete() {
     assert_eq!(status(&client), Some((Status::Complete, String::new())));
 }
 
-/// In an interval so many of them move their bytes and so many fail, which had sent so many bytes. Whether the run has been told to end
-/// a while later.
+/// In an interval so many of them move their bytes and so many fail, which had sent so many bytes.
+/// Whether the run has been told to end a while later.
 fn ends(client: &mut Driven<Client>, index: u32, moved: u64, (failed, had_sent): (u64, u64)) -> bool {
     let mut tally = Tally { tx_bytes: 64 * moved, ended_tx: had_sent, ..Tally::default() };
     tally.ended[Ending::NetworkError as usize] = failed;

@@ -1,5 +1,5 @@
-//! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the byte; and what comes of
-//! ends that were not set alike.
+//! ctsTraffic over TCP in virtual time: every pattern, both ends, on good and bad paths, to the
+//! byte; and what comes of ends that were not set alike.
 
 use crate::support::{combinations, conditions, ran, sized};
 use common::Params;
@@ -30,9 +30,10 @@ fn pair(phase: &Phase, rude: bool) -> Pair {
     flows(phase, phase, rude)
 }
 
-/// Bytes that each end sends, computed byte by byte or turn by turn from the description of the original: push and pull move the
-/// transfer one way; duplex rounds an odd one up and moves half each way; in push-pull the ends take turns, the client
-/// first, until the sum of both directions is reached.
+/// Bytes that each end sends, computed byte by byte or turn by turn from the description of the
+/// original: push and pull move the transfer one way; duplex rounds an odd one up and moves half
+/// each way; in push-pull the ends take turns, the client first, until the sum of both directions
+/// is reached.
 fn moved(pattern: Pattern, transfer: u64) -> (u64, u64) {
     match pattern {
         Pattern::Push => (transfer, 0),
@@ -127,8 +128,9 @@ fn buffers_of_the_two_ends_need_not_be_alike() {
 
 #[test]
 fn the_originals_acceptance_matrix() {
-    // Its acceptance test runs each pattern with each of these settings: buffers of 100 against 101 bytes, a range, a
-    // rate limit of 10,000 bytes/s, rude endings, bursts of 2 sends and 150 ms with 9,999 bytes.
+    // Its acceptance test runs each pattern with each of these settings: buffers of 100 against 101
+    // bytes, a range, a rate limit of 10,000 bytes/s, rude endings, bursts of 2 sends and 150 ms
+    // with 9,999 bytes.
     type Set = fn(&mut Phase);
     let settings: [(&str, Set, Set, bool); 5] = [
         ("100 against 101", |p| p.buffer = Range::just(100), |p| p.buffer = Range::just(101), false),
@@ -310,7 +312,8 @@ fn stray_bytes_at_the_end_are_too_many() {
 
 #[test]
 fn who_takes_what_at_the_end() {
-    // A reset while the server waits for the FIN is a success there; rude clients rely on it. See also every pattern above.
+    // A reset while the server waits for the FIN is a success there; rude clients rely on it. See
+    // also every pattern above.
     let reset = |up: bool, at| {
         let link = Link::new().cut(At::Byte(at), Cut::Reset);
         let pair = pair(&phase(Pattern::Push, 1_000), false);
@@ -373,7 +376,8 @@ fn a_stop_ends_at_once_what_is_not_over_anyway() {
 
 #[test]
 fn quanta_leave_whole_and_at_once() {
-    // 100,000 bytes/s in quanta of 100 ms and sends of 65,536 bytes: the original's sends leave at 0, 600, 1300, 1900 ms.
+    // 100,000 bytes/s in quanta of 100 ms and sends of 65,536 bytes: the original's sends leave at
+    // 0, 600, 1300, 1900 ms.
     let phase =
         Phase { rate: Some(800_000), rate_period_ns: Some(100 * MS), ..phase(Pattern::Push, 65_536 * 4) };
     let mut pair = pair(&phase, false);

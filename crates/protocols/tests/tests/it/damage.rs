@@ -1,4 +1,5 @@
-//! Data connections over paths that damage, shorten, lengthen and end them: which end finds which error, where and when.
+//! Data connections over paths that damage, shorten, lengthen and end them: which end finds which
+//! error, where and when.
 
 use crate::support::{combinations, pair, phase, sized};
 use metrics::{Ending, Mono, SECOND};
@@ -34,7 +35,8 @@ fn ran(phase: &Phase, direction: usize, link: Link) -> Pair {
     pair
 }
 
-/// Where the byte of payload at `offset` lies in the stream of a direction whose spans are `span` bytes.
+/// Where the byte of payload at `offset` lies in the stream of a direction whose spans are `span`
+/// bytes.
 fn place(direction: usize, offset: u64, span: u64) -> u64 {
     BEFORE[direction] + offset + offset / span * 16
 }
@@ -62,7 +64,8 @@ fn one_flipped_bit_is_reported_with_its_offset_by_both_ends() {
             other => panic!("{what}: {other:?}"),
         }
         match &pair.ends[direction].ended {
-            // The last word is said once; a socket that takes only some of it keeps the sender from hearing.
+            // The last word is said once; a socket that takes only some of it keeps the sender from
+            // hearing.
             Some(Err(Cause::Fault(_))) if read == 1 => {}
             _ => {
                 assert_eq!(violation(&pair, direction), Violation::Reported { offset }, "{what}");
@@ -273,7 +276,8 @@ fn silence_is_a_stall_and_not_before_its_time() {
                             assert_eq!(after.as_nanos() as u64, 3 * SECOND, "{what}");
                             assert!(end.ended_at >= at.plus(3 * SECOND - 20 * MS), "{what}");
                         }
-                        // The end that hears gets the other's reset, or was told everything in time.
+                        // The end that hears gets the other's reset, or was told everything in
+                        // time.
                         Some(Err(Cause::Fault(_))) if !both => {}
                         Some(Ok(_)) => {}
                         _ => panic!("{what}"),

@@ -12,7 +12,8 @@ use transport::{
 
 const MS: u64 = 1_000_000;
 
-/// Sends `count` numbered datagrams, `run` to a send, one send a millisecond, and counts what comes back.
+/// Sends `count` numbered datagrams, `run` to a send, one send a millisecond, and counts what comes
+/// back.
 struct Asker {
     count: u32,
     run: u32,
@@ -22,7 +23,8 @@ struct Asker {
     told: Arc<Mutex<Told>>,
 }
 
-/// What came back: numbers in order, stamps by tag, damaged ones. Flows are boxed inside the pair, so it is shared.
+/// What came back: numbers in order, stamps by tag, damaged ones. Flows are boxed inside the pair,
+/// so it is shared.
 #[derive(Default)]
 struct Told {
     seen: Vec<u32>,

@@ -1,4 +1,5 @@
-//! Delay of datagrams between two machines in virtual time: what is reported against what the link did.
+//! Delay of datagrams between two machines in virtual time: what is reported against what the link
+//! did.
 
 use crate::support::run::{Told, client_ip, client_plan, serve, server_plan, told};
 use crate::support::sized;
@@ -119,14 +120,16 @@ fn a_slow_path_carries_what_was_asked_for_and_little_else() {
     for (rate, length) in [(32_000, 5_000), (9_600, 10_000)] {
         let link = || link().rate(rate);
         let mut asked = Phase { interval_ns: SECOND, ..phase(Pattern::Duplex, 5, 100, length) };
-        // The control connection has a path of its own here: six round trips that it would measure over this one.
+        // The control connection has a path of its own here: six round trips that it would measure
+        // over this one.
         let trip = 10 * MS + 2 * 172 * 8 * SECOND / rate;
         asked.probe = asked.probe.map(|probe| Probe { lead_ns: probe.lead_ns + 6 * trip, ..probe });
         let run = run(asked, link(), link(), 4, 77 * SECOND);
         let (local, remote) = run.complete().packets();
         let own = run.told.local().own;
         let seconds = length / 1_000;
-        // An exchange is two datagrams; one in 3 s, the one that says when data begins, and three that ask for the end.
+        // An exchange is two datagrams; one in 3 s, the one that says when data begins, and three
+        // that ask for the end.
         assert!((2..=2 * (seconds / 3 + 2) + 6).contains(&own.datagrams), "{own:?}");
         assert!(own.messages <= 2 * seconds + 4, "{own:?}");
         assert_eq!((local.counts.lost, remote.counts.lost), (0, 0));
@@ -146,7 +149,8 @@ fn the_truth_lies_within_the_bound_however_the_clocks_are_compared() {
     for (clock, clock_id, remote_clock, kind) in [
         (Some(ClockKind::InBand), "", 77 * SECOND, ClockKind::InBand),
         (Some(ClockKind::Realtime), "", 77 * SECOND, ClockKind::Realtime),
-        // Clones of a virtual machine share all identifiers and no clock: the exchanges on the flow itself decide.
+        // Clones of a virtual machine share all identifiers and no clock: the exchanges on the flow
+        // itself decide.
         (None, "one", 0, ClockKind::SameHost),
         (None, "one", 77 * SECOND, ClockKind::InBand),
     ] {
@@ -194,8 +198,8 @@ fn two_hosts_have_no_clock_in_common() {
     assert!(run.told.status() == Status::Failed && reason.contains("not on this host"), "{reason}");
 }
 
-/// The counters, which decide datagram by datagram in a window as they come, and the fates, which look at the lists of both
-/// ends afterwards, share no code.
+/// The counters, which decide datagram by datagram in a window as they come, and the fates, which
+/// look at the lists of both ends afterwards, share no code.
 #[test]
 fn counters_agree_with_the_path_and_with_the_fate_of_every_datagram() {
     let bad = |pattern| {
@@ -252,8 +256,8 @@ fn counters_agree_with_the_path_and_with_the_fate_of_every_datagram() {
     }
 }
 
-/// Jitter and delay variation by their documents, from the list of every datagram: RFC 3550 A.8 over arrivals in their order, RFC
-/// 5481 §4.1 over successive numbers.
+/// Jitter and delay variation by their documents, from the list of every datagram: RFC 3550 A.8
+/// over arrivals in their order, RFC 5481 §4.1 over successive numbers.
 #[test]
 fn jitter_and_variation_are_those_of_all_first_arrivals() {
     let links = [
@@ -264,7 +268,8 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
     ];
     for (what, link) in links {
         let mut asked = phase(Pattern::Duplex, 1_000, 200, 1_000);
-        // The order of arrivals is that of their times by one clock, which exchanges over such a path would move about.
+        // The order of arrivals is that of their times by one clock, which exchanges over such a
+        // path would move about.
         let clock = Some(ClockKind::Realtime);
         asked.probe = asked.probe.map(|probe| Probe { samples: true, clock, ..probe });
         let run = run(asked, link.clone(), link, 7, 3 * SECOND);
@@ -278,7 +283,8 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
             let reordered = got.counts.reordered as f64 / got.counts.received as f64;
             assert_eq!((what == "quiet", rows.len() as u64), (reordered == 0.0, got.counts.received));
             assert!(what != "heavily reordered" || reordered > 0.9, "{reordered}");
-            // Datagrams received merged share one stamp, which is not the arrival of each: neither figure includes them.
+            // Datagrams received merged share one stamp, which is not the arrival of each: neither
+            // figure includes them.
             rows.sort_unstable();
             let alone: Vec<bool> = (0..rows.len())
                 .map(|at| {
@@ -296,7 +302,8 @@ fn jitter_and_variation_are_those_of_all_first_arrivals() {
             let mean = sum / (rows.len() - 1) as f64;
             let found = got.jitter_ns.unwrap();
             assert!((found / mean - 1.0).abs() < 1e-3, "{what}: {found} instead of {mean}");
-            // What arrives before the two clocks were compared has no delay, instead of one that is wrong by their difference.
+            // What arrives before the two clocks were compared has no delay, instead of one that is
+            // wrong by their difference.
             let longest = if what == "heavily reordered" { 306 * MS } else { 19 * MS };
             assert!(got.delay_ns.as_ref().unwrap().max <= longest, "{what}: {:?}", got.delay_ns);
             rows.sort_unstable_by_key(|row| row.1);
@@ -495,7 +502,8 @@ fn as_fast_as_it_goes_ends_with_the_time() {
     fast.rate = None;
     let run = run(fast, Link::new().rate(200_000_000).queue(10_000), Link::new(), 7, 0);
     let (local, remote) = run.complete().packets();
-    // 200 Mbit/s for 10 ms are 250 datagrams of 1000 bytes, and 10 wait in the queue; the rest did not fit.
+    // 200 Mbit/s for 10 ms are 250 datagrams of 1000 bytes, and 10 wait in the queue; the rest did
+    // not fit.
     assert!((240..=270).contains(&remote.counts.received), "{:?}", remote.counts);
     assert_eq!(local.counts.sent, remote.counts.received + u64::try_from(remote.counts.lost).unwrap());
 }

@@ -1,4 +1,5 @@
-//! The character generator: its bytes are those of RFC 864, and a client finds what a path does to them.
+//! The character generator: its bytes are those of RFC 864, and a client finds what a path does to
+//! them.
 
 use crate::support::ran;
 use discard::chargen::{Generator, Reader, STREAM};

@@ -1,4 +1,5 @@
-//! Paths that die in mid-run: what was measured is kept, the run is partial, and the moment is told.
+//! Paths that die in mid-run: what was measured is kept, the run is partial, and the moment is
+//! told.
 
 use crate::reach::questions;
 use crate::support::run::{MS, Told, client_plan, join, outcome, serve, server_plan, told};
@@ -148,7 +149,8 @@ fn a_path_that_recovers_or_only_loses_is_not_dead() {
     }
 }
 
-/// What is measured goes one way, and what dies is the other: the sender hears nothing, and gives up.
+/// What is measured goes one way, and what dies is the other: the sender hears nothing, and gives
+/// up.
 #[test]
 fn a_sender_that_hears_nothing_more() {
     let (_, phase) = long_questions().into_iter().find(|(name, _)| *name == "delay -R").unwrap();
@@ -161,7 +163,8 @@ fn a_sender_that_hears_nothing_more() {
     net.run();
     let it = told(&net, client);
     is_partial(&it, "delay -R, up dead");
-    // It gives up 8 s later; the last word arrived up to 3 s before the path died: little is asked for, and words are seldom.
+    // It gives up 8 s later; the last word arrived up to 3 s before the path died: little is asked
+    // for, and words are seldom.
     let (told, died) = (named(it.reason()), lived(&net, client));
     assert!((died - 3.1..died + 0.1).contains(&told), "{told} for {died}: {}", it.reason());
     assert!(it.end.unwrap().0 < START.plus(LIVES + 25 * SECOND));

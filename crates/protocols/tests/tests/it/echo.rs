@@ -1,5 +1,5 @@
-//! Round trips in virtual time: a path whose delay is known must be measured exactly, in any segmentation, and damaged,
-//! late and lost messages must be counted exactly.
+//! Round trips in virtual time: a path whose delay is known must be measured exactly, in any
+//! segmentation, and damaged, late and lost messages must be counted exactly.
 
 use crate::support::run::about;
 use crate::support::{combinations, ran, sized};
@@ -199,7 +199,8 @@ fn the_warm_up_is_left_out_and_stated() {
 
 #[test]
 fn a_changed_byte_damages_its_message_and_no_other() {
-    // Byte 2 of message 1 (its number), byte 100 of message 2 (its pattern), byte 9 of message 5 (its word).
+    // Byte 2 of message 1 (its number), byte 100 of message 2 (its pattern), byte 9 of message 5
+    // (its word).
     for at in [128 + 2, 256 + 100, 640 + 9] {
         let pair = ran(pair(ping(8, 128)).down(Link::new().flip(at, 0x20)));
         let how = pair.ends[0].ended.clone().unwrap();
@@ -236,8 +237,8 @@ fn a_silent_service_is_noticed() {
     assert!(violation.to_string().contains("is it an echo service?"), "{violation}");
 }
 
-/// An echo service over UDP that does something else with chosen datagrams: keeps one back so long, or for ever; says it
-/// twice; cuts it; spoils a byte.
+/// An echo service over UDP that does something else with chosen datagrams: keeps one back so long,
+/// or for ever; says it twice; cuts it; spoils a byte.
 struct Odd {
     seen: u64,
     due: Vec<(Mono, Vec<u8>)>,
@@ -309,7 +310,8 @@ fn odd_over(up: Link, ping: Ping, plan: fn(u64) -> What) -> Pair {
 
 #[test]
 fn late_is_not_lost_and_neither_is_a_round_trip() {
-    // Timeout 50 ms: number 3 is kept back for 70 ms, 5 for ever, 9 is said twice, the last (19) is late, too.
+    // Timeout 50 ms: number 3 is kept back for 70 ms, 5 for ever, 9 is said twice, the last (19) is
+    // late, too.
     let mut pair = odd(udp(ping(20, 64)), |n| match n {
         3 | 19 => What::After(70 * MS),
         5 => What::Drop,
@@ -361,21 +363,23 @@ fn a_stall_of_the_remote_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     assert!(about(least, 2 * MS) && about(most, 202 * MS), "{least} {most}");
     assert!(hidden.quantile(0.99) < 3 * MS, "one message of 500");
 
-    // An open loop, 10 ms apart, over TCP, whose echo is held up for 200 ms by a cut of the path's rate: the messages that
-    // were due meanwhile waited, each 10 ms less than the one before.
+    // An open loop, 10 ms apart, over TCP, whose echo is held up for 200 ms by a cut of the path's
+    // rate: the messages that were due meanwhile waited, each 10 ms less than the one before.
     let open = Ping { schedule: Schedule::Fixed { gap_ns: 10 * MS }, ..ping(500, 64) };
     let mut pair = held_up(open, 200 * MS);
     pair.run_until(Mono(600 * SECOND));
     let tally = tally(&mut pair.ends[0].side.rec);
     assert_eq!((tally.counts.sent, tally.counts.unsent, tally.intended_ns.count()), (500, 0, 500));
-    // 500 messages: those due 0, 10, … 190 ms into the stall waited 200, 190, … 10 ms; 5 of 500 lie beyond p99.
+    // 500 messages: those due 0, 10, … 190 ms into the stall waited 200, 190, … 10 ms; 5 of 500 lie
+    // beyond p99.
     let (p99, max) = (tally.intended_ns.quantile(0.99), tally.intended_ns.extremes().unwrap().1);
     assert!((150 * MS..=165 * MS).contains(&p99), "{p99}");
     assert!((200 * MS..=203 * MS).contains(&max), "{max}");
 }
 
-/// The remote end answers nothing for 2.5 s, then everything; each of the messages due meanwhile waited 10 ms less than the one
-/// before. The oracle sorts the rows of all messages, a lost one as the largest number there is.
+/// The remote end answers nothing for 2.5 s, then everything; each of the messages due meanwhile
+/// waited 10 ms less than the one before. The oracle sorts the rows of all messages, a lost one as
+/// the largest number there is.
 #[test]
 fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
     const STALL: u64 = 2_500 * MS;
@@ -405,14 +409,16 @@ fn late_echoes_are_in_the_percentiles_and_lost_ones_above_them() {
             let got = dist.quantile(q);
             assert!(got.zip(want).map_or(got == want, |(a, b)| local(a, b)), "{q}: {got:?} {want:?}");
         }
-        // 7 of 700 beyond p99, 5 of them lost and the slowest two: the third slowest waited 2.48 s, and 2 ms of path.
+        // 7 of 700 beyond p99, 5 of them lost and the slowest two: the third slowest waited 2.48 s,
+        // and 2 ms of path.
         let p99 = dist.quantile(0.99).unwrap();
         assert!((2_470 * MS..2_495 * MS).contains(&p99), "{p99}");
         assert_eq!(dist.quantile(0.999), None, "among the lost");
     }
 }
 
-/// A client whose remote end, an echo service that reads nothing for so long from its 50th message on, is otherwise ours.
+/// A client whose remote end, an echo service that reads nothing for so long from its 50th message
+/// on, is otherwise ours.
 fn held_up(ping: Ping, ns: u64) -> Pair {
     let server = Stalling { inner: Responder::new(GROUP, 10 * SECOND), got: 0, ns, until: None };
     Pair::stream(pinger(ping), Box::new(server)).both(Link::new().delay(MS))
@@ -479,7 +485,8 @@ fn random_distances_have_the_mean_and_the_spread_of_a_poisson_process() {
         told.windows(2).map(|two| (two[1].intended_ns - two[0].intended_ns) as f64 / MS as f64).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let sd = (gaps.iter().map(|g| (g - mean) * (g - mean)).sum::<f64>() / gaps.len() as f64).sqrt();
-    // Mean and deviation of an exponential distribution are equal; five standard errors of 20,000 draws are 0.035.
+    // Mean and deviation of an exponential distribution are equal; five standard errors of 20,000
+    // draws are 0.035.
     assert!((mean - 1.0).abs() < 0.036 && (sd - 1.0).abs() < 0.08, "{mean} {sd}");
     let beyond = gaps.iter().filter(|&&g| g > 3.0).count() as f64 / gaps.len() as f64;
     assert!((beyond - (-3f64).exp()).abs() < 0.008, "{beyond}");

@@ -1,5 +1,6 @@
-//! The ending of a run in which nothing came back, for every protocol, question and direction: a peer that accepts connections and
-//! datagrams and says nothing, no peer at all, and a peer of another protocol.
+//! The ending of a run in which nothing came back, for every protocol, question and direction: a
+//! peer that accepts connections and datagrams and says nothing, no peer at all, and a peer of
+//! another protocol.
 
 use crate::support::PROTOCOLS;
 use crate::support::host::host;
@@ -16,10 +17,12 @@ use sim::{Link, Network, START};
 use stamp::Sizes as _;
 use transport::LinkSource;
 
-/// Protocols whose peers report nothing: to the sender all is well as long as the kernel takes its payload.
+/// Protocols whose peers report nothing: to the sender all is well as long as the kernel takes its
+/// payload.
 const UNREPORTED: [&str; 4] = ["ttcp", "ntttcp", "bwdelaytester", "discard"];
 
-/// A client gives a silent server up within this time, ns: the tests of udpmon's stand-in wait 33 s, as the original.
+/// A client gives a silent server up within this time, ns: the tests of udpmon's stand-in wait 33
+/// s, as the original.
 const SOON: u64 = 35 * SECOND;
 const TALKS: [&str; 2] = ["native", "iperf3"];
 

@@ -1,4 +1,5 @@
-//! Sessions driven by hand: peers that say what they like at any step, and machines whose messages come late.
+//! Sessions driven by hand: peers that say what they like at any step, and machines whose messages
+//! come late.
 
 use crate::support::bench::inputs;
 use crate::support::driven::{Driven, answer, client_with, hello, moved};
@@ -210,7 +211,8 @@ fn a_client_survives_anything_a_server_says_and_ends_in_bounded_time() {
             }
         }
         let waits = !client.done && !client.groups.contains_key(&Group(1));
-        // One may wait in a queue, for another server that queues it, or for a server to end, as long as that answers.
+        // One may wait in a queue, for another server that queues it, or for a server to end, as
+        // long as that answers.
         assert!(client.done || waits, "{seed}: {:?}", client.groups);
         if waits {
             client.feed(Input::Stop);

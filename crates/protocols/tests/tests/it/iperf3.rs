@@ -1,4 +1,5 @@
-//! Both ends of iperf3 in virtual time: every mode over every kind of link and thread, and clients that are none.
+//! Both ends of iperf3 in virtual time: every mode over every kind of link and thread, and clients
+//! that are none.
 
 use crate::support::run::{MS, Told, address, client_ip, network, told};
 use common::Acl;
@@ -220,7 +221,8 @@ fn an_amount_has_arrived_before_the_test_ends() {
     }
 }
 
-/// A receiver of an old version waits for all of a block: in any split into calls the total is whole blocks.
+/// A receiver of an old version waits for all of a block: in any split into calls the total is
+/// whole blocks.
 #[test]
 fn calls_of_any_length_end_with_a_whole_block() {
     for (quirks, block) in [Quirks::default(), Quirks::tiny_sends(), Quirks::rough()]
@@ -278,8 +280,8 @@ fn loss_and_repeats_are_counted_as_the_wire_wants_and_as_they_are() {
         let told = if at_client { server.remote[0] } else { end.remote[0] };
         assert_eq!(told.lost, receiver.lost, "both ends agree");
         assert!(receiver.lost > 0 && receiver.duplicates > 0, "{receiver:?}");
-        // A repeat takes a loss back, as in the original: what is not lost is at least what came, repeats not counted, and at most
-        // all that came.
+        // A repeat takes a loss back, as in the original: what is not lost is at least what came,
+        // repeats not counted, and at most all that came.
         let (came, kept) = (receiver.bytes / 500, receiver.packets - receiver.lost.unsigned_abs());
         assert!((came - receiver.duplicates..=came).contains(&kept), "{receiver:?}");
     }

@@ -162,7 +162,8 @@ fn what_they_asked_for_and_found() {
             _ => None,
         })
     };
-    // The command lines: -t 1 -l 8000 -b 2M; -u -P 2; --bidir -P 2; --get-server-output; 3.1.7 -u -l 1000 -b 200K.
+    // The command lines: -t 1 -l 8000 -b 2M; -u -P 2; --bidir -P 2; --get-server-output; 3.1.7 -u
+    // -l 1000 -b 200K.
     let tcp = terms(&of("tcp")).unwrap();
     assert_eq!((tcp.udp, tcp.time_s, tcp.block, tcp.rate), (false, 1, 8000, 2_000_000));
     let udp = terms(&of("udp")).unwrap();

@@ -1,4 +1,5 @@
-//! Keys of clients and servers: pairs with pinned public keys, several names, rights, rotation; and handshakes that are forged.
+//! Keys of clients and servers: pairs with pinned public keys, several names, rights, rotation; and
+//! handshakes that are forged.
 
 use crate::admission::{Driver, arrive, drawn, hello, keyring};
 use crate::support::bench::handshakes;
@@ -156,8 +157,8 @@ fn answer(server: &mut Driver, link: Link) -> Option<String> {
     })
 }
 
-/// Handshakes with another key, under another name, of another protocol or wire version, cut, reflected and stripped: none gets a
-/// hello, which would be in records that the attacker can read.
+/// Handshakes with another key, under another name, of another protocol or wire version, cut,
+/// reflected and stripped: none gets a hello, which would be in records that the attacker can read.
 #[test]
 fn forged_handshakes_get_nothing() {
     let keys = Keyring {
@@ -226,8 +227,9 @@ fn said(client: &mut Driven<Client>, link: Link) -> Vec<Message> {
     client.messages(link)
 }
 
-/// Who has no key of the server answers in its place: with a hello in clear, another key, the client's own message, an answer in
-/// which a bit is flipped, records with one. The client says nothing more, and fails.
+/// Who has no key of the server answers in its place: with a hello in clear, another key, the
+/// client's own message, an answer in which a bit is flipped, records with one. The client says
+/// nothing more, and fails.
 #[test]
 fn a_client_with_a_key_goes_on_with_nobody_who_has_none() {
     let mut rng = Rng::new(11);

@@ -1,4 +1,5 @@
-//! Runs that are long, large or wide: a day of virtual time, counts beyond the integers of a double, many workers, many connections.
+//! Runs that are long, large or wide: a day of virtual time, counts beyond the integers of a
+//! double, many workers, many connections.
 
 use crate::support::run::*;
 
@@ -9,7 +10,8 @@ use sim::{Link, Network, Quirks};
 
 const DAY: u64 = 24 * 3_600 * SECOND;
 
-/// All events of a client make an outcome whose counts and times are the same after it was written and read.
+/// All events of a client make an outcome whose counts and times are the same after it was written
+/// and read.
 fn check_document(net: &Network, client: sim::Host) {
     let mut builder = Builder::default();
     builder.absorb(&Event::Phase { label: Default::default(), repeat: 1, phase: Box::default() });
@@ -70,7 +72,8 @@ fn counts_beyond_the_integers_of_a_double_are_kept() {
     }
 }
 
-/// Messages between the threads of both ends, and bytes, of a run of three seconds over links of this rate.
+/// Messages between the threads of both ends, and bytes, of a run of three seconds over links of
+/// this rate.
 fn messages(workers: u16, rate: u64) -> (u64, u64) {
     let mut net = network(7);
     let link = Link::new().delay(MS).rate(rate).window(usize::try_from(rate / 40).unwrap());
@@ -88,15 +91,18 @@ fn messages_between_threads_are_for_connections_and_intervals_and_not_for_bytes(
     for workers in [1, 2, 8, 64] {
         let (slow, fast) = (messages(workers, 1_000_000), messages(workers, 16_000_000));
         assert!(fast.1 > 10 * slow.1, "{slow:?} {fast:?}");
-        // Sixteen times the bytes: no more messages, as far as when a connection ends decides what goes together.
+        // Sixteen times the bytes: no more messages, as far as when a connection ends decides what
+        // goes together.
         assert!(fast.0 <= slow.0 + 8, "{workers} workers: {slow:?} {fast:?}");
-        // Three sets of workers. Each is told of its groups, their start and end, and tells their intervals: here four, and two ends.
+        // Three sets of workers. Each is told of its groups, their start and end, and tells their
+        // intervals: here four, and two ends.
         let threads = 3 * u64::from(workers);
         assert!(fast.0 <= threads * 24 + 32, "{workers} workers: {fast:?}");
     }
 }
 
-/// To register a connection, and to be told of its events, costs more than all that a short one receives.
+/// To register a connection, and to be told of its events, costs more than all that a short one
+/// receives.
 #[test]
 fn connections_whose_answers_come_while_the_core_is_offered_are_not_registered() {
     let phase = Phase { kind: Kind::Connect, transfer: 1, iterations: Some(500), ..small() };

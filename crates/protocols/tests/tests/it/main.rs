@@ -1,4 +1,5 @@
-//! Protocols in pairs over the simulated network: one executable, so that what the tests share is built and linked once.
+//! Protocols in pairs over the simulated network: one executable, so that what the tests share is
+//! built and linked once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 

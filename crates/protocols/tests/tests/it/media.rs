@@ -1,5 +1,5 @@
-//! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its frames is held against a
-//! slow model that knows only what arrived when.
+//! ctsTraffic's media stream in virtual time, over good and bad paths; what a receiver says of its
+//! frames is held against a slow model that knows only what arrived when.
 
 use crate::support::{combinations, ran};
 use common::one_sided::Answers;
@@ -94,7 +94,8 @@ fn number(bytes: &[u8]) -> i64 {
     bytes.iter().rev().fold(0i64, |n, &b| n << 8 | i64::from(b))
 }
 
-/// What the description says of the frames, computed from the arrivals alone, frame by frame and datagram by datagram.
+/// What the description says of the frames, computed from the arrivals alone, frame by frame and
+/// datagram by datagram.
 fn expected(media: &Media, seen: &Seen) -> (Frames, BTreeMap<u64, FrameVerdict>) {
     let start = seen.starts[0].0;
     let depth = media.depth_frames.min(media.frames);
@@ -167,7 +168,8 @@ fn assert_judged(pair: &Pair, media: &Media, seen: &Seen, what: &str) -> Frames 
 
 #[test]
 fn the_guides_stream_arrives_whole() {
-    // 25 Mbit/s in 60 frames a second, for 6 s of the guide's 60: 360 frames of 52,083 bytes, 18,749,880 bytes in all.
+    // 25 Mbit/s in 60 frames a second, for 6 s of the guide's 60: 360 frames of 52,083 bytes,
+    // 18,749,880 bytes in all.
     let guide = Media::new(25_000_000, 60, 6, 1, 1_400).unwrap();
     let (pair, seen) = streamed(guide, |pair| pair.both(Link::new().delay(10 * MS).window(1 << 20)));
     let frames = assert_judged(&pair, &guide, &seen, "guide");
@@ -241,7 +243,8 @@ fn frames_leave_at_their_times_whatever_their_rate() {
             let off = at.since(base).abs_diff(due);
             assert!(off < 100_000, "{fps} fps: frame {frame} is {off} ns off");
             let took = last[frame].since(*at);
-            // 3000 bytes are three datagrams: spread, the third leaves after 2800 / 3000 of the frame's time.
+            // 3000 bytes are three datagrams: spread, the third leaves after 2800 / 3000 of the
+            // frame's time.
             let want = if spread { SECOND / u64::from(fps) * 2_800 / 3_000 } else { 0 };
             assert!(
                 took.abs_diff(want) < 100_000,
@@ -261,7 +264,8 @@ fn frames_leave_at_their_times_whatever_their_rate() {
 
 #[test]
 fn start_is_said_again_until_a_frame_has_come() {
-    // Frames of 100 ms held for 3 s: again after 100 + 500 ms each time; the first frame is to be shown after 3 s.
+    // Frames of 100 ms held for 3 s: again after 100 + 500 ms each time; the first frame is to be
+    // shown after 3 s.
     let stream = media(1_000_000, 10, 5, 30);
     let (mut pair, seen) = streamed(stream, |pair| pair.down(Link::new().cut(At::Byte(0), Cut::Silence)));
     let starts: Vec<u64> = seen.starts.iter().map(|at| at.since(START) / MS).collect();
@@ -315,7 +319,8 @@ fn streams_that_were_set_unlike_are_named() {
         assert!(text.contains(&words), "{text}");
         assert_eq!(pair.ends[0].counts.frames.completed, 0);
     }
-    // The original's negative test: a client that takes 1399 bytes of a server's 1400 has no whole frame.
+    // The original's negative test: a client that takes 1399 bytes of a server's 1400 has no whole
+    // frame.
     let whole = stream(4_000_000, 20);
     let pair = ran(unlike(Media { datagram: 1_399, ..whole }, whole).0);
     let (_, notices) = told(&pair, 0);

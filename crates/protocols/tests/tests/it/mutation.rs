@@ -1,8 +1,8 @@
 //! Mutated inputs for every decoder: none may panic, hang, or grow without bound.
 //!
-//! Mutations are seeded and repeat. Inputs start from valid ones, because random bytes are refused at the first byte; where
-//! a check would hide what lies behind it, it is made to fit again for half of them. `fuzz/` has the same targets for
-//! coverage-guided fuzzing.
+//! Mutations are seeded and repeat. Inputs start from valid ones, because random bytes are refused
+//! at the first byte; where a check would hide what lies behind it, it is made to fit again for
+//! half of them. `fuzz/` has the same targets for coverage-guided fuzzing.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
 use crate::support::{ID, SESSION, key, opener, phase};

@@ -1,4 +1,5 @@
-//! Mutated inputs for each end of a ctsTraffic connection: none may panic, hang, or move more than was agreed.
+//! Mutated inputs for each end of a ctsTraffic connection: none may panic, hang, or move more than
+//! was agreed.
 
 use crate::support::bench::{Bench, inputs, last_news, mutate};
 use common::Params;

@@ -1,4 +1,5 @@
-//! Mutated documents and datagrams of iperf3: none may panic, and what is accepted is within bounds.
+//! Mutated documents and datagrams of iperf3: none may panic, and what is accepted is within
+//! bounds.
 
 use crate::support::bench::{inputs, mutate};
 use iperf3::codec::{Header, Inbox, LONGEST_PARAMETERS, framed};

@@ -1,5 +1,6 @@
-//! Test vectors of noiseprotocol 0.3.1 (PyPI, on cryptography 48.0) and of Python's hmac, computed once by hand: the handshakes with a
-//! shared key and with pairs, their first records, and the seals of openings. All keys are consecutive bytes.
+//! Test vectors of noiseprotocol 0.3.1 (PyPI, on cryptography 48.0) and of Python's hmac, computed
+//! once by hand: the handshakes with a shared key and with pairs, their first records, and the
+//! seals of openings. All keys are consecutive bytes.
 
 use common::auth::{hex, unhex};
 use native::secure::{Proof, Shake, prologue, public_key};
@@ -12,7 +13,8 @@ fn bytes<const N: usize>(first: u8) -> [u8; N] {
     std::array::from_fn(|at| first + at as u8)
 }
 
-/// A handshake under the name "lab": its messages, its hash, and the records of `netcaliper`, `repilacten` (from the server), `again`.
+/// A handshake under the name "lab": its messages, its hash, and the records of `netcaliper`,
+/// `repilacten` (from the server), `again`.
 struct Vector {
     messages: &'static [&'static str],
     hash: &'static str,

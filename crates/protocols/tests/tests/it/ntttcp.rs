@@ -1,4 +1,5 @@
-//! ntttcp in virtual time: both sessions against each other, and the receiver against conversations as they were captured.
+//! ntttcp in virtual time: both sessions against each other, and the receiver against conversations
+//! as they were captured.
 
 use crate::support::run::{MS, Told, client_ip, told};
 use crate::support::sized;
@@ -137,7 +138,8 @@ fn both_ends_measure_what_was_agreed_on() {
 
 #[test]
 fn without_a_conversation_connections_end_with_the_time() {
-    // A receiver of ttcp computes its rate up to the end of the connection; where the ends talk, it is held half a second.
+    // A receiver of ttcp computes its rate up to the end of the connection; where the ends talk, it
+    // is held half a second.
     for (seed, sync, token, ends) in
         [(41, false, false, 3_000..3_300), (42, true, false, 3_500..3_900), (43, false, true, 3_500..3_900)]
     {
@@ -223,7 +225,8 @@ fn tests(net: &Network, host: Host) -> Vec<(u64, model::Traffic)> {
 #[test]
 fn tests_of_one_address_are_told_apart_by_when_they_begin() {
     let (mut net, host) = receiving(64, Layout { unsynced: true, ..layout() });
-    // A connection that carries nothing belongs to none of them; one whose sender has vanished holds up its own test only.
+    // A connection that carries nothing belongs to none of them; one whose sender has vanished
+    // holds up its own test only.
     let data = SocketAddr::new(TALK.ip(), 5001);
     net.raw(client_ip(1), data, vec![(60 * SECOND, Say::Fin)]);
     net.raw(client_ip(1), data, vec![(MS, Say::Bytes(vec![b'A'; 1_000])), (60 * SECOND, Say::Fin)]);
@@ -345,8 +348,8 @@ fn a_receiver_of_windows_goes_with_its_time_and_its_sender_has_not_failed() {
         let over = net.done(receiver).unwrap().since(now);
         assert!((2 * SECOND..2_300 * MS).contains(&over), "{seed}: {over}");
         let ns = here.local().traffic.ns;
-        // So many buffers end with the last that was taken, a time with itself. The kernel tells of room when a third of its
-        // buffer is free, which at a megabit a second takes 0.7 s.
+        // So many buffers end with the last that was taken, a time with itself. The kernel tells of
+        // room when a third of its buffer is free, which at a megabit a second takes 0.7 s.
         let whole = if seconds > 0 { ns == 4 * SECOND } else { (1_200 * MS..2_300 * MS).contains(&ns) };
         assert!(whole, "{seed}: {ns}");
     }
@@ -473,14 +476,15 @@ fn an_interrupted_sender_ends_both() {
 
 #[test]
 fn the_captured_conversations_are_answered_as_captured() {
-    // Each: what the sender says, what the receiver of the original answered (payload of the control connection).
-    // ntttcp_sync_tcp_ctrl.pcap (-t 3), with E as in ntttcp_ctrlc_ctrl.pcap; ntttcp_negot_longer_ctrl.pcap (2 to -t 4);
-    // ntttcp_continuous_ctrl.pcap (0 to -t 3).
+    // Each: what the sender says, what the receiver of the original answered (payload of the
+    // control connection). ntttcp_sync_tcp_ctrl.pcap (-t 3), with E as in ntttcp_ctrlc_ctrl.pcap;
+    // ntttcp_negot_longer_ctrl.pcap (2 to -t 4); ntttcp_continuous_ctrl.pcap (0 to -t 3).
     for (seconds, said, answered) in [
         (3, vec![0x58, 3, 0x52, 0x45], vec![0x0b, 3, 0x52, 0x0d]),
         (4, vec![0x58, 2, 0x52, 0x45], vec![0x0b, 4, 0x52, 0x0d]),
         (3, vec![0x58, 0, 0x52, 0x45], vec![0x0b, 0, 0x52, 0x0d]),
-        // Lengths that are letters: the original runs 11 s, starts at once, or stumbles (collision_*.console).
+        // Lengths that are letters: the original runs 11 s, starts at once, or stumbles
+        // (collision_*.console).
         (3, vec![0x58, 69, 0x52, 0x45], vec![0x0b, 69, 0x52, 0x0d]),
         (3, vec![0x58, 82, 0x52, 0x45], vec![0x0b, 82, 0x52, 0x0d]),
         (3, vec![0x58, 88, 0x52, 0x45], vec![0x0b, 88, 0x52, 0x0d]),

@@ -1,4 +1,5 @@
-//! Runs of a protocol without a conversation, over whole machines in virtual time: when they end, and what they tell.
+//! Runs of a protocol without a conversation, over whole machines in virtual time: when they end,
+//! and what they tell.
 
 use crate::support::run::{MS, Told, about, address, call_with, network, serve_with, told};
 use common::one_sided::{Answers, Calls};

@@ -1,4 +1,5 @@
-//! Openings of a session's connections and flows: who may, how often, and what of an opening that was read on the path.
+//! Openings of a session's connections and flows: who may, how often, and what of an opening that
+//! was read on the path.
 
 use crate::admission::{Driver, arrive, hello, keyring, path, propose, shake, talk};
 use crate::support::bench::inputs;
@@ -124,7 +125,8 @@ fn tries() -> u64 {
     (inputs() / 40).clamp(1, 10_000).into()
 }
 
-/// All that is read on the path of a session with a key, and the secret itself without the handshake: nothing of it opens anything.
+/// All that is read on the path of a session with a key, and the secret itself without the
+/// handshake: nothing of it opens anything.
 #[test]
 fn what_was_read_on_the_path_opens_no_connection() {
     let mut served = Served::new(bulk());
@@ -188,7 +190,8 @@ fn what_was_read_on_the_path_opens_no_flow_of_datagrams() {
     for n in 0..4 * tries() {
         let (here, elsewhere) = (1, 2 + n as u32 % 200);
         let (init, open) = served.words(&opener, here);
-        // Before the client's own: a cookie is all that a INIT gets, and one that belongs to where it came from.
+        // Before the client's own: a cookie is all that a INIT gets, and one that belongs to where
+        // it came from.
         let (answer, none) = served.datagram(elsewhere, &init);
         assert!(none.is_none() && answer.len() <= init.len());
         let stolen = Word::decode(&open).unwrap();
@@ -206,7 +209,8 @@ fn what_was_read_on_the_path_opens_no_flow_of_datagrams() {
         let (_, flow) = served.datagram(here, &open);
         let flow = flow.unwrap_or_else(|| panic!("{n}: the client's own opens its flow"));
         assert!(ids.insert(flow.id().id));
-        // Afterwards, while the flow is open and when it is not any more: its address may have been forged.
+        // Afterwards, while the flow is open and when it is not any more: its address may have been
+        // forged.
         for from in [here, elsewhere] {
             assert!(served.datagram(from, &open).1.is_none(), "{n}");
         }

@@ -17,7 +17,8 @@ fn bytes(text: &[u8]) -> Vec<(u64, Say)> {
     vec![(0, Say::Bytes(text.to_vec()))]
 }
 
-/// What a peer hears that says `script`, and what its server tells, which has no link left afterwards.
+/// What a peer hears that says `script`, and what its server tells, which has no link left
+/// afterwards.
 #[track_caller]
 fn heard(name: &str, script: Vec<(u64, Say)>, after: u64) -> (Raw, Told) {
     let mut net = network(1);
@@ -213,7 +214,8 @@ fn a_session_is_opened_by_so_many_connections_and_so_many_bytes() {
     too_much.run();
     let ended = format!("{:?}", too_much.ends[1].ended);
     assert!(ended.contains("a transfer that was not agreed on"), "{ended}");
-    // More than were agreed on are let in, because successors may overtake the ends of their predecessors.
+    // More than were agreed on are let in, because successors may overtake the ends of their
+    // predecessors.
     let open: Vec<_> = (0..128)
         .map(|_| {
             let mut pair = Pair::accepted(client(1_000), &mut listener);

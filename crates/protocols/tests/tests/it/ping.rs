@@ -1,5 +1,5 @@
-//! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the path's delay is known, and so
-//! is what the remote end spends.
+//! Round trips over our own protocol in virtual time, from the agreement to both ends' totals: the
+//! path's delay is known, and so is what the remote end spends.
 
 use crate::support::run::{MS, about, client_plan, join, outcome, serve, server_plan, server_with, told};
 use common::Limits;
@@ -102,8 +102,9 @@ fn no_message_is_due_when_an_interval_ends() {
     }
 }
 
-/// Messages that were due before a connection was up would leave together, and show the time of its opening. Where the answer to a
-/// flow's opening is lost, the flow is opened once more and answered once more, which is no message.
+/// Messages that were due before a connection was up would leave together, and show the time of its
+/// opening. Where the answer to a flow's opening is lost, the flow is opened once more and answered
+/// once more, which is no message.
 #[test]
 fn a_schedule_waits_for_connections_to_be_opened() {
     let mut ends = 0;
@@ -153,7 +154,8 @@ fn a_lossy_path_loses_datagrams_and_no_stream_s_bytes() {
         assert_eq!(counts.received + counts.lost as u64, 400, "{transport:?} {counts:?}");
         match transport {
             Transport::Tcp => assert_eq!(counts.lost, 0),
-            // Of 400 round trips 39 are expected to lose a datagram, give or take five deviations of 6.
+            // Of 400 round trips 39 are expected to lose a datagram, give or take five deviations
+            // of 6.
             Transport::Udp => assert!((9..=69).contains(&counts.lost), "{counts:?}"),
         }
     }

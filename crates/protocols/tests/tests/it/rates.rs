@@ -95,8 +95,8 @@ fn the_delay_of_the_path_is_in_no_rate_of_a_schedule() {
     }
 }
 
-/// A host whose sends are late makes up for that, and is no faster than its pace: the first send was due earlier. The last
-/// one may be due and not have left.
+/// A host whose sends are late makes up for that, and is no faster than its pace: the first send
+/// was due earlier. The last one may be due and not have left.
 #[test]
 fn a_pace_of_a_host_that_is_late_is_at_its_rate() {
     for (pattern, each) in

@@ -1,5 +1,5 @@
-//! Whether datagrams get through is known before a phase is proposed: a path that carries TCP and no UDP is told by name, one that
-//! loses most of its datagrams is not taken for it.
+//! Whether datagrams get through is known before a phase is proposed: a path that carries TCP and
+//! no UDP is told by name, one that loses most of its datagrams is not taken for it.
 
 use crate::support::run::{MS, Told, client_plan, join, outcome, serve, server_plan, told};
 use crate::support::sized;

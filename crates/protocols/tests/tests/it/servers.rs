@@ -1,4 +1,5 @@
-//! The servers that a user names: each has a part of the run, and one that is not at its first address is looked for at its others.
+//! The servers that a user names: each has a part of the run, and one that is not at its first
+//! address is looked for at its others.
 
 use crate::support::host::host;
 use crate::support::run::{Told, address, client_ip, network, told};
@@ -64,7 +65,8 @@ fn run(net: &mut Network, protocol: &'static dyn Protocol, peers: Vec<Peer>, pha
     told(net, client)
 }
 
-/// Nobody listens at the first address and at the second, and the server is at the third: no connection has failed.
+/// Nobody listens at the first address and at the second, and the server is at the third: no
+/// connection has failed.
 #[test]
 fn a_server_is_looked_for_at_each_of_its_addresses() {
     for protocol in PROTOCOLS {

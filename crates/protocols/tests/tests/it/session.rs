@@ -229,7 +229,8 @@ fn short_turns_and_bulk_data_meet_on_no_worker() {
     let phases = [
         (false, small()),
         (false, Phase { pattern: Pattern::Duplex, ..small() }),
-        // Of connections that end all the time a new one stays where it was accepted, if that is a worker for it.
+        // Of connections that end all the time a new one stays where it was accepted, if that is a
+        // worker for it.
         (false, Phase { kind: Kind::Connect, transfer: 100_000, ..small() }),
         (false, Phase { rate: Some(26_000_000), probe: probe(1_400), ..delay.clone() }),
         (true, Phase { pattern: Pattern::Duplex, ..delay }),
@@ -249,7 +250,8 @@ fn short_turns_and_bulk_data_meet_on_no_worker() {
             assert_eq!(on.len(), 4, "two workers of each set");
             let (bulk, short) = on.split_at(2);
             let (all, none) = if light { (short, bulk) } else { (bulk, short) };
-            // Connections that follow on each other are anywhere until they have said what they are.
+            // Connections that follow on each other are anywhere until they have said what they
+            // are.
             if phase.kind != Kind::Connect {
                 assert_eq!((none, all.iter().sum()), (&[0, 0][..], 4), "{what}: {on:?}");
                 assert!(all.iter().all(|n| *n > 0), "{what}: {on:?}");

@@ -1,5 +1,5 @@
-//! STAMP in virtual time: a path whose two ways differ and whose losses are known must be found as it is; and no bytes, from
-//! whomever, may do harm.
+//! STAMP in virtual time: a path whose two ways differ and whose losses are known must be found as
+//! it is; and no bytes, from whomever, may do harm.
 
 use crate::support::bench::inputs;
 use crate::support::ran;
@@ -69,7 +69,8 @@ fn both_ways_of_a_known_path_are_found() {
         assert_eq!((tally.counts.sent, tally.counts.received), (100, 100));
         let found = ways(&tally);
         let bound = found.facts.clock_bound_ns.unwrap();
-        // Half of the round trip, and what clocks might have drifted; less where clocks are believed.
+        // Half of the round trip, and what clocks might have drifted; less where clocks are
+        // believed.
         assert!(bound < 6 * MS + 100_000, "{bound}");
         for (dist, truth) in [(&found.there_ns, 3 * MS), (&found.back_ns, 9 * MS)] {
             let (low, high) = dist.extremes().unwrap();
@@ -92,7 +93,8 @@ fn losses_are_those_of_the_path_to_the_packet() {
         let (there, back) = (pair.fate(0).lost, pair.fate(1).lost);
         assert_eq!(tally.counts.lost as u64, there + back, "seed {seed}");
         assert_eq!(facts.there.lost + facts.back.lost + facts.lost_somewhere, there + back, "seed {seed}");
-        // The first request opens the session; losses at the very end cannot be assigned to a direction.
+        // The first request opens the session; losses at the very end cannot be assigned to a
+        // direction.
         assert!(
             facts.there.lost <= there && there - facts.there.lost <= facts.lost_somewhere,
             "seed {seed}: {facts:?}"
@@ -111,7 +113,8 @@ fn doubled_and_overtaken_packets_are_told_by_their_way() {
     let mut pair = ran(pair(StampSettings::default(), 400).up(link().duplicate(0.1)).down(link()));
     let facts = ways(&tally(&mut pair)).facts;
     assert_eq!((facts.there.duplicated, facts.back.duplicated), (pair.fate(0).doubled, 0));
-    // Where nothing is lost on the way there the remote end's numbers are ours, and its doubles could be anybody's; one loss tells.
+    // Where nothing is lost on the way there the remote end's numbers are ours, and its doubles
+    // could be anybody's; one loss tells.
     let mut pair = ran(self::pair(StampSettings::default(), 400)
         .up(link().loss(0.02))
         .down(link().duplicate(0.1))
@@ -190,7 +193,8 @@ fn a_reply_is_what_the_request_was_and_no_more() {
 
 #[test]
 fn the_proof_is_that_of_another_library() {
-    // HMAC-SHA-256 of 96 octets 00 01 .. 5f under the key "a shared secret", cut to 16: Python's hmac and hashlib.
+    // HMAC-SHA-256 of 96 octets 00 01 .. 5f under the key "a shared secret", cut to 16: Python's
+    // hmac and hashlib.
     let mut packet: Vec<u8> = (0..96).collect();
     packet.extend_from_slice(&[
         0x82, 0x1d, 0x0b, 0x66, 0xeb, 0x48, 0x3e, 0x79, 0x77, 0xe8, 0x7d, 0x90, 0x52, 0x9f, 0x7c, 0x1f,

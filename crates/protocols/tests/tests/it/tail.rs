@@ -1,5 +1,5 @@
-//! The last datagrams of a run, behind which none arrives: each is lost, at the end that never saw it, as soon as both ends' sums are
-//! known.
+//! The last datagrams of a run, behind which none arrives: each is lost, at the end that never saw
+//! it, as soon as both ends' sums are known.
 
 use crate::reach::questions;
 use crate::support::run::{MS, client_plan, join, serve, server_plan, told};
@@ -28,7 +28,8 @@ fn adds_up(sent: u64, got: &Packets, what: &str) {
     assert_eq!(i64::try_from(sent), Ok(all), "{what}: {got:?}");
 }
 
-/// Runs `phase` and compares what was sent with what became of it, of each way and flow. How many were lost in all.
+/// Runs `phase` and compares what was sent with what became of it, of each way and flow. How many
+/// were lost in all.
 #[track_caller]
 fn compare(phase: &Phase, (up, down): (Link, Link), quirks: Quirks, what: &str) -> i64 {
     let mut net = Network::new(5);
@@ -78,7 +79,8 @@ fn what_a_dead_path_swallows_at_the_end_is_lost() {
                     ("down", death, sends_down, alive(), dead()),
                 ]
             });
-            // Every fourth case in ./test: others of each question, and with three flows than with one.
+            // Every fourth case in ./test: others of each question, and with three flows than with
+            // one.
             let first = sized((nth + flows as usize) % 4, 0);
             for (dies, death, carries, up, down) in cases.skip(first).step_by(sized(4, 1)) {
                 let what = format!("{name}, {flows} flows, {dies} dead after {} ms", death / MS);
@@ -89,7 +91,8 @@ fn what_a_dead_path_swallows_at_the_end_is_lost() {
     }
 }
 
-/// Words are read from the same socket as data: behind the last datagrams that a full receive buffer dropped they tell of the drops.
+/// Words are read from the same socket as data: behind the last datagrams that a full receive
+/// buffer dropped they tell of the drops.
 #[test]
 fn drops_at_the_end_of_a_run_are_counted_as_ours() {
     for (pattern, up) in [(model::Pattern::Push, true), (model::Pattern::Pull, false)] {

@@ -163,14 +163,16 @@ fn a_test_asks_for_everything() {
     };
     let counts = test.counts.unwrap();
     assert_eq!((test.sent, counts.received, counts.bytes), (80, 80, 80_000));
-    // Each took some time, of the last two of 80 it is told one by one: they were begun 3.8 and 3.9 ms behind their burst.
+    // Each took some time, of the last two of 80 it is told one by one: they were begun 3.8 and 3.9
+    // ms behind their burst.
     let taken = test.gaps.as_ref().unwrap();
     assert_eq!(taken.count() + taken.over, 80);
     let begun: Vec<u64> = test.puts.iter().map(|put| put.at_ns / 100_000).collect();
     assert_eq!(begun, [38, 39], "{:?}", test.puts);
-    // The watch of the original starts with the second burst and stops when its last message is begun.
+    // The watch of the original starts with the second burst and stops when its last message is
+    // begun.
     assert!((3_900_000..3_950_000).contains(&test.last_burst_ns), "{}", test.last_burst_ns);
-    // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of the first. The
-    // simulated host wakes up to 30 µs late.
+    // 80 messages 100 µs apart and a gap of 500 µs; the responder's clock begins with the end of
+    // the first. The simulated host wakes up to 30 µs late.
     assert!((84_000..84_300).contains(&counts.span), "{counts:?}");
 }

@@ -104,7 +104,8 @@ fn the_dispersion_rate_is_the_links() {
         assert_eq!(first.pair_bps.unwrap().n, 6 * 49);
         let stretched: Vec<_> = report.settings.iter().map(|setting| setting.stretched).collect();
         assert_eq!(stretched, [Some(true), Some(true), Some(false)]);
-        // Behind 49 others, which left a little earlier, the last packet of a train has waited the longest.
+        // Behind 49 others, which left a little earlier, the last packet of a train has waited the
+        // longest.
         let by_number = &first.by_number;
         let rise = by_number[49].mean_ns - by_number[0].mean_ns;
         let left = report.trains[0].send_ns as f64;
@@ -151,7 +152,8 @@ fn the_records_of_loss_reordering_and_repetition_are_what_the_receiver_counted()
         assert_eq!(i64::try_from(sum(|s| s.lost)), Ok(counts.lost));
         assert_eq!(sum(|s| s.repeated), counts.duplicated);
         assert!(counts.lost > 10 && counts.duplicated > 5 && counts.reordered > 5, "{counts:?}");
-        // Overtaken by packets of other trains is reordered, too; here a train ends long before the next begins.
+        // Overtaken by packets of other trains is reordered, too; here a train ends long before the
+        // next begins.
         assert_eq!(sum(|s| s.overtaken), counts.reordered);
         let of = |kind| trains.report.troubles.iter().filter(move |t| t.kind == kind);
         assert_eq!(of(TroubleKind::Lost).count() as i64, counts.lost);

@@ -1,4 +1,5 @@
-//! Sessions in trouble: every run ends in bounded time, with what was measured, and leaves nothing behind.
+//! Sessions in trouble: every run ends in bounded time, with what was measured, and leaves nothing
+//! behind.
 
 use crate::support::run::*;
 use common::{Limits, Peer};
@@ -270,7 +271,8 @@ fn a_server_that_vanishes_in_mid_run() {
             let reason = reason.unwrap();
             let word = if killed { "control connection" } else { "vanished" };
             assert!(reason.contains(word), "{reason}");
-            // The path died after 2.5 s, some milliseconds of which were spent on agreeing; a control connection is heard each second.
+            // The path died after 2.5 s, some milliseconds of which were spent on agreeing; a
+            // control connection is heard each second.
             let told: f64 =
                 reason.split("after ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
             let earliest = if killed { 2.4 } else { 1.4 };
@@ -315,7 +317,8 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
 
 #[test]
 fn a_group_number_is_not_given_on_before_its_last_count() {
-    // One client after another is killed while the next arrives; each has its own size. A network with all of them is slow.
+    // One client after another is killed while the next arrives; each has its own size. A network
+    // with all of them is slow.
     for few in [0..20, 20..40, 40..60] {
         let mut net = network(4);
         let server = serve(&mut net, server_plan());
@@ -686,7 +689,8 @@ fn several_servers() {
     assert!(it.local().network_errors >= 2 && it.local().stopped == 2, "{it:#?}");
     assert_eq!(it.intervals.len(), 3);
     it.assert_intervals(true);
-    // One of them grants less: it is not asked for more, and the other is not asked for what is missing.
+    // One of them grants less: it is not asked for more, and the other is not asked for what is
+    // missing.
     let mut net = network(13);
     let limits = Limits { connections: 100, ..Limits::default() };
     for (n, limits) in [(1, limits), (2, Limits::default())] {
@@ -699,7 +703,8 @@ fn several_servers() {
     let local = it.local();
     assert_eq!((local.completed, local.protocol_errors), (1_000, 0), "{:?} {:?}", it.notices, local.causes);
     assert_eq!((it.remote[0].completed, it.remote[1].completed), (200, 800));
-    // One of them has open files for fewer: what it holds of other sessions is no longer there to be granted.
+    // One of them has open files for fewer: what it holds of other sessions is no longer there to
+    // be granted.
     let mut net = network(13);
     let limits = Limits { places: Some(100), ..Limits::default() };
     serve_at(&mut net, address(1), server_with(|config| config.limits = limits));

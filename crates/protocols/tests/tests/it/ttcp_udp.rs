@@ -1,4 +1,5 @@
-//! ttcp over datagrams: the sequence as captured, both ends in virtual time over good and bad paths, and damaged datagrams.
+//! ttcp over datagrams: the sequence as captured, both ends in virtual time over good and bad
+//! paths, and damaged datagrams.
 
 use crate::support::run::{MS, Told, address, call_with, client_ip, network, portions, serve_with, told};
 use common::bulk::{Marks, Word};
@@ -135,7 +136,8 @@ fn what_epi_lost_is_what_the_path_lost() {
     let marked = marked(&net, server);
     assert_eq!(marked.told, Some(3_000), "{rx:?}");
     assert!(marked.repeated > 0 && marked.reordered > 0, "{marked:?}");
-    // Losses are the reported number less the different ones received, repeats or not: 5 % of 3,000 and some.
+    // Losses are the reported number less the different ones received, repeats or not: 5 % of 3,000
+    // and some.
     let lost = 3_000 - (marked.data - marked.repeated);
     let counts = told(&net, server).local().packets.as_ref().unwrap().counts;
     assert_eq!((counts.lost, counts.received), (lost as i64, marked.data));

@@ -92,7 +92,8 @@ fn blocks_of_the_originals() {
     );
     assert_eq!((hist.sum, hist.bins[40], hist.bins[133]), (11_298, 21, 1));
     assert_eq!(encode_histogram(0, "Time between frames 0.1us", &hist), v["histogram_0"]);
-    // As printed: num_in_hist 59, mean 191.492, sigma 79.6944, skew 3.00225, kurtosis 141545, median 195, quartiles 195, 200.
+    // As printed: num_in_hist 59, mean 191.492, sigma 79.6944, skew 3.00225, kurtosis 141545,
+    // median 195, quartiles 195, 200.
     let shape = hist.shape_as_original();
     let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-5;
     assert!(
@@ -104,7 +105,8 @@ fn blocks_of_the_originals() {
 
     let (start, stop) = decode_net(&v["net"]).unwrap();
     let host = between(&start, &stop, false);
-    // As printed: "R if;    lo: ; 62; 62152; 0; 0; 62; 62152; 0; 0;" and "R snmp; 62; 0; 62; 0; 62; 0; 62".
+    // As printed: "R if;    lo: ; 62; 62152; 0; 0; 62; 62152; 0; 0;" and "R snmp; 62; 0; 62; 0; 62;
+    // 0; 62".
     assert_eq!(
         (host.interfaces[0].name.as_str(), host.interfaces[0].counts),
         ("lo", [62, 62_152, 0, 0, 62, 62_152, 0, 0])
@@ -146,7 +148,8 @@ fn what_we_ask_for_is_what_the_originals_ask_for() {
         let message = decode(&v[name]).unwrap();
         let ours = encode(&message, v[name].len());
         assert_eq!((decode(&ours), ours.len()), (Some(message), v[name].len()), "{name}");
-        // The first message of all has version 0, as the original's; a request has an arbitrary one.
+        // The first message of all has version 0, as the original's; a request has an arbitrary
+        // one.
         assert!(name == "req_resp" || ours[4..8] == v[name][4..8], "{name}");
     }
     let mut data = v["data_3"].clone();
@@ -259,7 +262,8 @@ impl HostReader for Slow {
     }
 }
 
-/// The original reads its host before it answers: what it counts holds its answer to the first request and not that to the last.
+/// The original reads its host before it answers: what it counts holds its answer to the first
+/// request and not that to the last.
 #[test]
 fn the_host_is_read_before_the_answer() {
     let v = vectors(VECTORS);
@@ -460,8 +464,8 @@ mod pair {
                 assert_eq!(gaps.over, 49, "all wider than 150 bins of 0.1 µs: {gaps:?}");
             }
             assert_eq!((test.records.len(), test.others.len(), test.remote.cpus.len()), (20, 2, 0));
-            // The remote clock's zero is 3 ms after ZEROSTATS left, ours 7 ms: its times are 4 ms ahead. Both ways are unequal
-            // by 1 ms, so the offset may be wrong by half of that.
+            // The remote clock's zero is 3 ms after ZEROSTATS left, ours 7 ms: its times are 4 ms
+            // ahead. Both ways are unequal by 1 ms, so the offset may be wrong by half of that.
             let clock = test.clock.unwrap();
             assert!((clock.offset + 4_000.0).abs() <= clock.bound && clock.bound < 3_560.0, "{clock:?}");
             let one_way =
@@ -478,7 +482,8 @@ mod pair {
         let run = ran(pair(&asked(udpmon)));
         let test = &tests(&run, 0)[0];
         assert_eq!((test.sent, test.counts.unwrap().received), (50, 50));
-        // Five bursts of 10 × 10 µs and four gaps of 100 µs; the original divides by the last burst alone.
+        // Five bursts of 10 × 10 µs and four gaps of 100 µs; the original divides by the last burst
+        // alone.
         let (all, last) = (test.send_ns, test.last_burst_ns);
         assert!((900_000..910_000).contains(&all) && (100_000..110_000).contains(&last), "{all} {last}");
         let udpmon = PacketTestSettings {

@@ -48,7 +48,8 @@ pub(crate) fn built(events: &[Event]) -> Outcome {
     builder.outcome()
 }
 
-/// A duplex run of four seconds, the first omitted: 8, 10 and 12 Gbit/s to the server, 1 Gbit/s from it.
+/// A duplex run of four seconds, the first omitted: 8, 10 and 12 Gbit/s to the server, 1 Gbit/s
+/// from it.
 pub(crate) fn events() -> Vec<Event> {
     let label = BTreeMap::from([("buffer".to_owned(), "65536".to_owned())]);
     let mut events = vec![
@@ -398,7 +399,8 @@ pub(crate) fn round_trips() -> RoundTrips {
     }
 }
 
-/// Both ways of round trips over STAMP: of ten messages two were lost there, one back and one somewhere.
+/// Both ways of round trips over STAMP: of ten messages two were lost there, one back and one
+/// somewhere.
 pub(crate) fn ways() -> Ways {
     let all = Some(spectrum());
     Ways {
@@ -528,7 +530,8 @@ pub(crate) fn remote() -> Totals {
     Totals { counters: HostCounters::default(), ..totals("10.0.0.2:7411", 376_000_000, 3_750_000_000) }
 }
 
-/// Trains of three packets back to back or every 10 µs, six times, one of them slow in both settings.
+/// Trains of three packets back to back or every 10 µs, six times, one of them slow in both
+/// settings.
 pub(crate) fn train_phase() -> Phase {
     let train = Train {
         packets: 3,
@@ -549,9 +552,9 @@ pub(crate) fn train_phase() -> Phase {
     }
 }
 
-/// What the two ends remember of them: packets come 100 µs apart (80 Mbit/s on IP), in the third repetition 400 µs. In the
-/// first train the second packet is lost, in the second one it is overtaken, in the third one the last comes twice, in the
-/// last one it is not sent.
+/// What the two ends remember of them: packets come 100 µs apart (80 Mbit/s on IP), in the third
+/// repetition 400 µs. In the first train the second packet is lost, in the second one it is
+/// overtaken, in the third one the last comes twice, in the last one it is not sent.
 pub(crate) fn trains() -> Trains {
     let train = train_phase().train.unwrap();
     let places: Vec<Place> = train.places().collect();
@@ -583,8 +586,8 @@ pub(crate) fn trains() -> Trains {
     Trains { headers: 28, clock_bound_ns: 1_000, strays, left_out: 0, report }
 }
 
-/// The same trains as far as two packets of the first setting are concerned, which were returned after 500 µs, of which the far
-/// end had them for 20.
+/// The same trains as far as two packets of the first setting are concerned, which were returned
+/// after 500 µs, of which the far end had them for 20.
 pub(crate) fn echoed() -> Trains {
     let train = train_phase().train.unwrap();
     let mut packets: Vec<TrainPacket> = train

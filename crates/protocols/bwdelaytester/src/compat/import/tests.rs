@@ -26,8 +26,8 @@ fn bwdelaytesters_table_of_rates() {
     );
 }
 
-/// From the output of the original (arnoutdekimo/bwdelaytester, 2022-11): the beginning of `-p 1000 -b 10`, received over
-/// loopback, and two rows of the table of `-p 500 -b 60 -s`.
+/// From the output of the original (arnoutdekimo/bwdelaytester, 2022-11): the beginning of `-p 1000
+/// -b 10`, received over loopback, and two rows of the table of `-p 500 -b 60 -s`.
 const OUT: &str = "# bytes_last_intv packets_last_intv drops_last_intv drops_consq_last_intv mindelayus_last_intv maxdelayus_last_intv avgdelayus_last_intv \n\
     10000 10 0 0 0 243 243\n1250000 1250 0 0 6 1403 175\n1270000 1270 0 0 6 4002 102\n";
 const ERR: &str = "First packet seen from 127.0.0.1:60330\n## Printing latency histogram:\n0 2194 88\n200 16 88\n400 290 100\n\

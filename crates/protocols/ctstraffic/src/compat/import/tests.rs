@@ -11,7 +11,8 @@ use support::{near, only, outcome_of};
 
 #[test]
 fn ctstraffics_status_tables() {
-    // Lines of ctsTraffic.Status.csv as its guide shows them (rates in bytes/s), as the original writes them.
+    // Lines of ctsTraffic.Status.csv as its guide shows them (rates in bytes/s), as the original
+    // writes them.
     let text = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError\r\n\
         5.001,1000,500,8,0,0,0\r\n10.001,2000,500,8,3,1,0\r\n";
     let point = only(&outcome_of(text.as_bytes())).clone();
@@ -38,7 +39,8 @@ fn ctstraffics_other_tables() {
     let outcome = outcome_of(&utf16(text));
     let point = only(&outcome);
     assert_eq!((point.local.completed, point.local.network_errors, point.local.opened), (2, 1, 3));
-    // From the first connection's beginning at 0 to the last one's end at 4 s; the first two do not overlap, the last two do.
+    // From the first connection's beginning at 0 to the last one's end at 4 s; the first two do not
+    // overlap, the last two do.
     assert_eq!(
         (point.local.traffic.ns, point.local.traffic.tx_bytes, point.local.peak),
         (4_000_000_000, 2_000_000, 2)
@@ -56,7 +58,8 @@ fn ctstraffics_other_tables() {
     assert_eq!(outcome.begin.verb, "stream");
     near(Figure::Frames.of(only(&outcome)), 3.0);
 
-    // A millisecond between frames at both ends, but the third comes 3 ms late; the fourth does not come.
+    // A millisecond between frames at both ends, but the third comes 3 ms late; the fourth does not
+    // come.
     let header = "SequenceNumber,SenderQpc,SenderQpf,ReceiverQpc,ReceiverQpf,RelativeInFlightTimeMs,PrevToCurrentInFlightTimeJitter";
     let text = format!(
         "{header}\r\n1,1000,1000,5000,1000,0,0\r\n2,1001,1000,5001,1000,0,0\r\n3,1002,1000,5005,1000,3,3\r\n4,0,0,0,0,0,0\r\n"

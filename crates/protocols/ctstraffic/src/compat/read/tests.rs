@@ -1,5 +1,6 @@
-//! The tables here are written by hand after the description of ctsTraffic's files: headers and order of columns, UTF-16LE
-//! with a byte order mark and CR LF, comma and space in the rows of the TCP-info table, the sender's stamps times 65536.
+//! The tables here are written by hand after the description of ctsTraffic's files: headers and
+//! order of columns, UTF-16LE with a byte order mark and CR LF, comma and space in the rows of the
+//! TCP-info table, the sender's stamps times 65536.
 
 use super::*;
 

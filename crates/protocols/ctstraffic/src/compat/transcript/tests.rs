@@ -135,7 +135,8 @@ fn interval(n: u64, framing: u64, completed: u64) -> Event {
     }))
 }
 
-/// 37 bytes of identifier and 4 of DONE come with each connection: 10 opened and 2 done in 5 s are 378 / 5 = 75 B/s.
+/// 37 bytes of identifier and 4 of DONE come with each connection: 10 opened and 2 done in 5 s are
+/// 378 / 5 = 75 B/s.
 #[test]
 fn status_lines_count_what_comes_with_the_payload() {
     let mut client = transcript("-target:a", localhost());

@@ -14,8 +14,9 @@ fn sample(text: &str) -> &[u8] {
     text.split_once('\n').unwrap().1.as_bytes()
 }
 
-/// What NTttcp of Windows writes with `-xml`: the elements that it shares with the Linux program, with binary units. The figures are
-/// those of a printed run: 112.875 MEG in 9.999 s, 1806 buffers of 64 KiB, 11.289 MB/s, 11559.556 KB/s of its only thread.
+/// What NTttcp of Windows writes with `-xml`: the elements that it shares with the Linux program,
+/// with binary units. The figures are those of a printed run: 112.875 MEG in 9.999 s, 1806 buffers
+/// of 64 KiB, 11.289 MB/s, 11559.556 KB/s of its only thread.
 const WINDOWS: &str = r#"<?xml version="1.0" encoding="utf-8"?>
 <ntttcps computername="WIN-LAB" version="5.33">
 	<parameters>

@@ -31,7 +31,8 @@ fn record(rtt_us: u32) -> ConnectionRecord {
     .unwrap()
 }
 
-/// The sender's console of ntttcp 1.4.3 (sync_tcp_send.console), from "Test run completed." on, over loopback on two CPUs.
+/// The sender's console of ntttcp 1.4.3 (sync_tcp_send.console), from "Test run completed." on,
+/// over loopback on two CPUs.
 const GOLDEN: &str = "\
 04:19:06 INFO: Test run completed.
 04:19:06 INFO: Test cycle finished.
@@ -83,7 +84,8 @@ fn the_report_is_that_of_the_original() {
         interrupts: Some("LOC".to_owned()),
         ..Spec::default()
     };
-    // What the original printed, taken back to counts: 84773 interrupts at 28251.055 a second are 3.000702 s.
+    // What the original printed, taken back to counts: 84773 interrupts at 28251.055 a second are
+    // 3.000702 s.
     let ns = 3000702098;
     let after = sampled();
     let before = HostReading { cores: 2, mhz: 2596.124, ..HostReading::default() };
@@ -130,7 +132,8 @@ fn the_report_is_that_of_the_original() {
 
 #[test]
 fn rates_have_the_unit_that_fits() {
-    // nosync_tcp_recv.console: 33030144 bytes in 2.00 s are 132.08Mbps, 16777216 are 67.09Mbps by the time of 2.0006 s.
+    // nosync_tcp_recv.console: 33030144 bytes in 2.00 s are 132.08Mbps, 16777216 are 67.09Mbps by
+    // the time of 2.0006 s.
     assert_eq!(throughput(33_030_144, 2_000_600_000), "132.08Mbps");
     assert_eq!(throughput(16_777_216, 2_000_600_000), "67.09Mbps");
     assert_eq!(

@@ -92,8 +92,8 @@ impl Cell {
         [(streams.clone(), streams), (datagrams.clone(), datagrams)]
     }
 
-    /// What passes of a connection before the path drops the rest, there and back, bytes: our own preamble, the cookie of iperf3,
-    /// the identifier of ctsTraffic.
+    /// What passes of a connection before the path drops the rest, there and back, bytes: our own
+    /// preamble, the cookie of iperf3, the identifier of ctsTraffic.
     fn handshake(&self) -> u64 {
         match self.protocol.name() {
             "native" => 80,
@@ -112,7 +112,8 @@ impl Cell {
         let talks = matches!(self.protocol.name(), "native" | "iperf3");
         let cut = |link: &Link, at| link.clone().cut(at, Cut::Silence);
         let datagrams = match behind {
-            // The conversation and the clocks' comparison are over before the datagrams that measure.
+            // The conversation and the clocks' comparison are over before the datagrams that
+            // measure.
             true if talks => {
                 (cut(&datagrams.0, At::Time(self.lead())), cut(&datagrams.1, At::Time(self.lead())))
             }
@@ -185,8 +186,8 @@ impl Cell {
         (outcome(self, verb_of(&self.phase), net.events(client)), held, left)
     }
 
-    /// Runs it against a server of whose every connection and flow the client gets so many bytes and no more: when the client is
-    /// done, ns since it began.
+    /// Runs it against a server of whose every connection and flow the client gets so many bytes
+    /// and no more: when the client is done, ns since it began.
     pub(super) fn silent_after(&self, bytes: u64) -> Option<u64> {
         RANDOM.set(1);
         let mut net = Network::new(7);

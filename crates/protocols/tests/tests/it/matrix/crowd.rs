@@ -1,5 +1,5 @@
-//! Every protocol that knows connections beside a crowd of peers that connect and say nothing, or too
-//! little.
+//! Every protocol that knows connections beside a crowd of peers that connect and say nothing, or
+//! too little.
 
 use super::cells;
 use super::table::{PROTOCOLS, Trouble};

@@ -1,9 +1,11 @@
-//! The matrix: every question over every protocol that carries it, in every direction, on good paths and in every trouble; for each
-//! cell the same rules.
+//! The matrix: every question over every protocol that carries it, in every direction, on good
+//! paths and in every trouble; for each cell the same rules.
 //!
-//! A tenth of the cells is tried by default, drawn by [`SEED`]; all of them with `NETCALIPER_MATRIX=all`, as by `bench/deep`.
-//! `NETCALIPER_MATRIX=TEXT` tries those whose names contain the text, and a failure names its cells. `NETCALIPER_MATRIX_LEFT_OUT=1`
-//! tries what is left out, too, and so shows whether a reason still holds; `NETCALIPER_MATRIX_SHOW=1` shows all results of the cells.
+//! A tenth of the cells is tried by default, drawn by [`SEED`]; all of them with
+//! `NETCALIPER_MATRIX=all`, as by `bench/deep`. `NETCALIPER_MATRIX=TEXT` tries those whose names
+//! contain the text, and a failure names its cells. `NETCALIPER_MATRIX_LEFT_OUT=1` tries what is
+//! left out, too, and so shows whether a reason still holds; `NETCALIPER_MATRIX_SHOW=1` shows all
+//! results of the cells.
 
 mod cell;
 mod crowd;
@@ -141,12 +143,12 @@ troubles! {
     damage_that_the_kernel_drops: Spoilt,
 }
 
-/// What a client waits for at most behind the time of its run: [`common::Patience::LIMIT`], the conversation before, and connections that
-/// end.
+/// What a client waits for at most behind the time of its run: [`common::Patience::LIMIT`], the
+/// conversation before, and connections that end.
 const WAITS: u64 = 22 * SECOND;
 
-/// A server that falls silent within any step of the conversation is given up. The sizes are in, at and behind the first words of
-/// each protocol, and in its data.
+/// A server that falls silent within any step of the conversation is given up. The sizes are in, at
+/// and behind the first words of each protocol, and in its data.
 #[test]
 fn a_server_that_falls_silent_is_given_up_in_every_step() {
     let mut late = Vec::new();

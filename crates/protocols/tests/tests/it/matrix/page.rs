@@ -1,4 +1,5 @@
-//! `docs/matrix.md` shows this table: a test compares both, and writes the page with `NETCALIPER_WRITE_PAGE=1`.
+//! `docs/matrix.md` shows this table: a test compares both, and writes the page with
+//! `NETCALIPER_WRITE_PAGE=1`.
 
 use super::rules::RULES;
 use super::table::{LEFT_OUT, LIMITS, LeftOut, PROTOCOLS, TROUBLES, VERBS, WAYS, carried};

@@ -1,4 +1,5 @@
-//! What every cell keeps, whatever its protocol, question, direction and trouble. Each rule looks at results only.
+//! What every cell keeps, whatever its protocol, question, direction and trouble. Each rule looks
+//! at results only.
 
 use super::cell::{Cell, Ran};
 use super::table::{Nature, Trouble};
@@ -41,8 +42,8 @@ fn must(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-/// Payload, messages or frames that the client's result knows to have arrived, at whichever end: by the totals, or where a server
-/// vanished before it told its own by what it told of intervals.
+/// Payload, messages or frames that the client's result knows to have arrived, at whichever end: by
+/// the totals, or where a server vanished before it told its own by what it told of intervals.
 fn arrived(point: &Point) -> u64 {
     let of = |end: &Totals| {
         let packets = end.packets.as_ref().map_or(0, |packets| packets.counts.received + packets.counts.late);
@@ -66,7 +67,8 @@ fn ends(_: &Cell, ran: &Ran) -> Result<(), String> {
     must(ran.took.is_some(), || "it goes on for ever".to_owned())
 }
 
-/// Whether the result shows that something went wrong: connections that failed, datagrams that were refused or lost.
+/// Whether the result shows that something went wrong: connections that failed, datagrams that were
+/// refused or lost.
 fn shows(point: &Point) -> bool {
     let counts = |end: &Totals| {
         let packets = end.packets.as_ref().map_or(0, |p| p.counts.refused + p.counts.lost.max(0) as u64);
@@ -157,7 +159,8 @@ fn agree(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let sum = |of: &dyn Fn(&Totals) -> u64, ends: &[&Totals]| ends.iter().map(|end| of(end)).sum::<u64>();
     let remote: Vec<&Totals> = point.remote.iter().collect();
     if remote.is_empty() {
-        // A server that reports nothing has received no more than was sent, the end of a flow of datagrams included.
+        // A server that reports nothing has received no more than was sent, the end of a flow of
+        // datagrams included.
         let (local, last) = (&point.local, u64::from(cell.verb.datagrams) * 16);
         let sent: u64 = point.connections.iter().map(|record| record.tx_bytes).sum();
         let sent = sent.max(local.traffic.tx_bytes) + last * local.opened.max(1);
@@ -171,7 +174,8 @@ fn agree(cell: &Cell, ran: &Ran) -> Result<(), String> {
         let (told, counted) = (sum(of, &remote), sum(of, &all));
         must(told == counted, || format!("{what}: {told} in the client's result, {counted} at the servers"))
     };
-    // What the result has of a server's bytes ends with the run, and what the server has of its own with the last byte.
+    // What the result has of a server's bytes ends with the run, and what the server has of its own
+    // with the last byte.
     let within = |what: &str, of: &dyn Fn(&Totals) -> u64| {
         let (told, counted) = (sum(of, &remote), sum(of, &all));
         must(told <= counted, || format!("{what}: {told} in the client's result, {counted} at the servers"))
@@ -195,7 +199,8 @@ fn agree(cell: &Cell, ran: &Ran) -> Result<(), String> {
     Ok(())
 }
 
-/// A rate that was asked for is the one that is told, on every path that loses nothing, however long it is.
+/// A rate that was asked for is the one that is told, on every path that loses nothing, however
+/// long it is.
 fn rate(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let point = ran.point();
     let Some(asked) = cell.verb.rate else { return Ok(()) };
@@ -355,7 +360,8 @@ fn caveats(cell: &Cell, ran: &Ran) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes that a server may send or receive beyond its limit: datagrams that were early, and the framing of connections.
+/// Bytes that a server may send or receive beyond its limit: datagrams that were early, and the
+/// framing of connections.
 const SLACK: u64 = 8 * 1024 + 1_500;
 const SLACK_OF_DATAGRAMS: u64 = 64 * 1024 + 1_500;
 /// After the run a server reads what is in its receive buffer.

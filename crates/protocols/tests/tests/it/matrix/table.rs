@@ -1,4 +1,5 @@
-//! The table: protocols, questions, directions and troubles. A new protocol, question or trouble is a row here.
+//! The table: protocols, questions, directions and troubles. A new protocol, question or trouble is
+//! a row here.
 
 use super::cell::Cell;
 use crate::support::run::MS;
@@ -181,7 +182,8 @@ fn delay(protocol: Spoken, pattern: Pattern, rate: Option<u64>) -> Phase {
         kind: Kind::Delay,
         probe: Some(Probe { size: SIZE, ..Probe::default() }),
         rate,
-        // Nothing agrees on an end with another protocol's: the flow has it, and is not begun again.
+        // Nothing agrees on an end with another protocol's: the flow has it, and is not begun
+        // again.
         iterations: (!own).then_some(1),
         transfer: if plain { common::bulk::UNLIMITED } else { 1 << 30 },
         verify: if plain { Verify::Connection } else { Verify::Data },
@@ -281,7 +283,8 @@ pub(super) type Limit = (&'static str, fn(&Phase) -> common::Limits);
 /// A server that limits nothing.
 pub(super) const UNLIMITED: &str = "no limits";
 
-/// The servers that are asked. Those with limits are tried on good paths, every question in every run.
+/// The servers that are asked. Those with limits are tried on good paths, every question in every
+/// run.
 pub(super) const LIMITS: [Limit; 2] = [
     (UNLIMITED, |_| common::Limits::default()),
     ("a server that gives a tenth of the rate", |phase| common::Limits {
@@ -290,7 +293,8 @@ pub(super) const LIMITS: [Limit; 2] = [
     }),
 ];
 
-/// Cells that are left out although the protocol carries the question, or a rule of them. `""` and `None` are any.
+/// Cells that are left out although the protocol carries the question, or a rule of them. `""` and
+/// `None` are any.
 pub(super) struct LeftOut {
     pub(super) protocol: &'static str,
     pub(super) verb: &'static str,

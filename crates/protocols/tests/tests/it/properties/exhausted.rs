@@ -8,7 +8,8 @@ use model::{Event, Level, Pattern, Phase, Status};
 use sim::{Link, Network, Quirks, START, Say};
 use transport::{Defect, Rng};
 
-/// Clients served before descriptors run out go on, the server reports it, and clients that come later are served.
+/// Clients served before descriptors run out go on, the server reports it, and clients that come
+/// later are served.
 pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let mut net = Network::new(seed);
@@ -18,7 +19,8 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let plan = ServerPlan { workers: one_of(&mut rng, &[1, 2, 4]), ..server_plan() };
     let threads = plan.threads();
     let server = native::serve(&mut net, plan);
-    // A listener or a bound UDP socket for each worker, the links of the first client and of the last, and some more.
+    // A listener or a bound UDP socket for each worker, the links of the first client and of the
+    // last, and some more.
     let (first, room) = (rng.between(1, 8) as u32, rng.between(0, 20));
     let last = first.min(2);
     let descriptors = usize::from(threads) + (first + last + 2) as usize + room as usize;
@@ -32,7 +34,8 @@ pub(super) fn check(seed: u64, defect: Option<Defect>) -> Result<(), String> {
     let before = asked(&mut rng, first, 4);
     let client = join(&mut net, 0, plan(&before));
     net.run_until(START.plus(SECOND));
-    // More than there is room for: silent connections, connections without a session, and clients with many connections.
+    // More than there is room for: silent connections, connections without a session, and clients
+    // with many connections.
     let (mute, crowds) = (rng.between(0, 40), rng.between(1, 3) as u32);
     for n in 0..mute {
         let bytes = (0..rng.between(0, 40)).map(|_| rng.next() as u8).collect();

@@ -1,8 +1,9 @@
 //! Properties of clients that share a server, over seeds, on the engine that ships.
 //!
-//! By default so many seeds are tried as fit in 0.3 s of CPU time each property. `NETCALIPER_SEEDS=1000` tries that many, however long
-//! it takes, or with `NETCALIPER_SEEDS_TIME=30` for at most 30 s of CPU time a property; `NETCALIPER_SEED=17` tries that one
-//! alone. A failure names its seed and the command that repeats it.
+//! By default so many seeds are tried as fit in 0.3 s of CPU time each property.
+//! `NETCALIPER_SEEDS=1000` tries that many, however long it takes, or with
+//! `NETCALIPER_SEEDS_TIME=30` for at most 30 s of CPU time a property; `NETCALIPER_SEED=17` tries
+//! that one alone. A failure names its seed and the command that repeats it.
 
 mod defects;
 mod exhausted;
@@ -80,8 +81,9 @@ fn bulk(pattern: Pattern, connections: u32) -> Phase {
 
 /// Timers that a thread may keep beyond two for each link.
 const SPARE_TIMERS: usize = 64;
-/// How long a worker of a machine of usual speed may take for one round, ns: 64 turns, each of which moves up to 64 KiB there and
-/// back in some 20 µs, and as many new links. What is due meanwhile waits for that.
+/// How long a worker of a machine of usual speed may take for one round, ns: 64 turns, each of
+/// which moves up to 64 KiB there and back in some 20 µs, and as many new links. What is due
+/// meanwhile waits for that.
 const ROUND: u64 = 3 * MS / 2;
 
 /// What a machine may keep and how late it may be.
@@ -93,7 +95,8 @@ struct Bounds {
     slowness: u64,
 }
 
-/// Whether a machine's memory stayed within what its links and peers justify, and what was due was done within a round.
+/// Whether a machine's memory stayed within what its links and peers justify, and what was due was
+/// done within a round.
 fn bounded(net: &Network, host: Host, bounds: &Bounds) -> Result<(), String> {
     let (_, most) = net.load(host);
     let Held { links, timers, messages, bytes } = most.held;
@@ -119,8 +122,8 @@ const MESSAGES: usize = 16;
 /// Bytes that may wait to be sent to one peer's control link.
 const BYTES: usize = 64 * 1024;
 
-/// Whether a machine has forgotten all its peers. It may keep groups of its own, for which each worker is sent the memory of its last
-/// counts back without being woken.
+/// Whether a machine has forgotten all its peers. It may keep groups of its own, for which each
+/// worker is sent the memory of its last counts back without being woken.
 fn forgotten(net: &Network, host: Host, own: usize, workers: u16) -> Result<(), String> {
     let (now, _) = net.load(host);
     let Held { links, messages, bytes, .. } = now.held;

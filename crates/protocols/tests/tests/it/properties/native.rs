@@ -1,4 +1,5 @@
-//! Clients of a native server: mixed questions and directions, arrivals and departures, one worker and many.
+//! Clients of a native server: mixed questions and directions, arrivals and departures, one worker
+//! and many.
 
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
 use crate::support::run::{MS, Told, address, client_ip, client_plan, recorded, server_with, told};
@@ -10,9 +11,11 @@ use sim::{Host, Link, Network, Quirks, START, Say};
 use std::collections::BTreeMap;
 use transport::{Defect, Rng};
 
-/// So many times slower than usual are the machines: bytes are really copied and compared, and should not take all of the time.
+/// So many times slower than usual are the machines: bytes are really copied and compared, and
+/// should not take all of the time.
 const SLOWNESS: u64 = 100;
-/// After so long a server has forgotten a client that vanished, also one that vanished before it proposed anything, ns.
+/// After so long a server has forgotten a client that vanished, also one that vanished before it
+/// proposed anything, ns.
 const FORGOTTEN: u64 = 62 * SECOND;
 
 #[derive(Clone, Debug)]
@@ -65,7 +68,8 @@ struct Scenario {
     workers: u16,
     link: Link,
     participants: Vec<Participant>,
-    /// Peers that connect, send bytes of no protocol, and hang up with a reset: when they come and go, and how many bytes.
+    /// Peers that connect, send bytes of no protocol, and hang up with a reset: when they come and
+    /// go, and how many bytes.
     intruders: Vec<(u64, u64, usize)>,
     quirks: Quirks,
 }
@@ -115,7 +119,8 @@ fn mixed(seed: u64) -> Scenario {
     Scenario { seed, workers, link, participants, intruders, quirks }
 }
 
-/// The same question asked by clients in every direction, all at once, with the server's CPU as the bottleneck.
+/// The same question asked by clients in every direction, all at once, with the server's CPU as the
+/// bottleneck.
 fn equal(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed);
     let workers = one_of(&mut rng, &[1, 2, 4]);
@@ -137,7 +142,8 @@ struct Outcome {
     clients: Vec<Host>,
 }
 
-/// A server as it ships: one set of workers accepts connections, the other has the bound UDP sockets.
+/// A server as it ships: one set of workers accepts connections, the other has the bound UDP
+/// sockets.
 pub(super) fn serve(net: &mut Network, plan: ServerPlan) -> Host {
     let (workers, threads, now) = (plan.workers, plan.threads(), net.now);
     let server = net.serve(address(1), threads, Box::new(Server::new(plan, now)));
@@ -292,8 +298,9 @@ fn moved(net: &Network, client: Host) -> (u64, u64) {
     })
 }
 
-/// Where the slowest of equal connections moves less than half of the median of its direction. Where the connections cannot be spread
-/// evenly, those on a worker with one more share its time with that one.
+/// Where the slowest of equal connections moves less than half of the median of its direction.
+/// Where the connections cannot be spread evenly, those on a worker with one more share its time
+/// with that one.
 fn unequal(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
     let both = scenario.participants.iter().zip(&outcome.clients);
     let moved = both.map(|(of, &client)| (of.phase.pattern, moved(&outcome.net, client)));

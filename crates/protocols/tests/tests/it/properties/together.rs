@@ -1,5 +1,5 @@
-//! Several protocols on one machine, each with a server of its own in one process or several: who asks one of them never costs
-//! who asks another.
+//! Several protocols on one machine, each with a server of its own in one process or several: who
+//! asks one of them never costs who asks another.
 
 use super::native::{self, Leaves, served};
 use super::{Bounds, PATTERNS, bounded, bulk, forgotten, one_of};
@@ -22,7 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 use transport::{Defect, LinkSource, Rng, Session};
 
 const MACHINE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-/// After so long the last of the servers has forgotten a peer that vanished: a reflector of STAMP keeps its sessions for 900 s.
+/// After so long the last of the servers has forgotten a peer that vanished: a reflector of STAMP
+/// keeps its sessions for 900 s.
 const FORGOTTEN: u64 = 930 * SECOND;
 /// How much slower than usual the machine is.
 const SLOWNESS: u64 = 20;
@@ -34,7 +35,8 @@ enum Asks {
     Iperf3(Box<BulkTerms>),
     /// A receiver of NTttcp has one test: each sender has its own.
     Ntttcp(Layout),
-    /// Protocols without a conversation. Of ttcp each client has its own server, which takes one connection at a time.
+    /// Protocols without a conversation. Of ttcp each client has its own server, which takes one
+    /// connection at a time.
     OneSided(&'static OneSidedProtocol, Phase),
 }
 
@@ -436,12 +438,14 @@ impl Scenario {
     }
 }
 
-/// Whether a server has forgotten its clients. Those without a conversation keep the group in which they count.
+/// Whether a server has forgotten its clients. Those without a conversation keep the group in which
+/// they count.
 fn left(net: &Network, service: &Service) -> Result<(), String> {
     forgotten(net, service.host, 1, service.threads)
 }
 
-/// Where a server of a protocol without a conversation counts other bytes than its clients, all of whom stayed to the end.
+/// Where a server of a protocol without a conversation counts other bytes than its clients, all of
+/// whom stayed to the end.
 fn disagreement(scenario: &Scenario) -> Option<String> {
     let Scenario { net, services, guests, clean } = scenario;
     for (n, service) in services.iter().enumerate() {

@@ -7,13 +7,14 @@ use transport::{
     Arena, Context, End, Flow, FlowEvent, Message, Path, Read, Received, Rng, Sent, Transmit, When,
 };
 
-/// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 5,000, which find what a change breaks at once. `bench/deep` has
-/// a million.
+/// Damaged inputs for each decoder: `NETCALIPER_INPUTS`, or 5,000, which find what a change breaks
+/// at once. `bench/deep` has a million.
 pub(crate) fn inputs() -> u32 {
     std::env::var("NETCALIPER_INPUTS").map_or(5_000, |n| n.parse().expect("NETCALIPER_INPUTS is a number"))
 }
 
-/// So many handshakes of each kind of attack: each costs a millisecond in a `dev` build. `bench/deep` has 10,000.
+/// So many handshakes of each kind of attack: each costs a millisecond in a `dev` build.
+/// `bench/deep` has 10,000.
 pub(crate) fn handshakes() -> u32 {
     sized(25, inputs() / 100).clamp(1, 10_000)
 }
@@ -78,7 +79,8 @@ impl Bench {
         Context::new(*now, clock, rng, rec, outbox)
     }
 
-    /// The whole life of a flow that has a row once its link is up: as `feed`, and what it has counted.
+    /// The whole life of a flow that has a row once its link is up: as `feed`, and what it has
+    /// counted.
     pub(crate) fn run(&mut self, flow: &mut dyn Flow, bytes: &[u8], event: FlowEvent) -> (bool, Counts) {
         flow.on_event(&mut self.cx(), FlowEvent::Up(Bench::path())).unwrap();
         let content = self.feed(flow, bytes, event);
@@ -88,8 +90,8 @@ impl Bench {
         (content, counts)
     }
 
-    /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a partial send, and ends
-    /// with `news`. True when it was content until then.
+    /// Feeds a flow with `bytes` at random splits, lets it speak in between, now and then with a
+    /// partial send, and ends with `news`. True when it was content until then.
     pub(crate) fn feed(&mut self, flow: &mut dyn Flow, mut bytes: &[u8], event: FlowEvent) -> bool {
         let Bench { rec, rng, clock, outbox, arena, now, .. } = self;
         let mut content = true;
@@ -160,8 +162,8 @@ pub(crate) fn unhex(text: &str) -> Vec<u8> {
     (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
 }
 
-/// What was captured, by name, of a file of vectors whose lines are a name, where it comes from and its bytes in hexadecimal digits.
-/// A number in brackets is so many bytes of 0.
+/// What was captured, by name, of a file of vectors whose lines are a name, where it comes from and
+/// its bytes in hexadecimal digits. A number in brackets is so many bytes of 0.
 pub(crate) fn vectors(text: &'static str) -> BTreeMap<&'static str, Vec<u8>> {
     let bytes = |coded: &str| {
         let (mut bytes, mut rest) = (Vec::new(), coded);

@@ -38,13 +38,15 @@ pub(crate) static PROTOCOLS: [Spoken; 12] = [
 pub(crate) const SESSION: u64 = 7;
 pub(crate) const ID: Uuid = Uuid::from_u128(0x0123_4567_89ab_4def_8123_4567_89ab_cdef);
 
-/// The size of a test: `./test` takes the first, and `bench/deep`, which sets `NETCALIPER_INPUTS`, the second.
+/// The size of a test: `./test` takes the first, and `bench/deep`, which sets `NETCALIPER_INPUTS`,
+/// the second.
 pub(crate) fn sized<T>(usual: T, deep: T) -> T {
     if std::env::var_os("NETCALIPER_INPUTS").is_some() { deep } else { usual }
 }
 
-/// Combinations of settings that have so many values each, as indices: all of them where `NETCALIPER_INPUTS` is set, as by
-/// `bench/deep`; otherwise as few as hold every pair of values of two settings.
+/// Combinations of settings that have so many values each, as indices: all of them where
+/// `NETCALIPER_INPUTS` is set, as by `bench/deep`; otherwise as few as hold every pair of values of
+/// two settings.
 pub(crate) fn combinations<const N: usize>(sizes: [usize; N]) -> Vec<[usize; N]> {
     let nth = |mut n: usize| {
         sizes.map(|size| {

@@ -15,10 +15,12 @@ use uuid::Uuid;
 
 pub(crate) const MS: u64 = 1_000_000;
 
-/// What the threads of two simulated machines take at most until they see what has come or is due, ns.
+/// What the threads of two simulated machines take at most until they see what has come or is due,
+/// ns.
 const SLACK: u64 = 100_000;
 
-/// Whether something took as long as it had to, and no more than the threads of the machines add to that, ns.
+/// Whether something took as long as it had to, and no more than the threads of the machines add to
+/// that, ns.
 pub(crate) fn about(took: u64, least: u64) -> bool {
     (least..least + SLACK).contains(&took)
 }

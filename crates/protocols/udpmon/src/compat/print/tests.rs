@@ -17,7 +17,8 @@ fn printed(printer: &mut Printer, test: PacketTest) -> String {
     printer.on_event(&test.event())
 }
 
-/// What udpmon_bw_mon 1.5.2 was told in a test on loopback (`-p 1000 -w 20 -l 60 -H -x -B 5`), and printed.
+/// What udpmon_bw_mon 1.5.2 was told in a test on loopback (`-p 1000 -w 20 -l 60 -H -x -B 5`), and
+/// printed.
 fn captured() -> PacketTest {
     let mut gaps = Binned::new(0, 5, 150);
     for (bin, n) in [
@@ -73,7 +74,8 @@ fn captured() -> PacketTest {
     }
 }
 
-// The printouts below are those of UDPmon 1.5.2 (908569c, libhj 4.9.5) on loopback, to the byte, but where it says otherwise.
+// The printouts below are those of UDPmon 1.5.2 (908569c, libhj 4.9.5) on loopback, to the byte,
+// but where it says otherwise.
 
 #[test]
 fn the_extended_line_is_the_originals() {

@@ -10,7 +10,8 @@ use metrics::{Binned, SocketState, TcpInfo};
 use model::{ConnectionRecord, Event};
 use uuid::Uuid;
 
-/// What an original printed, without where it comes from, its date, and what it says of its own clocks and sockets.
+/// What an original printed, without where it comes from, its date, and what it says of its own
+/// clocks and sockets.
 fn original(text: &str) -> Vec<&str> {
     const OWN: [&str; 7] = [
         "Default affinity:",
@@ -47,7 +48,8 @@ fn cpu(user: i64, system: i64, idle: i64, softirq: i64) -> PacketTestCpu {
     PacketTestCpu { user, system, idle, softirq, ..PacketTestCpu::default() }
 }
 
-/// A host through whose loopback so many segments and bytes went; and its other interfaces, which were idle.
+/// A host through whose loopback so many segments and bytes went; and its other interfaces, which
+/// were idle.
 fn host(n: i64, bytes: i64, idle: &[&str], cpus: Vec<PacketTestCpu>) -> PacketTestHost {
     let interface = |name: &str, counts| PacketTestInterface { name: name.to_owned(), counts };
     let mut interfaces = vec![interface("lo", [n, bytes, 0, 0, n, bytes, 0, 0])];
@@ -158,7 +160,8 @@ fn a_run_with_progress_and_tables_is_the_originals() {
 
 #[test]
 fn our_own_rates_leave_out_the_first_message() {
-    // 40 messages of 1000 bytes: the responder's time runs from the end of the first, so 39 came in it.
+    // 40 messages of 1000 bytes: the responder's time runs from the end of the first, so 39 came in
+    // it.
     let counts =
         PacketTestCounts { received: 40, bytes: 40_000, span: 39_000, ..PacketTestCounts::default() };
     let test = PacketTest {
