@@ -83,11 +83,14 @@ fn typed(option: &ProtocolOption, matches: &ArgMatches) -> Vec<String> {
     }
 }
 
+/// An option on the command line, and its value.
+type Typed = (&'static ProtocolOption, String);
+
 /// Options that single protocols bring to a command that measures.
 #[derive(Debug, Default)]
 pub(crate) struct ProtocolArgs {
     /// Protocols whose options are on the command line, the names of these options, and what they do.
-    typed: Vec<(Protocol, String, Vec<(&'static ProtocolOption, String)>)>,
+    typed: Vec<(Protocol, String, Vec<Typed>)>,
 }
 
 impl ProtocolArgs {
