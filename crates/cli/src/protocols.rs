@@ -60,6 +60,8 @@ pub(crate) fn parse(text: &str) -> Result<Protocol, String> {
 }
 
 #[cfg(test)]
+mod import_matrix;
+#[cfg(test)]
 mod import_tests;
 
 #[cfg(test)]

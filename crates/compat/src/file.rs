@@ -4,20 +4,22 @@
 //! Recognition follows: a document is of the program that it names itself ([`crate::import`]),
 //! never of one that it resembles.
 
-use flate2::bufread::GzDecoder;
+mod encoding;
+
+pub use encoding::{LARGEST, decode, read_bounded};
+
+use encoding::{is_utf16, text, unpacked};
 use metrics::{Clamped, format_count};
 use model::document::{check_syntax, top_field};
 use model::{clean_json, clean_lines};
 use serde_json::Value;
-use std::borrow::Cow;
-use std::io::{self, Read};
 
-/// Largest file, unpacked, bytes.
-pub const LARGEST: u64 = 1 << 29;
 /// Bytes at the beginning that show the encoding.
 const HEAD: usize = 4096;
 /// Lines that a notice names; of more the number.
 const MOST_NAMED: usize = 5;
+/// Lines with an opening bracket behind something or of a list that are tried: each is searched for its end.
+const MOST_LISTS: usize = 100;
 /// Characters of a line that a message quotes.
 const QUOTED: usize = 60;
 
@@ -54,23 +56,6 @@ pub struct Document {
     pub line: usize,
 }
 
-/// All bytes of `from`, at most as many as a file may have.
-///
-/// # Errors
-/// Why they cannot be read.
-pub fn read_bounded(from: impl Read) -> io::Result<Vec<u8>> {
-    bounded(from, LARGEST)
-}
-
-fn bounded(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(most + 1).read_to_end(&mut bytes)?;
-    if u64::clamped(bytes.len()) > most {
-        return Err(io::Error::other("the file is too large: more than 512 MiB"));
-    }
-    Ok(bytes)
-}
-
 /// Opens a file.
 ///
 /// # Errors
@@ -86,8 +71,11 @@ pub fn open(bytes: &[u8]) -> Result<File, String> {
     if text.trim().is_empty() {
         return Err("the file is empty".to_owned());
     }
-    let is_utf16 = [[0xff, 0xfe], [0xfe, 0xff]].iter().any(|mark| bytes.starts_with(mark));
-    let mut file = array(&text).unwrap_or_else(|| split(&text));
+    let is_utf16 = is_utf16(bytes);
+    let mut file = split(&text);
+    if file.documents.iter().all(|document| document.form == Form::Text) {
+        file = behind_prefixes(&text).unwrap_or(file);
+    }
     let passed = [(zeros, "zero byte", "around the text"), (behind, "byte", "behind the packed data")];
     let passed = passed.into_iter().filter(|(n, ..)| *n > 0);
     file.notices.extend(
@@ -97,82 +85,13 @@ pub fn open(bytes: &[u8]) -> Result<File, String> {
     Ok(file)
 }
 
-/// The content of a packed file, of all its members, and how many bytes follow that are no member;
-/// zeros, which fill blocks, are none.
-fn unpacked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
-    if bytes.starts_with(b"BZh") {
-        return Err("the file is packed with bzip2: unpack it first".to_owned());
-    }
-    let magic = [0x1f, 0x8b];
-    if !bytes.starts_with(&magic) {
-        return Ok(None);
-    }
-    let wrong = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => "the packed file is cut short: copy it again".to_owned(),
-        _ => format!("the file cannot be unpacked: {error}"),
-    };
-    let (mut all, mut rest) = (Vec::new(), bytes);
-    while rest.starts_with(&magic) {
-        let mut member = GzDecoder::new(rest);
-        let room = LARGEST.saturating_sub(u64::clamped(all.len()));
-        all.extend(bounded(&mut member, room).map_err(wrong)?);
-        rest = member.into_inner();
-    }
-    let behind = if rest.iter().all(|byte| *byte == 0) { 0 } else { rest.len() };
-    Ok(Some((all, behind)))
-}
-
-/// Text of UTF-8 or UTF-16, as [`decode`] makes it.
-///
-/// # Errors
-/// One sentence when the bytes are no text.
-fn text(bytes: &[u8]) -> Result<Cow<'_, str>, String> {
-    let text = decode(bytes);
-    let zeros = |text: &str| text.chars().filter(|c| *c == '\0').count();
-    let inner = text.trim_matches('\0');
-    let head: String = inner.chars().take(HEAD).collect();
-    // One among thousands is a damaged character; a binary file has them everywhere.
-    if zeros(&head) > head.len() / 50 + 1 || (inner.is_empty() && !text.is_empty()) {
-        return Err(
-            "the file is no text: an outcome, a journal or another program's printout is expected".to_owned()
-        );
-    }
-    Ok(text)
-}
-
-/// Text of UTF-8 or UTF-16, with or without a byte order mark. Invalid characters are replaced.
-pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
-    let head = &bytes[..bytes.len().min(HEAD)];
-    // ASCII in UTF-16 has a zero in every second byte.
-    let zeros = |from: usize| head.iter().skip(from).step_by(2).filter(|byte| **byte == 0).count();
-    let half = head.len() / 2;
-    let wide = half > 1 && zeros(0).max(zeros(1)) > half * 3 / 4 && zeros(0).min(zeros(1)) < half / 4;
-    match bytes {
-        [0xff, 0xfe, rest @ ..] => Cow::Owned(utf16(rest, u16::from_le_bytes)),
-        [0xfe, 0xff, rest @ ..] => Cow::Owned(utf16(rest, u16::from_be_bytes)),
-        [0xef, 0xbb, 0xbf, rest @ ..] => String::from_utf8_lossy(rest),
-        _ if wide && zeros(0) < zeros(1) => Cow::Owned(utf16(bytes, u16::from_le_bytes)),
-        _ if wide => Cow::Owned(utf16(bytes, u16::from_be_bytes)),
-        _ => String::from_utf8_lossy(bytes),
-    }
-}
-
-fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> String {
-    let units = bytes.chunks_exact(2).map(|two| unit([two[0], two[1]]));
-    char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
-}
-
-/// The objects of a list of objects, as `jq -s` makes of several documents.
-fn array(text: &str) -> Option<File> {
-    if !text.trim_start().starts_with('[') {
-        return None;
-    }
-    let values: Vec<Value> = serde_json::from_str(text).ok()?;
-    let object = |value: &Value| value.is_object().then(|| clean_json(&value.to_string()).into_owned());
-    let texts: Vec<String> = values.iter().map(object).collect::<Option<_>>()?;
-    let document = |text| Document { form: Form::Json, is_utf16: false, text, line: 1 };
-    (!texts.is_empty())
-        .then(|| File { documents: texts.into_iter().map(document).collect(), ..File::default() })
+/// The objects of a list of objects, as `jq -s` makes of several documents; `None` of a list without any.
+fn objects(list: &str) -> Option<Vec<String>> {
+    let strict: Option<Vec<Value>> = serde_json::from_str(list).ok();
+    let values = strict.or_else(|| serde_json::from_str(&with_numbers(list)?).ok())?;
+    let objects = values.iter().filter(|value| value.is_object());
+    let texts: Vec<String> = objects.map(|value| clean_json(&value.to_string()).into_owned()).collect();
+    (!texts.is_empty()).then_some(texts)
 }
 
 /// Index behind the end of the line at `at`.
@@ -184,6 +103,7 @@ fn line_end(text: &str, at: usize) -> usize {
 fn split(text: &str) -> File {
     let mut file = File::default();
     let mut passed = Vec::new();
+    let mut lists = 0;
     // The place up to which lines are counted, and how many there are.
     let (mut counted, mut lines) = (0, 1);
     let mut line_at = |at: usize| {
@@ -200,15 +120,39 @@ fn split(text: &str) -> File {
             continue;
         }
         let line = line_at(start);
+        if text[start..].starts_with('[') && lists < MOST_LISTS {
+            lists += 1;
+            let to = value_end(text, start);
+            if let Some(texts) = objects(&text[start..to]) {
+                let document = |text| Document { form: Form::Json, is_utf16: false, text, line };
+                file.documents.extend(texts.into_iter().map(document));
+                at = to;
+                continue;
+            }
+        }
         if !text[start..].starts_with('{') {
-            passed.push((line, text[start..end].trim_end()));
+            let head = text[start..end].trim_end();
+            // As a variable has it: `result = {`.
+            if head.ends_with('{') && lists < MOST_LISTS {
+                lists += 1;
+                let open = start + head.len() - 1;
+                let to = value_end(text, open);
+                if to > end && parsed(&text[open..to]).is_some() {
+                    passed.push((line, &head[..head.len() - 1]));
+                    let text = clean_json(&text[open..to]).into_owned();
+                    file.documents.push(Document { form: Form::Json, is_utf16: false, text, line });
+                    at = to;
+                    continue;
+                }
+            }
+            passed.push((line, head));
             at = end;
             continue;
         }
         let first = text[start..end].trim_end();
         let (form, to) = match event(first) {
             Some(tag) => (Form::Events, events_end(text, end, &tag)),
-            None => (Form::Json, object_end(text, start)),
+            None => (Form::Json, value_end(text, start)),
         };
         let own = &text[start..to];
         if form == Form::Events && event(first).as_deref() != Some(OURS) {
@@ -216,6 +160,9 @@ fn split(text: &str) -> File {
             let lines = (line..).zip(own.lines()).map(|(line, text)| (line, text.trim()));
             passed.extend(lines.filter(|(_, text)| !text.is_empty() && parsed(text).is_none()));
         }
+        let whole = if form == Form::Json { without_odd_lines(own) } else { None };
+        let (own, odd) = whole.as_ref().map_or((own, &[][..]), |(own, odd)| (own.as_str(), odd));
+        passed.extend(odd.iter().map(|(at, text)| (line + at, *text)));
         let text = clean_json(own).into_owned();
         file.documents.push(Document { form, is_utf16: false, text, line });
         at = to;
@@ -229,12 +176,12 @@ fn split(text: &str) -> File {
             ..File::default()
         };
     }
-    file.notices.extend(notice(&passed));
+    file.notices.extend(notice(&passed, "being no JSON"));
     file
 }
 
-/// Notice about lines that were passed over.
-fn notice(passed: &[(usize, &str)]) -> Option<String> {
+/// A sentence about lines that were passed over, and `why`.
+pub(crate) fn notice(passed: &[(usize, &str)], why: &str) -> Option<String> {
     let named = passed.iter().take(MOST_NAMED);
     let named: Vec<String> = named.map(|(line, text)| format!("line {line} ('{}')", quoted(text))).collect();
     let more = passed.len().saturating_sub(MOST_NAMED);
@@ -243,7 +190,7 @@ fn notice(passed: &[(usize, &str)]) -> Option<String> {
     } else {
         String::new()
     };
-    (!passed.is_empty()).then(|| format!("passed over, being no JSON: {}{more}", named.join(", ")))
+    (!passed.is_empty()).then(|| format!("passed over, {why}: {}{more}", named.join(", ")))
 }
 
 /// The beginning of a line, as messages quote it.
@@ -288,18 +235,18 @@ fn events_end(text: &str, from: usize, first: &str) -> usize {
     at
 }
 
-/// Index behind the object that begins at `start`: behind its last brace, or the end of a text that
-/// is cut.
-fn object_end(text: &str, start: usize) -> usize {
+/// Index behind the object or list that begins at `start`: behind its last bracket, or the end of a
+/// text that is cut.
+fn value_end(text: &str, start: usize) -> usize {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.as_bytes()[start..].iter().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if quoted => escaped = true,
             b'"' => quoted = !quoted,
-            b'{' if !quoted => depth += 1,
-            b'}' if !quoted => {
-                depth -= 1;
+            b'{' | b'[' if !quoted => depth += 1,
+            b'}' | b']' if !quoted => {
+                depth = depth.saturating_sub(1);
                 if depth == 0 {
                     return start + at + 1;
                 }
@@ -317,8 +264,60 @@ fn parsed(text: &str) -> Option<Value> {
     strict.or_else(|| serde_json::from_str(&with_numbers(text)?).ok()).filter(Value::is_object)
 }
 
-/// `text` with null for `nan` and `inf`, and with the sign that `5.9e 06` lost; `None` where it has
-/// neither.
+/// A damaged object without the lines that another output left within it (`2>&1`), and those lines, counted from 0; `None` where
+/// it is whole, or the damage another.
+fn without_odd_lines(text: &str) -> Option<(String, Vec<(usize, &str)>)> {
+    if !text.contains('\n') || check_syntax(text.as_bytes()).is_ok() || parsed(text).is_some() {
+        return None;
+    }
+    let mut lines: Vec<&str> = text.lines().collect();
+    let mut odd = Vec::new();
+    while odd.len() < MOST_NAMED {
+        let whole = lines.join("\n");
+        let loose = with_numbers(&whole);
+        let error = match serde_json::from_str::<Value>(loose.as_deref().unwrap_or(&whole)) {
+            Ok(value) => return value.is_object().then_some((whole, odd)),
+            Err(error) => error,
+        };
+        let at = error.line().checked_sub(1)?;
+        let line = lines.get_mut(at)?;
+        // A line of the object begins with a bracket, a name, a number or a constant.
+        let own = |line: &str| line.starts_with(['{', '}', '[', ']', '"', ',', '-']) || line.ends_with(',');
+        if line.trim().is_empty() || own(line.trim()) {
+            return None;
+        }
+        odd.push((at, std::mem::take(line)));
+    }
+    None
+}
+
+/// The documents of a text whose lines begin with something else, as logs put a time and a name before each: up to the column of
+/// the first brace. `None` where no whole object follows.
+fn behind_prefixes(text: &str) -> Option<File> {
+    let first = text.find('{')?;
+    let begin = text[..first].rfind('\n').map_or(0, |at| at + 1);
+    let column = first - begin;
+    if column == 0 {
+        return None;
+    }
+    let lines = text[begin..].lines().map(|line| line.get(column..).unwrap_or_default());
+    let lines: Vec<&str> = lines.collect();
+    let mut file = split(&lines.join("\n"));
+    let whole = |document: &Document| match document.form {
+        Form::Json => parsed(&document.text).is_some(),
+        Form::Events => true,
+        Form::Text => false,
+    };
+    if !file.documents.iter().any(whole) {
+        return None;
+    }
+    let before = text[..begin].lines().count();
+    file.documents.iter_mut().for_each(|document| document.line += before);
+    file.notices.push(format!("passed over: the first {column} characters of each line, before its JSON"));
+    Some(file)
+}
+
+/// `text` with null for `nan` and `inf`, and with the sign that `5.9e 06` lost; `None` where it has neither.
 fn with_numbers(text: &str) -> Option<String> {
     let (mut out, mut rest, mut quoted, mut changed) =
         (String::with_capacity(text.len()), text, false, false);

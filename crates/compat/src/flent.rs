@@ -5,7 +5,7 @@
 //! that the raw reading names.
 
 use crate::file::Source;
-use crate::import::{ImportedPhase, ImportedRun, ns, number, wall};
+use crate::import::{ImportedPhase, ImportedRun, LONGEST_S, Numbers, ns, number, wall};
 use metrics::{Clamped, Dist, Quartiles, real};
 use model::{
     Count, Counts, EndCounts, Interval, Kind, Pattern, PingCounts, PingInterval, RoundTrips, Totals, Traffic,
@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 const MOST: usize = 1_000_000;
 /// Share by which the mean of the readings and the file's own mean may differ.
 const NEAR: f64 = 0.03;
+/// Highest rate, Mbit/s.
+const FASTEST: f64 = 1e9;
 /// Factor from a raw reading in bits/s to one in Mbit/s.
 const MEGA: f64 = 1e6;
 /// Streams that lasted at least this share of the longest are taken to have lasted as long.
@@ -34,29 +36,53 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
 fn imported(document: &Value) -> Result<ImportedRun, String> {
     let about = &document["metadata"];
     let text = |name: &str| about[name].as_str().unwrap_or_default();
-    let times: Vec<f64> = list(&document["x_values"]).into_iter().flatten().collect();
+    let program = format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned();
+    let mut numbers = Numbers::default();
+    let times = list(&document["x_values"], ("time", LONGEST_S, 1.0), &mut numbers);
+    let times: Vec<f64> = times.into_iter().collect::<Option<_>>().unwrap_or_default();
+    if times.is_empty() || !times.is_sorted_by(|a, b| a < b) {
+        return Err(format!("the file is of {program}, but its times (x_values) do not rise"));
+    }
     let (mut phases, mut up, mut down, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut notices = vec![
         "the readings are flent's, on its grid of times: percentiles are of those, not of single packets"
             .to_owned(),
     ];
     for (name, values) in document["results"].as_object().into_iter().flatten() {
-        let values = list(values);
         let meta = &about["SERIES_META"][name];
+        let unit = meta["UNITS"].as_str();
+        let mut read = |most: f64, unit: f64| -> Values {
+            let values = list(values, (name, most, unit), &mut numbers);
+            values.into_iter().take(times.len()).collect()
+        };
         let ways = [("TCP upload", &mut up), ("TCP download", &mut down)];
         let way = ways.into_iter().find(|(prefix, _)| is_stream(name, prefix, about, document));
         match way {
-            Some((_, streams)) => match Stream::of(&times, &values, &document["raw_values"][name]) {
-                Some(stream) => {
-                    notices.extend(stream.differs(name, number(&meta["MEAN_VALUE"])));
-                    streams.push(stream);
+            Some((_, streams)) => {
+                let Some(factor) = factor(&RATES, unit) else {
+                    left.push(format!("{name} (in {})", unit.unwrap_or_default()));
+                    continue;
+                };
+                let values = read(FASTEST, factor);
+                match Stream::of(&times, &values, &document["raw_values"][name]) {
+                    Some(stream) => {
+                        let own = number(&meta["MEAN_VALUE"]).map(|mean| mean * factor);
+                        notices.extend(stream.differs(name, own));
+                        streams.push(stream);
+                    }
+                    None => left.push(format!("{name} (no reading)")),
                 }
-                None => left.push(format!("{name} (no reading)")),
-            },
-            None if is_measured(name, "Ping (ms)", about) => match pings(name, &times, &values) {
-                Some(phase) => phases.push(phase),
-                None => left.push(format!("{name} (no reading)")),
-            },
+            }
+            None if is_measured(name, "Ping (ms)", about) => {
+                let Some(factor) = factor(&TIMES, unit) else {
+                    left.push(format!("{name} (in {})", unit.unwrap_or_default()));
+                    continue;
+                };
+                match pings(name, &times, &read(LONGEST_S * 1e3, factor)) {
+                    Some(phase) => phases.push(phase),
+                    None => left.push(format!("{name} (no reading)")),
+                }
+            }
             None => left.push(name.clone()),
         }
     }
@@ -64,7 +90,7 @@ fn imported(document: &Value) -> Result<ImportedRun, String> {
     if !left.is_empty() {
         notices.push(format!("left out: {}", left.join(", ")));
     }
-    let program = format!("flent {}", text("FLENT_VERSION")).trim_end().to_owned();
+    notices.extend(numbers.notice());
     if phases.is_empty() {
         let left = if left.is_empty() { "nothing".to_owned() } else { left.join(", ") };
         return Err(format!(
@@ -88,18 +114,28 @@ fn imported(document: &Value) -> Result<ImportedRun, String> {
 /// A series' value at each time; none where no reading exists.
 type Values = Vec<Option<f64>>;
 
-fn list(values: &Value) -> Values {
-    values.as_array().into_iter().flatten().take(MOST).map(number).collect()
+/// Values called `name`, each `unit` of the unit used here and at most `most` of that.
+fn list(values: &Value, (name, most, unit): (&str, f64, f64), numbers: &mut Numbers) -> Values {
+    let values = values.as_array().into_iter().flatten().take(MOST);
+    values.map(|value| Some(numbers.within(value, name, (0.0, most / unit))? * unit)).collect()
 }
 
-/// True if a series is a stream that a tool measured: its name is one of flent's streams, and its
-/// unit, where the file has it, a rate.
+/// Units of rates, in Mbit/s, and of times, in ms.
+const RATES: [(&str, f64); 4] = [("mbit", 1.0), ("kbit", 1e-3), ("gbit", 1e3), ("bit", 1e-6)];
+const TIMES: [(&str, f64); 4] = [("ms", 1.0), ("us", 1e-3), ("\u{b5}s", 1e-3), ("s", 1e3)];
+
+/// The value of a unit, of rates per second: that of the first one where the file names none; `None` of another one.
+fn factor(units: &[(&str, f64)], unit: Option<&str>) -> Option<f64> {
+    let Some(unit) = unit else { return Some(1.0) };
+    let unit = unit.to_lowercase();
+    let unit = unit.strip_suffix("/s").map_or(unit.as_str(), |unit| unit.trim_end_matches('s'));
+    units.iter().find(|(name, _)| *name == unit).map(|(_, value)| *value)
+}
+
+/// True if a series is a stream that a tool measured: its name is one of flent's streams.
 fn is_stream(name: &str, prefix: &str, about: &Value, document: &Value) -> bool {
     let raw = document["raw_values"].as_object().filter(|raw| !raw.is_empty());
-    let unit = about["SERIES_META"][name]["UNITS"].as_str();
-    is_measured(name, prefix, about)
-        && unit.is_none_or(|unit| unit.to_ascii_lowercase().contains("bit"))
-        && raw.is_none_or(|raw| raw.contains_key(name))
+    is_measured(name, prefix, about) && raw.is_none_or(|raw| raw.contains_key(name))
 }
 
 /// True if a series is a tool's own, and not computed from others: `prefix`, then a class of

@@ -4,9 +4,9 @@
 //! Figures that a file lacks are absent, never assumed, and a rate that only its sender counted is
 //! marked so.
 
-use crate::file::{Document, File, Form, Source};
+use crate::file::{Document, File, Form, Source, notice, quoted};
 use jiff::Timestamp;
-use metrics::{Clamped, Packets, SECOND, Wall, format_bytes, real};
+use metrics::{Clamped, Packets, SECOND, Wall, format_bytes, format_count, real};
 use model::ending::{Account, JudgedPhase};
 use model::{
     Begin, Builder, ConnectionRecord, Count, Counts, EndCounts, Event, Extra, FrameRow, Interval, Kind,
@@ -21,8 +21,14 @@ const MOST: f64 = 1e18;
 /// Longer times, seconds, and more connections no run has.
 pub const LONGEST_S: f64 = 1e9;
 const MOST_CONNECTIONS: u64 = 1_000_000;
+/// Faster, bits/s, and later, s since 1970, no run is.
+const FASTEST: f64 = 1e15;
+const LATEST_S: f64 = 9e9;
 /// Numbers that a notice names.
 const MOST_NAMED: usize = 8;
+/// Levels of a document that are searched for another one, and members of a level.
+const DEPTH: usize = 4;
+const MOST_MEMBERS: usize = 1_000;
 
 pub struct NamedFile {
     pub name: String,
@@ -36,7 +42,13 @@ pub struct Importer {
     pub name: &'static str,
     /// Reads a document; `None` if the program did not write it.
     pub read: fn(&Source) -> Option<Result<ImportedRun, String>>,
+    /// True of a line with which a document in text begins. Text before the first such line is passed over, and the next one
+    /// begins another document.
+    pub begins: fn(&str) -> bool,
 }
+
+/// [`Importer::begins`] of programs whose documents are JSON, or hold several tables each.
+pub const NOWHERE: fn(&str) -> bool = |_| false;
 
 /// The outcomes in a file of one of these programs, each with the file's notices. `ours` reads a
 /// document of this program.
@@ -49,11 +61,18 @@ pub fn read(
     ours: fn(&str) -> Result<Outcome, String>,
 ) -> (Vec<Outcome>, Vec<String>) {
     let (mut outcomes, mut errors) = (Vec::new(), Vec::new());
+    let file = parted(importers, file);
     for document in &file.documents {
-        match one(importers, document, ours) {
-            Ok(outcome) => outcomes.push(outcome),
-            Err(error) if file.documents.len() == 1 => errors.push(error),
-            Err(error) => errors.push(format!("line {}: {error}", document.line)),
+        let found = one(importers, document, ours).unwrap_or_else(|error| {
+            let inner = inner(importers, document, ours);
+            if inner.is_empty() { vec![Err(error)] } else { inner.into_iter().map(Ok).collect() }
+        });
+        for run in found {
+            match run {
+                Ok(outcome) => outcomes.push(outcome),
+                Err(error) if file.documents.len() == 1 => errors.push(error),
+                Err(error) => errors.push(format!("line {}: {error}", document.line)),
+            }
         }
     }
     for outcome in &mut outcomes {
@@ -70,26 +89,58 @@ pub fn import<'a>(
     importers: impl IntoIterator<Item = &'a Importer>,
     bytes: &[u8],
 ) -> Option<Result<Outcome, String>> {
+    let importers: Vec<&Importer> = importers.into_iter().collect();
     let source = match crate::file::open(bytes) {
-        Ok(file) => file.documents.first()?.source().ok()?,
+        Ok(file) => parted(&importers, file).documents.first()?.source().ok()?,
         Err(error) => return Some(Err(error)),
     };
     let run = importers.into_iter().find_map(|importer| (importer.read)(&source))?;
     Some(run.and_then(ImportedRun::outcome))
 }
 
+/// The file with its text parted where documents of the programs begin.
+fn parted(importers: &[&Importer], mut file: File) -> File {
+    let [whole] = &file.documents[..] else { return file };
+    if whole.form != Form::Text {
+        return file;
+    }
+    let begins = |line: &str| importers.iter().any(|importer| (importer.begins)(line.trim()));
+    let (mut documents, mut passed) = (Vec::<Document>::new(), Vec::new());
+    for (line, text) in (1..).zip(whole.text.split_inclusive('\n')) {
+        if begins(text) {
+            documents.push(Document {
+                form: Form::Text,
+                is_utf16: whole.is_utf16,
+                text: String::new(),
+                line,
+            });
+        }
+        match documents.last_mut() {
+            Some(document) => document.text.push_str(text),
+            None if text.trim().is_empty() || text.trim_start().starts_with("<?") => {}
+            None => passed.push((line, text)),
+        }
+    }
+    if !documents.is_empty() {
+        file.notices.extend(notice(&passed, "before the first document"));
+        file.documents = documents;
+    }
+    file
+}
+
+/// The outcome of a document, in a list of its own.
 fn one(
     importers: &[&Importer],
     document: &Document,
     ours: fn(&str) -> Result<Outcome, String>,
-) -> Result<Outcome, String> {
+) -> Result<Vec<Result<Outcome, String>>, String> {
     if document.is_ours() {
-        return ours(&document.text);
+        return Ok(vec![ours(&document.text)]);
     }
     let source = document.source()?;
     let found = importers.iter().find_map(|importer| (importer.read)(&source));
     match found {
-        Some(run) => run?.outcome(),
+        Some(run) => Ok(vec![run.and_then(ImportedRun::outcome)]),
         None => {
             let known: Vec<&str> = importers.iter().map(|importer| importer.name).collect();
             let what = match document.form {
@@ -103,6 +154,60 @@ fn one(
             ))
         }
     }
+}
+
+/// The outcomes of documents within one of no known program: as its members, or as texts, which is how programs that run others
+/// keep their output.
+fn inner(
+    importers: &[&Importer],
+    document: &Document,
+    ours: fn(&str) -> Result<Outcome, String>,
+) -> Vec<Outcome> {
+    let Ok(Source::Json(whole)) = document.source() else { return Vec::new() };
+    let mut outcomes = Vec::new();
+    let mut level = vec![(String::new(), whole)];
+    for _ in 0..DEPTH {
+        let mut next = Vec::new();
+        for (path, value) in level {
+            let members = members(value);
+            for (name, value) in members.into_iter().take(MOST_MEMBERS - next.len().min(MOST_MEMBERS)) {
+                let path = if path.is_empty() { name } else { format!("{path}.{name}") };
+                let text = value.to_string();
+                let document = Document { form: Form::Json, is_utf16: false, text, line: document.line };
+                let found = one(importers, &document, ours).ok().and_then(|mut found| found.pop()?.ok());
+                match found {
+                    Some(mut outcome) => {
+                        outcome.notices.insert(0, format!("read: the document in '{}'", quoted(&path)));
+                        outcomes.push(outcome);
+                    }
+                    None => next.push((path, value)),
+                }
+            }
+        }
+        level = next;
+    }
+    outcomes
+}
+
+/// The objects and lists within a value, also in its texts, by name or place.
+fn members(value: Value) -> Vec<(String, Value)> {
+    let named: Vec<(String, Value)> = match value {
+        Value::Object(map) => map.into_iter().collect(),
+        Value::Array(list) => {
+            (0..).zip(list).map(|(at, value): (usize, _)| (at.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let whole = |(name, value): (String, Value)| match value {
+        Value::Object(_) | Value::Array(_) => Some((name, value)),
+        Value::String(text) => {
+            let file = crate::file::open(text.contains('{').then_some(text.as_bytes())?).ok()?;
+            let one = file.documents.first()?.source().ok()?.json()?.clone();
+            Some((name, one))
+        }
+        _ => None,
+    };
+    named.into_iter().filter_map(whole).collect()
 }
 
 #[derive(Debug, Default)]
@@ -176,6 +281,7 @@ impl ImportedRun {
         let mut events = Vec::new();
         for mut phase in self.phases {
             phase.lacks(self.recorder, self.counts);
+            notices.extend(phase.without_odd_intervals());
             notices.extend(phase.rejects());
             phase.check().map_err(|why| {
                 let said: String = notices.iter().map(|notice| format!("; {notice}")).collect();
@@ -243,10 +349,20 @@ impl ImportedPhase {
     /// # Errors
     /// When bytes moved in no time, or no count can be used.
     fn check(&self) -> Result<(), String> {
+        let ends = || std::iter::once(&self.local).chain(&self.remote);
+        let records = self
+            .records
+            .iter()
+            .flat_map(|record| [record.tx_bytes, record.rx_bytes, record.ended_ns, record.duration_ns]);
+        let odd = ends().find_map(odd_number).or_else(|| {
+            records.into_iter().find(|n| !is_possible(*n)).map(|n| format!("a connection with {n}"))
+        });
+        if let Some(odd) = odd.or_else(|| ends().find_map(odd_rate)) {
+            return Err(format!("no test has {odd}"));
+        }
         if !matches!(self.kind, Kind::Tcp | Kind::Delay) {
             return Ok(());
         }
-        let ends = || std::iter::once(&self.local).chain(&self.remote);
         let (local, remote) = (&self.local, self.remote.as_ref());
         let mut counts = Vec::new();
         if self.pattern.sends_up() {
@@ -269,6 +385,22 @@ impl ImportedPhase {
         }
     }
 
+    /// Leaves intervals out that no test can have, as a damaged number makes them; a sentence about them.
+    fn without_odd_intervals(&mut self) -> Option<String> {
+        let all = self.intervals.len();
+        self.intervals.retain(|interval| {
+            let traffic = std::iter::once(&interval.local).chain(&interval.remote);
+            let moved = traffic.flat_map(|traffic| [traffic.tx_bytes, traffic.rx_bytes, traffic.ns]);
+            let counts = [interval.in_flight, interval.completed, interval.retransmits, interval.end_ns];
+            let trips = interval.pings.iter().map(|pings| pings.max_ns);
+            interval.start_ns <= interval.end_ns && moved.chain(counts).chain(trips).all(is_possible)
+        });
+        let odd = u64::clamped(all - self.intervals.len());
+        (odd > 0).then(|| {
+            format!("{} with numbers that no test can have: left out", format_count(odd, "interval"))
+        })
+    }
+
     /// Makes impossible counts unknown; a sentence for each.
     fn rejects(&mut self) -> Vec<String> {
         let mut rejected = Vec::new();
@@ -284,6 +416,33 @@ impl ImportedPhase {
         }
         rejected
     }
+}
+
+/// True of a count, or a time in ns, that a test can have.
+fn is_possible(n: u64) -> bool {
+    real(n) < MOST
+}
+
+/// The first number of an end that no test can have, with its name.
+fn odd_number(totals: &Totals) -> Option<String> {
+    fn search(name: &str, value: &Value) -> Option<String> {
+        match value {
+            Value::Number(n) if n.as_f64().is_some_and(|n| n >= MOST) => Some(format!("a {name} of {n}")),
+            Value::Object(map) => map.iter().find_map(|(name, value)| search(name, value)),
+            Value::Array(list) => list.iter().find_map(|value| search(name, value)),
+            _ => None,
+        }
+    }
+    search("number", &serde_json::to_value(totals).ok()?)
+}
+
+/// A rate of an end that no path has.
+fn odd_rate(totals: &Totals) -> Option<String> {
+    let traffic = &totals.traffic;
+    let seconds = real(traffic.ns) / real(SECOND);
+    let bytes = traffic.tx_bytes.max(traffic.rx_bytes);
+    (traffic.ns > 0 && real(bytes) * 8.0 / seconds > FASTEST)
+        .then(|| format!("{} in {seconds} s", format_bytes(bytes)))
 }
 
 /// Names the `unknown` counts of an end.
@@ -303,37 +462,61 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    fn within(&mut self, value: &Value, name: &str, most: f64) -> Option<f64> {
+    /// A number from `least` to `most`.
+    pub fn within(&mut self, value: &Value, name: &str, (least, most): (f64, f64)) -> Option<f64> {
         if value.is_null() {
             return None;
         }
-        let found = number(value).filter(|n| (0.0..=most).contains(n));
-        if found.is_none() && self.odd.len() < MOST_NAMED {
-            self.odd.push(format!("{name} {}", crate::file::quoted(&value.to_string())));
-        } else if found.is_none() {
-            self.more += 1;
+        let found = number(value).filter(|n| (least..=most).contains(n));
+        if found.is_none() {
+            let odd = format!("{name} {}", quoted(&value.to_string()));
+            match self.odd.len() < MOST_NAMED {
+                _ if self.odd.contains(&odd) => {}
+                true => self.odd.push(odd),
+                false => self.more += 1,
+            }
         }
         found
     }
 
+    /// The same of a cell of a table.
+    pub fn cell(&mut self, cell: &str, name: &str, bounds: (f64, f64)) -> Option<f64> {
+        self.within(&Value::from(cell), name, bounds)
+    }
+
     /// A count, or bytes.
     pub fn count(&mut self, value: &Value, name: &str) -> Option<u64> {
-        self.within(value, name, MOST).map(u64::clamped)
+        self.within(value, name, (0.0, MOST)).map(u64::clamped)
+    }
+
+    /// A count that corrections may have made less than 0.
+    pub fn signed(&mut self, value: &Value, name: &str) -> Option<i64> {
+        self.within(value, name, (-MOST, MOST)).map(i64::clamped)
+    }
+
+    /// A setting that is on or off.
+    pub fn flag(&mut self, value: &Value, name: &str) -> bool {
+        value.as_bool().unwrap_or_else(|| self.within(value, name, (0.0, 1.0)).is_some_and(|n| n > 0.0))
+    }
+
+    /// Seconds since 1970.
+    pub fn wall(&mut self, value: &Value, name: &str) -> Wall {
+        Wall(i64::clamped(ns(self.within(value, name, (0.0, LATEST_S)).unwrap_or(0.0))))
     }
 
     /// Connections, threads or streams.
     pub fn connections(&mut self, value: &Value, name: &str) -> Option<u32> {
-        self.within(value, name, real(MOST_CONNECTIONS)).map(u32::clamped)
+        self.within(value, name, (0.0, real(MOST_CONNECTIONS))).map(u32::clamped)
     }
 
     /// Seconds as ns.
     pub fn ns(&mut self, value: &Value, name: &str) -> Option<u64> {
-        self.within(value, name, LONGEST_S).map(ns)
+        self.within(value, name, (0.0, LONGEST_S)).map(ns)
     }
 
     /// A time of `unit` ns, as ns.
     pub fn time(&mut self, value: &Value, name: &str, unit: f64) -> Option<f64> {
-        self.within(value, name, LONGEST_S * real(SECOND) / unit).map(|n| n * unit)
+        self.within(value, name, (0.0, LONGEST_S * real(SECOND) / unit)).map(|n| n * unit)
     }
 
     /// Notice about impossible numbers.

@@ -20,5 +20,7 @@ pub use options::Request;
 pub use text::{Printed, Text};
 
 /// Importers of programs without a protocol here.
-pub const IMPORTERS: &[Importer] =
-    &[Importer { name: "irtt -o", read: irtt::read }, Importer { name: "flent", read: flent::read }];
+pub const IMPORTERS: &[Importer] = &[
+    Importer { name: "irtt -o", read: irtt::read, begins: import::NOWHERE },
+    Importer { name: "flent", read: flent::read, begins: import::NOWHERE },
+];

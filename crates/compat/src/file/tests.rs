@@ -1,4 +1,6 @@
+use super::encoding::bounded;
 use super::*;
+use std::io;
 
 const GOOD: &str = r#"{"a":{"b":"}{\"x"},"n":1}"#;
 
@@ -122,6 +124,13 @@ fn packed_files_have_members_and_what_copies_leave_behind() {
         packed.finish().unwrap()
     };
     let two = [pack(GOOD), pack("\n"), pack(GOOD)].concat();
+    // A server may pack a packed file again.
+    let again = |bytes: &[u8]| {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+        packed.write_all(bytes).unwrap();
+        packed.finish().unwrap()
+    };
+    assert_eq!(opened(&again(&two)).documents.len(), 2);
     assert_eq!(opened(&two).documents.len(), 2);
     let padded = opened(&[pack(GOOD), vec![0; 100]].concat());
     assert_eq!((padded.documents.len(), padded.notices.len()), (1, 0));

@@ -132,7 +132,9 @@ impl Measure {
     /// Connections completed since the start.
     pub const COMPLETED: Measure = measure("completed", Unit::Count, |i, _| Some(real(i.completed)));
     /// Segments that this end sent again.
-    pub const RETRANSMITS: Measure = measure("retransmits", Unit::Count, |i, _| Some(real(i.retransmits)));
+    pub const RETRANSMITS: Measure = measure("retransmits", Unit::Count, |i, _| {
+        (!i.unknown.has(Count::Retransmits)).then(|| real(i.retransmits))
+    });
     /// Connections established per second.
     pub const CONNECTS: Measure =
         measure("connects_per_s", Unit::PerSecond, |i, _| (i.ns() > 0).then(|| per_second(i.opened, i.ns())));

@@ -15,6 +15,7 @@ mod table;
 mod tests;
 
 use ::compat::Importer;
+use ::compat::import::NOWHERE;
 use args::{Spec, read};
 use common::Original;
 use help::USAGE;
@@ -31,4 +32,5 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
 }];
 
 /// Its lines.
-pub(crate) const IMPORTERS: &[Importer] = &[Importer { name: "bwdelaytester", read: import::read }];
+pub(crate) const IMPORTERS: &[Importer] =
+    &[Importer { name: "bwdelaytester", read: import::read, begins: NOWHERE }];

@@ -40,7 +40,8 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
 }];
 
 /// Its tables.
-pub(crate) const IMPORTERS: &[Importer] = &[Importer { name: "ctsTraffic's tables", read: import::read }];
+pub(crate) const IMPORTERS: &[Importer] =
+    &[Importer { name: "ctsTraffic's tables", read: import::read, begins: import::begins }];
 
 /// A server beside one of our own has the original's usual settings: for others there is
 /// `netcaliper ctstraffic`.

@@ -15,6 +15,7 @@ mod text;
 mod units;
 
 use ::compat::Importer;
+use ::compat::import::NOWHERE;
 use args::{Output, RunRole, Spec, read};
 use common::Original;
 use disk::DiskFile;
@@ -38,4 +39,4 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
 
 /// Its JSON.
 pub(crate) const IMPORTERS: &[Importer] =
-    &[Importer { name: "iperf3 -J, --json-stream", read: import::read }];
+    &[Importer { name: "iperf3 -J, --json-stream", read: import::read, begins: NOWHERE }];

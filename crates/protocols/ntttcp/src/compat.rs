@@ -35,4 +35,5 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
 }];
 
 /// Its XML and JSON.
-pub(crate) const IMPORTERS: &[Importer] = &[Importer { name: "ntttcp -x, -j", read: import::read }];
+pub(crate) const IMPORTERS: &[Importer] =
+    &[Importer { name: "ntttcp -x, -j", read: import::read, begins: import::begins }];

@@ -17,6 +17,7 @@ mod tables;
 mod tcp;
 
 use ::compat::Importer;
+use ::compat::import::NOWHERE;
 use args::{Program, Spec, read};
 use common::Original;
 use help::usage;
@@ -56,5 +57,8 @@ pub(crate) const TCPMON: &[Original] = &[
 ];
 
 /// Importers of all their printouts.
-pub(crate) const IMPORTERS: &[Importer] =
-    &[Importer { name: "udpmon_bw_mon, udpmon_req, udpmon_recv, tcpmon_mon", read: import::read }];
+pub(crate) const IMPORTERS: &[Importer] = &[Importer {
+    name: "udpmon_bw_mon, udpmon_req, udpmon_recv, tcpmon_mon",
+    read: import::read,
+    begins: NOWHERE,
+}];

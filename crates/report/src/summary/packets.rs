@@ -43,7 +43,8 @@ pub(super) fn result_words(point: &Point) -> Vec<String> {
     let remote = together(&point.remote);
     let words = |way: &WayReports<'_>| {
         let got = way.got?;
-        let loss = got.loss().map_or("nothing received".to_owned(), |loss| format!("{} lost", share(loss)));
+        let unknown = if got.received().is_some_and(|n| n > 0) { "loss unknown" } else { "nothing received" };
+        let loss = got.loss().map_or(unknown.to_owned(), |loss| format!("{} lost", share(loss)));
         let delay = got.delay_ns.as_ref().map(|d| {
             let (name, high) = if d.is_shown(0.99) { ("p99", d.p99) } else { ("max", d.max) };
             format!(", delay p50 {}, {name} {}", format_duration(d.p50), format_duration(high))

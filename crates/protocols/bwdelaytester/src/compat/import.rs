@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 /// Lines of one file that are read; an hour is 36,000.
 const MOST: usize = 10_000_000;
+/// Larger numbers no line has.
+const MOST_COUNT: f64 = 1e15;
 /// Length of a line's interval, ns.
 const TENTH: u64 = 100_000_000;
 /// Width of a bin of its histogram, µs.
@@ -42,7 +44,7 @@ fn row<const N: usize>(line: &str) -> Option<[f64; N]> {
     let mut row = [0.0; N];
     let mut words = line.split_ascii_whitespace();
     for place in &mut row {
-        *place = words.next()?.parse().ok().filter(|value: &f64| value.is_finite())?;
+        *place = words.next()?.parse().ok().filter(|value: &f64| value.abs() < MOST_COUNT)?;
     }
     words.next().is_none().then_some(row)
 }
@@ -58,11 +60,16 @@ fn output(text: &str) -> Output {
             _ if line.starts_with("WARNING: Remote restarted") => output.restarts += 1,
             _ if line.is_empty() || line.starts_with('#') || line.starts_with("First packet") => {}
             _ => {
-                if let Some(row) = row::<7>(line) {
+                // Without a common clock delays may be below 0, counts may not.
+                if let Some(row) = row::<7>(line).filter(|row| row[..4].iter().all(|n| *n >= 0.0)) {
                     output.lines.push(row);
-                } else if let Some(row) = row::<6>(line).filter(|_| sweep) {
+                } else if let Some(row) =
+                    row::<6>(line).filter(|row| sweep && row[0] >= 0.0 && (0.0..=100.0).contains(&row[1]))
+                {
                     output.rates.push(row);
-                } else if let Some([edge, count, _]) = row::<3>(line).filter(|_| !sweep) {
+                } else if let Some([edge, count, _]) =
+                    row::<3>(line).filter(|row| !sweep && row.iter().all(|n| *n >= 0.0))
+                {
                     output.histogram.push((edge, u64::clamped(count)));
                 } else {
                     output.other += 1;
@@ -100,7 +107,7 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     }
     // Per rate: the share that was lost, and extremes and a mean of the delays.
     found.phases.extend(output.rates.iter().map(|[mbit, loss, min, max, mean, ..]| {
-        let lost = u64::clamped((loss.clamp(0.0, 100.0) * 1e4).round());
+        let lost = u64::clamped((loss * 1e4).round());
         let mut report = received(1_000_000 - lost, lost, 0);
         report.delay_range_ns = range(*min, *max, *mean);
         let rate = format!("{:.0}", mbit * 1e6);

@@ -2,25 +2,28 @@
 
 mod ended;
 
-use super::read::{CsvTable, Slice, is_table};
+use super::read::{CsvTable, Slice, heads};
 use super::spec::Transport;
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, ns};
-use metrics::{Clamped, Frames, real};
+use metrics::{Clamped, Frames, format_count, real};
 use model::{Interval, Kind, Pattern, Traffic};
 use std::collections::BTreeSet;
 
 /// Most remote addresses that are reported as targets.
 const MOST_TARGETS: usize = 8;
 
+/// True of the header of a table.
+pub(crate) fn begins(line: &str) -> bool {
+    heads(line)
+}
+
 /// Reads a table; `None` when it is none.
 pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
-    let bytes = source.text()?.as_bytes();
-    if !is_table(bytes) {
-        return None;
-    }
+    let table = CsvTable::read(source.text()?.as_bytes())?;
+    let mut damaged = table.damaged();
     let mut notices = Vec::new();
-    let phase = match CsvTable::read(bytes)? {
+    let phase = match table {
         CsvTable::Status { transport: Transport::Tcp, rows, first_is_void, .. } => {
             status(&rows, first_is_void || source.is_utf16())
         }
@@ -30,7 +33,9 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
             if undone {
                 notices.push("the sender's stamps were written 65,536 times too large: that was undone");
             }
-            ended::frames(&rows)
+            let (phase, odd) = ended::frames(&rows);
+            damaged += odd;
+            phase
         }
         CsvTable::TcpInfo { rows, .. } => {
             notices.push(
@@ -51,24 +56,32 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
         targets: targets.into_iter().collect(),
         phases: vec![phase],
         counts: Some(crate::PROTOCOL.info.counts),
-        notices: notices.into_iter().map(str::to_owned).collect(),
+        notices: notices.into_iter().map(str::to_owned).chain(odd_rows(damaged)).collect(),
         ..ImportedRun::default()
     }))
 }
 
+/// A sentence about rows that cannot be read, or have numbers that no test can have.
+fn odd_rows(damaged: u64) -> Option<String> {
+    (damaged > 0).then(|| format!("{} damaged: left out", format_count(damaged, "row")))
+}
+
 /// Slices as intervals: each reaches from the one before to its own time.
 fn intervals(rows: &[Slice], fill: impl Fn(&mut Interval, &[u64; 6])) -> Vec<Interval> {
-    let mut from = 0;
+    let mut last = 0;
     let one = |(n, row): (usize, &Slice)| {
         // The original leaves the time out from a million seconds on.
-        let to = if row.at_s.is_finite() { ns(row.at_s) } else { from };
+        let to = if row.at_s.is_finite() { ns(row.at_s) } else { last };
+        let from = last;
+        last = last.max(to);
+        // A time before the last one makes an interval that the import leaves out.
         let mut interval = Interval {
             index: u32::try_from(n).unwrap_or(u32::MAX),
-            start_ns: std::mem::replace(&mut from, to).min(to),
+            start_ns: from,
             end_ns: to,
             ..Interval::default()
         };
-        interval.local.ns = interval.end_ns - interval.start_ns;
+        interval.local.ns = interval.end_ns.saturating_sub(interval.start_ns);
         fill(&mut interval, &row.numbers);
         interval
     };

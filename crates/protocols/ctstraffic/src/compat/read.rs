@@ -12,13 +12,24 @@ use compat::file::decode;
 use metrics::FrameStamps;
 use std::str::FromStr;
 
+/// Beginnings of headers.
+const FIRST: [char; 2] = ['T', 'S'];
+/// Larger numbers are no counts, and longer times, s, no run has.
+const MOST: u64 = 1_000_000_000_000_000_000;
+const LONGEST_S: f64 = 1e9;
 /// Rows kept of one file.
 const MOST_ROWS: usize = 5_000_000;
 
-/// True if a file is one of ctsTraffic's tables: its first line is one of their headers.
+/// True of a line that heads a table.
+pub(super) fn heads(line: &str) -> bool {
+    Shape::of(line).is_some()
+}
+
+/// True if a file is one of ctsTraffic's tables: its first line, and no other one, is a header of theirs.
 pub(crate) fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(2048)];
-    Shape::of(decode(start).lines().next().unwrap_or_default()).is_some()
+    heads(decode(start).lines().next().unwrap_or_default())
+        && decode(bytes).lines().skip(1).all(|line| !line.starts_with(FIRST) || !heads(line))
 }
 
 /// Reports on tables: each by itself, and the connection tables of several hosts joined by the
@@ -111,6 +122,7 @@ impl ConnectionLine {
 pub(super) struct Connections {
     pub(super) transport: Transport,
     pub(super) rows: Vec<ConnectionLine>,
+    pub(super) damaged: u64,
 }
 
 /// A row of the jitter table.
@@ -177,8 +189,8 @@ impl CsvTable {
                 CsvTable::Status { transport, rows, first_is_void, damaged }
             }
             Shape::Connections(transport) => {
-                let (rows, _) = each(lines, ended);
-                CsvTable::Connections(Connections { transport, rows })
+                let (rows, damaged) = each(lines, ended);
+                CsvTable::Connections(Connections { transport, rows, damaged })
             }
             Shape::Jitter => {
                 let (mut rows, damaged) = each(lines, frame);
@@ -190,6 +202,18 @@ impl CsvTable {
                 CsvTable::TcpInfo { rows, damaged }
             }
         })
+    }
+}
+
+impl CsvTable {
+    /// Rows that could not be read.
+    pub(super) fn damaged(&self) -> u64 {
+        match self {
+            CsvTable::Status { damaged, .. }
+            | CsvTable::Jitter { damaged, .. }
+            | CsvTable::TcpInfo { damaged, .. } => *damaged,
+            CsvTable::Connections(table) => table.damaged,
+        }
     }
 }
 
@@ -208,7 +232,17 @@ fn each<'a, T>(lines: impl Iterator<Item = &'a str>, read: fn(&[&str]) -> Option
 
 /// A time of day of the run; the original leaves it out from a million seconds on.
 fn time(cell: &str) -> Option<f64> {
-    if cell.is_empty() { Some(f64::NAN) } else { cell.parse().ok().filter(|t: &f64| t.is_finite()) }
+    difference(cell).filter(|t| t.is_nan() || *t >= 0.0)
+}
+
+/// A difference of times, which may be below 0.
+fn difference(cell: &str) -> Option<f64> {
+    if cell.is_empty() { Some(f64::NAN) } else { cell.parse().ok().filter(|t: &f64| t.abs() <= LONGEST_S) }
+}
+
+/// Counts that a run can have.
+fn counts<const N: usize>(cells: &[&str]) -> Option<[u64; N]> {
+    numbers(cells).filter(|all: &[u64; N]| all.iter().all(|n| *n < MOST))
 }
 
 fn numbers<T: FromStr, const N: usize>(cells: &[&str]) -> Option<[T; N]> {
@@ -218,7 +252,7 @@ fn numbers<T: FromStr, const N: usize>(cells: &[&str]) -> Option<[T; N]> {
 
 fn slice(cells: &[&str]) -> Option<Slice> {
     let (at, rest) = cells.split_first()?;
-    Some(Slice { at_s: time(at)?, numbers: numbers(rest)? })
+    Some(Slice { at_s: time(at)?, numbers: counts(rest)? })
 }
 
 fn ended(cells: &[&str]) -> Option<ConnectionLine> {
@@ -228,7 +262,7 @@ fn ended(cells: &[&str]) -> Option<ConnectionLine> {
         at_s: time(at)?,
         local: (*local).to_owned(),
         remote: (*remote).to_owned(),
-        numbers: numbers(&[a, b, c, d, e])?,
+        numbers: counts(&[a, b, c, d, e])?,
         result: (*result).to_owned(),
         id: if nil { String::new() } else { id.to_ascii_lowercase() },
     })
@@ -240,8 +274,8 @@ fn frame(cells: &[&str]) -> Option<Frame> {
     Some(Frame {
         seq: seq.parse().ok()?,
         stamps: FrameStamps { sender_ticks, sender_hz, receiver_ticks, receiver_hz },
-        flight_ms: time(flight)?,
-        jitter_ms: time(jitter)?,
+        flight_ms: difference(flight)?,
+        jitter_ms: difference(jitter)?,
     })
 }
 
@@ -253,12 +287,12 @@ fn tcp_info(cells: &[&str]) -> Option<TcpInfo> {
     let mut numbers = [None; 11];
     for (number, cell) in numbers.iter_mut().zip(&cells[9..]) {
         if !cell.is_empty() {
-            *number = Some(cell.parse().ok()?);
+            *number = Some(cell.parse().ok().filter(|n| *n < MOST)?);
         }
     }
     Some(TcpInfo {
         at_s: time(cells[0])?,
-        moved: self::numbers(&cells[4..9])?,
+        moved: counts(&cells[4..9])?,
         remote: cells[2].to_owned(),
         numbers,
     })

@@ -3,7 +3,7 @@
 use crate::COUNTS;
 use compat::file::Source;
 use compat::import::{ImportedPhase, ImportedRun, LONGEST_S, Numbers, ns, number};
-use metrics::{Clamped, Packets, Wall, real};
+use metrics::{Clamped, Packets, real};
 use model::{Count, Counts, Interval, Kind, PacketReport, Pattern, Role, Status, Totals};
 use serde_json::{Value, json};
 
@@ -68,10 +68,12 @@ impl<'a> File<'a> {
     fn new(document: &'a Value, start: &'a Value, version: &'a str) -> Self {
         let (test, end) = (&start["test_start"], &document["end"]);
         let rows = document["intervals"].as_array().map_or(&[][..], Vec::as_slice);
-        let flag = |value: &Value| number(value).is_some_and(|n| n > 0.0) || value.as_bool() == Some(true);
+        let mut numbers = Numbers::default();
         let back = |of: &Value, what: &str| of.get(format!("{what}{BACK}")).is_some();
-        let both = flag(&test["bidir"]) || back(end, "sum_sent") || rows.iter().any(|row| back(row, "sum"));
-        let pattern = match (flag(&test["reverse"]), both) {
+        let both = numbers.flag(&test["bidir"], "bidir")
+            || back(end, "sum_sent")
+            || rows.iter().any(|row| back(row, "sum"));
+        let pattern = match (numbers.flag(&test["reverse"], "reverse"), both) {
             (_, true) => Pattern::Duplex,
             (true, _) => Pattern::Pull,
             _ => Pattern::Push,
@@ -93,7 +95,7 @@ impl<'a> File<'a> {
             udp: test["protocol"].as_str().is_some_and(|p| p.eq_ignore_ascii_case("udp")),
             pattern,
             ways,
-            numbers: Numbers::default(),
+            numbers,
             notices: Vec::new(),
         }
     }
@@ -137,10 +139,10 @@ impl<'a> File<'a> {
             let text = "the file is the server's: it knows its own counts, and none of its client's";
             self.notices.push(text.to_owned());
         }
+        let started = self.numbers.wall(&start["timestamp"]["timesecs"], "timesecs");
         self.notices.extend(self.numbers.notice());
         let host = start["connecting_to"]["host"].as_str();
         let target = host.or_else(|| start["connected"][0]["remote_host"].as_str());
-        let seconds = number(&start["timestamp"]["timesecs"]).unwrap_or(0.0);
         Ok(ImportedRun {
             program: self.version.to_owned(),
             protocol: "iperf3",
@@ -151,7 +153,7 @@ impl<'a> File<'a> {
                 .and_then(|s| s.split(' ').nth(1))
                 .unwrap_or_default()
                 .to_owned(),
-            started: Wall(i64::clamped(ns(seconds))),
+            started,
             phases: vec![phase],
             notices: self.notices,
             recorder: self.role,
@@ -246,9 +248,8 @@ impl<'a> File<'a> {
             return;
         }
         let packets = self.numbers.count(&sum["packets"], "packets received");
-        // A datagram that overtakes is taken back from the lost, so that a few may be less than
-        // none.
-        let lost = number(&sum["lost_packets"]).filter(|lost| lost.abs() < 1e18).map(i64::clamped);
+        // A datagram that overtakes is taken back from the lost, so that a few may be less than none.
+        let lost = self.numbers.signed(&sum["lost_packets"], "lost packets");
         let order = self.numbers.count(&sum["out_of_order"], "packets out of order").filter(|_| !reported);
         let jitter = self.numbers.time(&sum["jitter_ms"], "jitter", 1e6);
         let report = receiver.packets.get_or_insert_with(|| Box::new(PacketReport::default()));
@@ -278,7 +279,8 @@ impl<'a> File<'a> {
     /// receiver, and bytes, either sent or received. Bytes divided by the length of a datagram show
     /// which.
     fn split(&mut self, one: &Value) -> (Option<Value>, Option<Value>) {
-        let fields = ["bytes", "packets", "lost_packets"].map(|name| number(&one[name]));
+        let names = ["bytes", "packets", "lost_packets"];
+        let fields = names.map(|name| self.numbers.count(&one[name], name).map(real));
         let ([Some(bytes), Some(packets), Some(lost)], true) = (fields, self.udp) else {
             // A single sum without datagrams has the counts of the end that wrote the file.
             return match self.role == Role::Client && self.pattern == Pattern::Push {
@@ -318,10 +320,15 @@ impl<'a> File<'a> {
         let mut interval = Interval { index: u32::clamped(n), ..Interval::default() };
         for (suffix, up) in self.ways.clone() {
             let Some(sum) = row.get(format!("sum{suffix}")) else { continue };
-            interval.start_ns = self.numbers.ns(&sum["start"], "start").unwrap_or(0);
-            interval.end_ns = self.numbers.ns(&sum["end"], "end").unwrap_or(0);
+            let [from, to] = ["start", "end"].map(|name| self.numbers.ns(&sum[name], name));
+            // Without its time the interval is left out.
+            (interval.start_ns, interval.end_ns) = from.zip(to).unwrap_or((1, 0));
             interval.omitted |= sum["omitted"].as_bool().unwrap_or(false);
-            interval.retransmits += self.numbers.count(&sum["retransmits"], "retransmits").unwrap_or(0);
+            match self.numbers.count(&sum["retransmits"], "retransmits") {
+                Some(again) => interval.retransmits = interval.retransmits.saturating_add(again),
+                None if sum["retransmits"].is_null() => {}
+                None => interval.unknown.insert(Count::Retransmits),
+            }
             let bytes = self.numbers.count(&sum["bytes"], "bytes");
             if bytes.is_none() {
                 let sends = up != (self.role == Role::Server);

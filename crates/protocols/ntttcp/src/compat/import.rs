@@ -5,7 +5,7 @@
 //! there.
 
 use compat::file::Source;
-use compat::import::{ImportedPhase, ImportedRun, ns};
+use compat::import::{ImportedPhase, ImportedRun, Numbers, ns};
 use metrics::{Clamped, format_bits_per_second};
 use model::{Kind, Pattern, Role, Totals};
 use serde_json::Value;
@@ -20,6 +20,17 @@ const DEPTH: usize = 16;
 const MOST: usize = 200_000;
 /// Most threads that are reported: the values of each are searched for among all.
 const MOST_THREADS: usize = 64;
+
+/// Roots of its files, and whether the sender wrote such a file.
+const ROOTS: [(&str, bool); 2] = [("ntttcpr", false), ("ntttcps", true)];
+
+/// True of a line with a root.
+pub(crate) fn begins(line: &str) -> bool {
+    let tag = |(root, _): &(&str, bool)| {
+        line.split(['<', '>']).any(|tag| tag.split_whitespace().next() == Some(*root))
+    };
+    line.contains("<ntttcp") && ROOTS.iter().any(tag)
+}
 
 /// Reads a file; `None` when it is none of ntttcp's.
 pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
@@ -113,8 +124,10 @@ impl Report {
         let own = self.value("tcpretransmits", "").or_else(|| self.value("retransmits", ""));
         let of_host =
             self.value("packetsretransmitted", "").filter(|_| own.is_none() && self.windows() && !udp);
-        if let Some(again) = own.or(of_host).filter(|_| self.sender && !udp) {
-            totals.tcp.retransmits = u64::clamped(again);
+        let mut numbers = Numbers::default();
+        let again = own.or(of_host).filter(|_| self.sender && !udp);
+        if let Some(again) = again.and_then(|again| numbers.count(&again.into(), "retransmits")) {
+            totals.tcp.retransmits = again;
             totals.tcp.connections = 1;
         }
         let threads = self.threads();
@@ -149,6 +162,7 @@ impl Report {
                     .to_owned(),
             );
         }
+        notices.extend(numbers.notice());
         let figures = self.figures();
         if !figures.is_empty() {
             notices.push(format!("the file also has: {}", figures.join("; ")));
@@ -215,8 +229,10 @@ impl Report {
 }
 
 fn attribute(tag: &str, name: &str) -> Option<String> {
-    let (_, rest) = tag.split_once(&format!("{name}=\""))?;
-    Some(rest.split_once('"')?.0.to_owned())
+    ['"', '\''].into_iter().find_map(|quote| {
+        let (_, rest) = tag.split_once(&format!("{name}={quote}"))?;
+        Some(rest.split_once(quote)?.0.to_owned())
+    })
 }
 
 fn unescaped(text: &str) -> String {
@@ -245,7 +261,7 @@ fn of_xml(text: &str) -> Option<Report> {
         let Some(report) = &mut report else {
             let text = |name: &str| unescaped(&attribute(tag, name).unwrap_or_default());
             let (computer, version) = (text("computername"), text("version"));
-            let sender = ["ntttcpr", "ntttcps"].iter().position(|root| *root == name)? == 1;
+            let sender = ROOTS.iter().find(|(root, _)| *root == name)?.1;
             report = Some(Report { sender, computer, version, items: Vec::new() });
             continue;
         };
@@ -285,7 +301,13 @@ fn of_json(document: &Value) -> Option<Report> {
 /// Values of an object: plain ones, those with a unit, lists of those.
 fn gather(object: &Value, thread: Option<&str>, items: &mut Vec<Item>) {
     let mut push = |name: &str, metric: &Value, text: &Value| {
-        let [metric, text] = [metric, text].map(|value| value.as_str().unwrap_or_default().to_owned());
+        // Numbers are texts there, unless another program rewrote the file.
+        let word = |value: &Value| match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            _ => String::new(),
+        };
+        let [metric, text] = [metric, text].map(word);
         // A name may have its unit behind it.
         let name = plain(name.strip_suffix(" metric").unwrap_or(name));
         if items.len() < MOST {
@@ -294,7 +316,7 @@ fn gather(object: &Value, thread: Option<&str>, items: &mut Vec<Item>) {
     };
     for (name, value) in object.as_object().into_iter().flatten() {
         match value {
-            Value::String(_) => push(name, &Value::Null, value),
+            Value::String(_) | Value::Number(_) => push(name, &Value::Null, value),
             Value::Array(list) => list.iter().for_each(|one| push(name, &one["metric"], &one["value"])),
             Value::Object(_) if value.get("value").is_some() => push(name, &value["metric"], &value["value"]),
             _ => {}

@@ -4,25 +4,37 @@
 use super::read::{ReadTable, is_table, tables};
 use crate::{PacketTest, PacketTestLatency};
 use compat::file::Source;
-use compat::import::{ImportedPhase, ImportedRun, ns, received};
+use compat::import::{ImportedPhase, ImportedRun, Numbers, ns, received};
 use metrics::{Clamped, Wall};
 use model::{
-    CountsByWay, EndCounts, Interval, Kind, PacketReport, Pattern, PingCounts, Role, RoundTrips, Totals,
-    Traffic,
+    Count, CountsByWay, EndCounts, Interval, Kind, PacketReport, Pattern, PingCounts, Role, RoundTrips,
+    Totals, Traffic,
 };
+use std::cell::RefCell;
+
+/// Larger numbers are no counts, and later times, s since 1970, no run has.
+const MOST: f64 = 1e15;
+const LATEST_S: f64 = 9e9;
 
 /// A row of a table.
 #[derive(Clone, Copy)]
 struct TableRow<'a> {
     table: &'a ReadTable<'a>,
     cells: &'a [&'a str],
+    numbers: &'a RefCell<Numbers>,
 }
 
 impl TableRow<'_> {
     /// A cell, by the beginning of its column's title.
     fn at(&self, beginning: &str) -> Option<f64> {
+        self.within(beginning, (0.0, MOST))
+    }
+
+    /// A cell with a number between these.
+    fn within(&self, beginning: &str, bounds: (f64, f64)) -> Option<f64> {
         let place = self.table.titles.iter().position(|title| title.starts_with(beginning))?;
-        self.cells.get(place)?.parse::<f64>().ok().filter(|n| n.is_finite() && (0.0..1e15).contains(n))
+        let cell = self.cells.get(place).filter(|cell| !cell.is_empty())?;
+        self.numbers.borrow_mut().cell(cell, self.table.titles[place], bounds)
     }
 
     /// A cell that is a count.
@@ -30,9 +42,9 @@ impl TableRow<'_> {
         self.at(beginning).map(u64::clamped)
     }
 
-    /// Packets received, lost, and received out of order; 0 for a missing cell.
-    fn packets(&self) -> [u64; 3] {
-        ["num_recv", "num_lost", "num_badorder"].map(|title| self.count(title).unwrap_or(0))
+    /// Packets that arrived, that were lost, and that arrived out of order.
+    fn packets(&self) -> [Option<u64>; 3] {
+        ["num_recv", "num_lost", "num_badorder"].map(|title| self.count(title))
     }
 
     /// Duration of receiving `bytes` in `came` pieces, ns, from the printed rate in Mbit/s. The
@@ -51,28 +63,38 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     }
     let text = String::from_utf8_lossy(bytes);
     let all = tables(&text);
+    let numbers = RefCell::default();
     let mut rows = Vec::new();
     for table in &all {
-        rows.extend(table.rows.iter().map(|cells| TableRow { table, cells }));
+        rows.extend(table.rows.iter().map(|cells| TableRow { table, cells, numbers: &numbers }));
     }
+    let mut run = of_rows(&rows, all.iter().any(|table| !table.right));
+    if let Ok(run) = &mut run {
+        run.notices.extend(numbers.take().notice());
+    }
+    Some(run)
+}
+
+/// The run that the rows of all tables report, of the originals where `gaps`.
+fn of_rows(rows: &[TableRow<'_>], gaps: bool) -> Result<ImportedRun, String> {
     let tests: Vec<PacketTest> = rows.iter().filter_map(latency).collect();
     if !tests.is_empty() {
-        return Some(Ok(requests(&tests)));
+        return Ok(requests(&tests));
     }
-    let gaps = all.iter().any(|table| !table.right).then_some(GAPS);
+    let gaps = gaps.then_some(GAPS);
     let messages: Vec<ImportedPhase> = rows.iter().filter_map(message).collect();
     if !messages.is_empty() {
         let counts = Some(crate::tcpmon::PROTOCOL.info.counts);
-        return Some(Ok(ImportedRun { verb: "tcp", counts, ..imported("tcpmon_mon", messages, gaps) }));
+        return Ok(ImportedRun { verb: "tcp", counts, ..imported("tcpmon_mon", messages, gaps) });
     }
-    if let Some(found) = periods(&rows) {
-        return Some(Ok(found));
+    if let Some(found) = periods(rows) {
+        return Ok(found);
     }
     let phases: Vec<ImportedPhase> = rows.iter().filter_map(test).collect();
     if phases.is_empty() {
-        return Some(Err("the file is of UDPmon, but holds no line of a test".to_owned()));
+        return Err("the file is of UDPmon, but holds no line of a test".to_owned());
     }
-    Some(Ok(imported("udpmon_bw_mon", phases, gaps)))
+    Ok(imported("udpmon_bw_mon", phases, gaps))
 }
 
 /// Notice about the original's rates.
@@ -99,20 +121,26 @@ fn phase() -> ImportedPhase {
 /// The lines of `udpmon_recv`. Ends of periods are in whole seconds: each period is taken for as
 /// long as their mean.
 fn periods(rows: &[TableRow<'_>]) -> Option<ImportedRun> {
-    let lines: Vec<_> = rows.iter().filter(|row| row.at("Bytes Recv").is_some()).collect();
-    let ended = |row: &TableRow<'_>| row.at("linux time").unwrap_or(0.0);
+    let counts_bytes =
+        |row: &&TableRow<'_>| row.table.titles.iter().any(|title| title.starts_with("Bytes Recv"));
+    let lines: Vec<_> = rows.iter().filter(counts_bytes).collect();
+    let ended = |row: &TableRow<'_>| row.within("linux time", (0.0, LATEST_S)).unwrap_or(0.0);
     let (first, last) = (ended(lines.first()?), ended(lines.last()?));
     let gaps = metrics::real(lines.len().saturating_sub(1).max(1));
     let period = ns((last - first).max(1.0) / gaps);
     let mut remote = Totals::default();
-    let mut counts = [0; 3];
+    let mut counts = [Some(0_u64); 3];
     let mut intervals = Vec::with_capacity(lines.len());
     for (index, row) in (0u32..).zip(&lines) {
-        let bytes = row.count("Bytes Recv").unwrap_or(0);
+        // A line without its bytes leaves the total unknown.
+        let bytes = row.count("Bytes Recv").unwrap_or_else(|| {
+            remote.unknown.insert(Count::ReceivedBytes);
+            0
+        });
         let traffic = Traffic { tx_bytes: 0, rx_bytes: bytes, ns: period, ..Traffic::default() };
         remote.traffic.add_later(&traffic);
         let packets = row.packets();
-        counts.iter_mut().zip(packets).for_each(|(sum, n)| *sum += n);
+        counts = [0, 1, 2].map(|place| Some(counts[place]?.saturating_add(packets[place]?)));
         intervals.push(Interval {
             index,
             start_ns: u64::from(index) * period,
@@ -133,8 +161,16 @@ fn periods(rows: &[TableRow<'_>]) -> Option<ImportedRun> {
     Some(ImportedRun { started, recorder, counts, ..imported("udpmon_recv", vec![phase], Some(notice)) })
 }
 
-fn report([came, lost, order]: [u64; 3]) -> Box<PacketReport> {
-    Box::new(received(came, lost, order))
+fn report(counts: [Option<u64>; 3]) -> Box<PacketReport> {
+    let [arrived, lost, order] = counts.map(Option::unwrap_or_default);
+    let mut report = received(arrived, lost, order);
+    let names = [Count::ReceivedDatagrams, Count::LostDatagrams, Count::ReorderedDatagrams];
+    for (count, name) in counts.iter().zip(names) {
+        if count.is_none() {
+            report.unknown.insert(name);
+        }
+    }
+    Box::new(report)
 }
 
 /// A line of `tcpmon_mon`: one size and one spacing of messages on a connection.
@@ -146,7 +182,9 @@ fn message(row: &TableRow<'_>) -> Option<ImportedPhase> {
     phase.kind = Kind::Tcp;
     phase.local.traffic.tx_bytes = u64::clamped(size * row.at("num_sent")?);
     phase.local.traffic.ns = u64::clamped(row.at("Send_time")? * 1e3);
-    phase.local.tcp.retransmits = row.count("tcpi_total_retrans").unwrap_or(0);
+    if let Some(again) = row.count("tcpi_total_retrans") {
+        (phase.local.tcp.retransmits, phase.local.tcp.connections) = (again, 1);
+    }
     let remote = phase.remote.get_or_insert_default();
     remote.traffic.rx_bytes = u64::clamped(bytes);
     remote.traffic.ns = row.lasted(bytes, came, rate);
@@ -183,7 +221,8 @@ fn requests(tests: &[PacketTest]) -> ImportedRun {
 /// A line of `udpmon_req`: one size of responses.
 fn latency(row: &TableRow<'_>) -> Option<PacketTest> {
     let response = u32::clamped(row.count("response len")?);
-    let (sent, missing, mean) = (row.count("loop_count")?, row.count("num_bad")?, row.at("ave time")?);
+    let (sent, mean) = (row.count("loop_count")?, row.at("ave time")?);
+    let missing = u64::clamped(row.within("num_bad", (0.0, metrics::real(sent)))?);
     let count = sent.saturating_sub(missing);
     let us = |us: f64| u64::clamped(us * 1e3);
     Some(PacketTest {
@@ -208,7 +247,7 @@ fn latency(row: &TableRow<'_>) -> Option<PacketTest> {
 /// A line of `udpmon_bw_mon`, for one size and one spacing; or of `udpmon_send`, with sent packets
 /// only.
 fn test(row: &TableRow<'_>) -> Option<ImportedPhase> {
-    let size: f64 = row.cells.first()?.parse().ok().filter(|n: &f64| (1.0..=65_535.0).contains(n))?;
+    let size = row.within("pkt len", (1.0, 65_535.0))?;
     let sent = row.at("num_sent")?;
     let mut phase = sized(size, row.at("inter-pkt_time").or_else(|| row.at("wait_time")).unwrap_or(0.0));
     phase.local.traffic.tx_bytes = u64::clamped(size * sent);

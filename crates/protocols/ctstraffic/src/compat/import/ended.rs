@@ -116,25 +116,31 @@ fn peak(records: &[ConnectionRecord]) -> u64 {
     most.max().map_or(0, |most| u64::try_from(most).unwrap_or(0))
 }
 
-/// A table of frames: the complete ones, by seconds of the receiver's clock, and their jitter.
-pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
+/// A table of frames: the complete ones, by seconds of the receiver's clock, and their jitter. Beside it the number of rows whose
+/// time no stream has.
+pub(super) fn frames(rows: &[Frame]) -> (ImportedPhase, u64) {
+    let mut odd = 0;
     let mut all = Frames::default();
     let mut seconds: BTreeMap<u64, Frames> = BTreeMap::new();
     let (mut begun, mut at) = (None, 0);
     let (mut jitter, mut before) = (0.0_f64, None::<f64>);
     for row in rows {
-        let one = frame_row(row).verdict.counted();
         if !row.dropped() {
             if row.stamps.receiver_hz > 0 {
                 let s = real(row.stamps.receiver_ticks) / real(row.stamps.receiver_hz);
                 let since = (s - *begun.get_or_insert(s)).max(0.0);
-                at = u64::clamped(since).min(MOST_SECONDS);
+                if since > real(MOST_SECONDS) {
+                    odd += 1;
+                    continue;
+                }
+                at = u64::clamped(since);
             }
             if let Some(before) = before.replace(row.flight_ms) {
                 // RFC 3550, section 6.4.1.
                 jitter += ((row.flight_ms - before).abs() * 1e6 - jitter) / 16.0;
             }
         }
+        let one = frame_row(row).verdict.counted();
         all.add(one);
         seconds.entry(at).or_default().add(one);
     }
@@ -149,7 +155,7 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
         frames: Some(frames),
         ..Interval::default()
     });
-    ImportedPhase {
+    let phase = ImportedPhase {
         kind: Kind::Stream,
         pattern: Pattern::Pull,
         connections: 1,
@@ -157,7 +163,8 @@ pub(super) fn frames(rows: &[Frame]) -> ImportedPhase {
         frames: rows.iter().map(frame_row).collect(),
         local,
         ..ImportedPhase::default()
-    }
+    };
+    (phase, odd)
 }
 
 /// A row in the form of our own streams.

@@ -13,12 +13,13 @@ const STRETCHES: usize = 10;
 const MOST_LISTED: usize = 20;
 
 pub(super) fn table(name: &str, table: &CsvTable, lines: &mut Vec<String>) {
-    let (what, transport, rows, damaged) = match table {
-        CsvTable::Status { transport, rows, damaged, .. } => ("status", *transport, rows.len(), *damaged),
-        CsvTable::Connections(c) => ("connections", c.transport, c.rows.len(), 0),
-        CsvTable::Jitter { rows, damaged, .. } => ("jitter", Transport::Udp, rows.len(), *damaged),
-        CsvTable::TcpInfo { rows, damaged } => ("TCP info", Transport::Tcp, rows.len(), *damaged),
+    let (what, transport, rows) = match table {
+        CsvTable::Status { transport, rows, .. } => ("status", *transport, rows.len()),
+        CsvTable::Connections(c) => ("connections", c.transport, c.rows.len()),
+        CsvTable::Jitter { rows, .. } => ("jitter", Transport::Udp, rows.len()),
+        CsvTable::TcpInfo { rows, .. } => ("TCP info", Transport::Tcp, rows.len()),
     };
+    let damaged = table.damaged();
     let transport = layout(transport).name;
     let bad = if damaged > 0 { format!(", {damaged} damaged ones passed over") } else { String::new() };
     lines.push(format!("{name}: ctsTraffic, {what} ({transport}), {rows} rows{bad}"));
