@@ -173,10 +173,12 @@ pub(crate) struct LegacyArgs {
 
 fn legacy_help() -> String {
     let names: Vec<&str> = beside().map(|(protocol, _)| protocol.name()).collect();
+    let settings = beside().filter_map(|(_, legacy)| Some(legacy.settings.as_ref()?.help));
+    let settings: String = settings.map(|help| format!(". {help}")).collect();
     format!(
         "Answer other protocols as well, each on its own port or on the one given (echo:9999): {}, separated by commas; or all, and a \
          table shows which ports could not be bound. Their datagrams prove no address: only those of this host and of directly \
-         connected networks are answered, unless NETCALIPER_ALLOW names other networks",
+         connected networks are answered, unless NETCALIPER_ALLOW names other networks{settings}",
         names.join(", ")
     )
 }
@@ -263,10 +265,10 @@ impl LegacyArgs {
     /// All that are asked for by name.
     pub(crate) fn named(&self) -> Vec<Legacy> {
         let named = self.legacy.iter().filter_map(|asked| match asked {
-            LegacyAsked::One(legacy) => Some(*legacy),
+            LegacyAsked::One(legacy) => Some(legacy.clone()),
             LegacyAsked::All => None,
         });
-        named.chain(self.short.0.iter().copied()).collect()
+        named.chain(self.short.0.iter().cloned()).collect()
     }
 
     /// True if `all` is among them.

@@ -4,7 +4,7 @@ use crate::error::CliError;
 use crate::protocols;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use common::{Original, Placement};
-use model::Range;
+use model::{Kind, Phase, Range};
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -218,37 +218,69 @@ pub(crate) fn original(text: &str) -> Result<&'static Original, String> {
 }
 
 /// A legacy protocol to answer, how, and where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Legacy {
     pub(crate) protocol: protocols::Protocol,
     pub(crate) info: &'static common::protocol::Legacy,
     pub(crate) port: u16,
+    /// Settings in place of the usual ones.
+    pub(crate) settings: Option<Box<Phase>>,
 }
 
 impl Legacy {
     /// `None` for the protocol that the server speaks anyway.
     pub(crate) fn of(protocol: protocols::Protocol, port: u16) -> Option<Self> {
-        Some(Legacy { protocol, info: protocol.info().legacy.as_ref()?, port })
+        Some(Legacy { protocol, info: protocol.info().legacy.as_ref()?, port, settings: None })
+    }
+
+    /// The settings of its tests.
+    pub(crate) fn phase(&self) -> Phase {
+        self.settings.as_deref().cloned().unwrap_or_else(self.info.phase)
+    }
+
+    /// Its ports, in words.
+    pub(crate) fn over(&self) -> &'static str {
+        let streams = self.settings.as_ref().is_some_and(|phase| phase.kind == Kind::Stream);
+        if streams { "UDP" } else { self.info.over }
+    }
+
+    /// Clients that are served, in words.
+    pub(crate) fn serves(&self) -> &'static str {
+        match &self.settings {
+            Some(phase) if phase.kind == Kind::Stream => common::protocol::Legacy::LOCAL,
+            Some(_) => "everybody, with the settings given",
+            None => self.info.serves,
+        }
     }
 }
 
 /// What `--legacy` asks for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum LegacyAsked {
     All,
     One(Legacy),
 }
 
-/// `all`, `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings, or have usual ones.
+/// `all`, `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings, or have usual ones. Words behind the name
+/// are settings: `ctstraffic:4444 -pattern:pull`.
 pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
     if text == "all" {
         return Ok(LegacyAsked::All);
     }
-    let (name, at) = text.split_once(':').map_or((text, None), |(name, at)| (name, Some(at)));
+    let mut words = text.split_whitespace().map(str::to_owned);
+    let first = words.next().unwrap_or_default();
+    let (name, at) = first.split_once(':').map_or((first.as_str(), None), |(name, at)| (name, Some(at)));
     let protocol = protocols::parse(name)?;
     let asked = Legacy::of(protocol, at.map_or(Ok(protocol.port()), port)?);
     let own = || format!("{protocol} does not go along: it is what the server speaks anyway");
-    asked.map(LegacyAsked::One).ok_or_else(own)
+    let asked = asked.ok_or_else(own)?;
+    let words: Vec<String> = words.collect();
+    let settings = match &asked.info.settings {
+        _ if words.is_empty() => None,
+        Some(settings) => Some(Box::new((settings.read)(&words)?)),
+        None => return Err(format!("{protocol} takes no settings here: write {protocol}:PORT")),
+    };
+    Ok(LegacyAsked::One(Legacy { settings, ..asked }))
 }
 
 pub(crate) fn label(text: &str) -> Result<u32, String> {
@@ -316,6 +348,22 @@ mod tests {
         assert_eq!(one("ntttcp:6001"), Some((protocols::NTTTCP, 6001)));
         assert!(legacy("native").unwrap_err().contains("speaks anyway"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
+        let settings = |text: &str| match legacy(text) {
+            Ok(LegacyAsked::One(asked)) => Ok((asked.port, asked.over(), asked.phase().pattern)),
+            Ok(LegacyAsked::All) => Err(String::new()),
+            Err(why) => Err(why),
+        };
+        let pull = settings("ctstraffic:4445 -pattern:pull -transfer:1000000");
+        assert_eq!(pull, Ok((4445, "TCP", model::Pattern::Pull)));
+        let media = "ctstraffic -protocol:udp -bitspersecond:1000000 -framerate:30 -streamlength:3";
+        assert_eq!(settings(media), Ok((4444, "UDP", model::Pattern::Pull)));
+        for (text, why) in [
+            ("ctstraffic -connections:3", "'-connections:3' is none of ctsTraffic's settings of both ends"),
+            ("ctstraffic -pattern:foo", "foo"),
+            ("echo -x", "echo takes no settings here: write echo:PORT"),
+        ] {
+            assert!(settings(text).unwrap_err().contains(why), "{text}");
+        }
     }
 
     #[test]

@@ -82,10 +82,10 @@ pub(crate) fn bind(settings: &Settings<'_>) -> Result<Beside, CliError> {
     }
     let admission = runtime::admission_beside(wanted.len(), settings.cores.workers);
     for (nth, asked) in wanted.iter().enumerate() {
-        let (asked, aside) = aside(*asked, &wanted);
+        let (asked, aside) = aside(asked.clone(), &wanted);
         let most = if asked.info.sends_first { MOST_SENT_TO } else { usize::MAX };
         let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX), most);
-        match one(settings, asked, admission).map_err(|error| beside.located(settings, asked, error)) {
+        match one(settings, &asked, admission).map_err(|error| beside.located(settings, &asked, error)) {
             Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
@@ -116,8 +116,8 @@ impl Answering {
 
 impl Beside {
     /// An error of taking a protocol's ports, with the option that asks for them, and what else of this server has one of them.
-    fn located(&self, settings: &Settings<'_>, asked: Legacy, error: CliError) -> CliError {
-        let Legacy { protocol, port, .. } = asked;
+    fn located(&self, settings: &Settings<'_>, asked: &Legacy, error: CliError) -> CliError {
+        let Legacy { protocol, port, .. } = *asked;
         // Errors of taking a port begin with its address.
         let at = error.text.split(": ").next().and_then(|at| at.parse::<SocketAddr>().ok());
         let has = |one: &&Answering| {
@@ -159,7 +159,7 @@ impl Beside {
         if self.several() {
             return Vec::new();
         }
-        self.told(|asked, at| format!("answering {} on {at} ({})", asked.protocol, asked.info.over))
+        self.told(|asked, at| format!("answering {} on {at} ({})", asked.protocol, asked.over()))
     }
 
     /// A table of what listens where, and of what could not be had; nothing where there is no more than one.
@@ -174,20 +174,21 @@ impl Beside {
         let native = own.addresses().iter();
         rows.extend(native.map(|at| row(protocols::NATIVE.name(), at, "TCP and UDP", "everybody")));
         for one in &self.answering {
-            let Legacy { protocol, info, .. } = one.asked;
-            let who = [info.serves].into_iter().chain(one.aside.as_deref()).collect::<Vec<_>>().join("; ");
-            rows.extend(one.shown().map(|at| row(protocol.name(), at, info.over, &who)));
+            let Legacy { protocol, .. } = one.asked;
+            let who =
+                [one.asked.serves()].into_iter().chain(one.aside.as_deref()).collect::<Vec<_>>().join("; ");
+            rows.extend(one.shown().map(|at| row(protocol.name(), at, one.asked.over(), &who)));
         }
         rows.extend(self.refused.iter().map(|(name, why)| row(name, &"refused", "-", why)));
         report::aligned(&rows, 4).collect()
     }
 }
 
-fn one(settings: &Settings<'_>, asked: Legacy, admission: Admission) -> Result<Bound, CliError> {
+fn one(settings: &Settings<'_>, asked: &Legacy, admission: Admission) -> Result<Bound, CliError> {
     let Settings { legacy, cores, own, .. } = settings;
     let key = legacy.key(asked.protocol);
     let key = key.map(|path| key::key_in(path, settings.insecure_key_file)).transpose()?;
-    let mut phase = Phase { interval_ns: own.interval_ns, duration_ns: None, ..(asked.info.phase)() };
+    let mut phase = Phase { interval_ns: own.interval_ns, duration_ns: None, ..asked.phase() };
     phase.ping.iter_mut().for_each(|ping| ping.size = 0);
     legacy.apply(asked.protocol, &mut phase)?;
     (asked.protocol.info().form)(&mut phase, key.is_some()).map_err(CliError::usage)?;

@@ -126,6 +126,8 @@ pub struct Legacy {
     pub options: &'static [ProtocolOption],
     /// The usual settings.
     pub phase: fn() -> Phase,
+    /// Other settings; `None` where a server needs none.
+    pub settings: Option<OtherSettings>,
     /// A server of connections listens to datagrams on the same port, too.
     pub also_datagrams: bool,
     /// Its usual port where another protocol that goes along has the one of both: nothing separates
@@ -143,6 +145,15 @@ pub struct Legacy {
     pub notice: fn(&Event) -> Option<String>,
 }
 
+/// Settings of a server in the words of the original's command line.
+#[derive(Debug)]
+pub struct OtherSettings {
+    /// Reads them.
+    pub read: fn(&[String]) -> Result<Phase, String>,
+    /// An example, for the help.
+    pub help: &'static str,
+}
+
 impl Legacy {
     /// TCP, at one port, with the usual settings of a run, for any number of tests.
     pub const PLAIN: Self = Legacy {
@@ -152,6 +163,7 @@ impl Legacy {
         key: None,
         options: &[],
         phase: Phase::default,
+        settings: None,
         also_datagrams: false,
         aside: None,
         config: Ok,

@@ -52,6 +52,48 @@ pub(crate) fn usual_phase() -> Phase {
     }
 }
 
+/// Options of the original that both ends of a connection or stream need alike.
+const SHARED: [&str; 16] = [
+    "-Protocol",
+    "-Verify",
+    "-Pattern",
+    "-PushBytes",
+    "-PullBytes",
+    "-Transfer",
+    "-Buffer",
+    "-RateLimit",
+    "-RateLimitPeriod",
+    "-BurstCount",
+    "-BurstDelay",
+    "-StallTimeout",
+    "-BitsPerSecond",
+    "-FrameRate",
+    "-StreamLength",
+    "-DatagramByteSize",
+];
+
+/// The settings of a server beside one of our own, in the original's words.
+///
+/// # Errors
+/// One sentence: the word that is no setting of both ends, or does not go with the others.
+pub(crate) fn settings(words: &[String]) -> Result<Phase, String> {
+    let shared = |word: &&String| {
+        let name = word.split(':').next().unwrap_or_default().trim_start_matches('-');
+        SHARED.iter().any(|shared| shared[1..].eq_ignore_ascii_case(name))
+    };
+    if let Some(other) = words.iter().find(|word| !shared(word)) {
+        return Err(format!(
+            "'{other}' is none of ctsTraffic's settings of both ends: {}",
+            SHARED.join(", ")
+        ));
+    }
+    let all: Vec<String> = std::iter::once("-Listen:*".to_owned()).chain(words.iter().cloned()).collect();
+    match read(&all)? {
+        Request::Run(spec) => Ok(spec.phase),
+        Request::Help(_) => Err("ctsTraffic's settings are missing".to_owned()),
+    }
+}
+
 /// Damaged inputs for each reader: `NETCALIPER_INPUTS`, or 5,000. `bench/deep` has a million.
 #[cfg(test)]
 fn inputs() -> u32 {

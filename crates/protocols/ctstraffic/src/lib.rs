@@ -20,7 +20,7 @@ mod tcp;
 use common::{one_sided, payload, protocol, verdicts};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, refused};
+use crate::protocol::{Info, Legacy, OtherSettings, refused};
 pub use media::{HZ, Receiver, Ring, Sender};
 use model::{Kind, Media, Payload, Phase};
 pub use open::{acceptors, connectors};
@@ -36,6 +36,12 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         legacy: Some(Legacy {
             serves: "everybody; push, 1 GiB a connection, as usual",
             phase: compat::usual_phase,
+            settings: Some(OtherSettings {
+                read: compat::settings,
+                help: "ctstraffic takes the settings that its two ends share, in its own words: 'ctstraffic:4444 -pattern:pull \
+                       -transfer:1000000', for streams 'ctstraffic -protocol:udp -bitspersecond:25000000 -framerate:60 \
+                       -streamlength:60'",
+            }),
             ..Legacy::PLAIN
         }),
         originals: compat::ORIGINALS,
