@@ -240,10 +240,15 @@ impl RawOptions {
         if interval != update {
             changed.push(format!("-StatusUpdate:{update} (here 10 to 3600000; {interval} is used)"));
         }
+        // The original takes a number below 0 for one of 64 bits.
+        let lives = self.get("-Iterations").filter(|&n: &u64| n > 0);
+        if lives.is_some_and(|lives| i64::try_from(lives).is_err()) {
+            changed.push("-Iterations below 0 (0 is used: without end)".to_owned());
+        }
         let mut phase = Phase {
             kind: Kind::Tcp,
             connections: self.connections(transport),
-            iterations: self.get("-Iterations").filter(|&n| n > 0),
+            iterations: lives.filter(|&lives| i64::try_from(lives).is_ok()),
             duration_ns: self.ms("-TimeLimit"),
             interval_ns: interval * MS,
             verify: self.verify(),

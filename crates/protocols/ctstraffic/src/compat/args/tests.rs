@@ -333,6 +333,9 @@ fn what_has_no_effect_is_told() {
     }
     assert_eq!((idle.phase.interval_ns, idle.phase.buffer.high), (10_000_000, 16 << 20));
     assert_eq!(idle.shown.sends, 2);
+    let endless = client("-iterations:-1");
+    assert_eq!(endless.changed, ["-Iterations below 0 (0 is used: without end)"]);
+    assert_eq!(endless.phase.iterations, None);
 }
 
 /// 65536 bytes at 1000 bytes/s are a send every 66 s: that is no stall.
