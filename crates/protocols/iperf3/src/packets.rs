@@ -24,6 +24,7 @@ use super::codec::{HELLO, Header, OLD_REPLIES, REPLY, header_len, reads_wall_tim
 use super::stream::UNREAD;
 use super::test_state::{Part, TestState};
 use crate::BulkTerms;
+use common::Patience;
 use common::kernel::{Template, sent_packets};
 use metrics::{Clamped, Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
 
@@ -35,8 +36,6 @@ use transport::{
 
 /// Numbers that are remembered one by one, to recognise repeats.
 const WINDOW: usize = 1 << 16;
-/// Longest wait for a reply, as the original's, ns.
-const PATIENCE: u64 = 30 * SECOND;
 /// Wait of a refused sender, ns.
 const AFTER_REFUSAL: u64 = 10_000_000;
 const TEMPLATE: Template = Template { key: 1 << 62, payload: 0 };
@@ -281,7 +280,7 @@ impl Flow for UdpStream {
             return elsewhere;
         }
         let (send, wake) = match self.step {
-            UdpStep::Hello(at) => (When::At(at), Some(self.up.plus(PATIENCE))),
+            UdpStep::Hello(at) => (When::At(at), Some(self.up.plus(Patience::LIMIT))),
             UdpStep::Run => (self.due(), self.read()),
             _ => (When::Never, None),
         };
@@ -353,9 +352,9 @@ impl Flow for UdpStream {
             }
             FlowEvent::Stop => self.step = UdpStep::Over,
             FlowEvent::Wake
-                if matches!(self.step, UdpStep::Hello(_)) && cx.now.since(self.up) >= PATIENCE =>
+                if matches!(self.step, UdpStep::Hello(_)) && cx.now.since(self.up) >= Patience::LIMIT =>
             {
-                return Err(Violation::Stalled(Duration::from_nanos(PATIENCE)).likely(
+                return Err(Violation::Stalled(Duration::from_nanos(Patience::LIMIT)).likely(
                     "the server did not answer the hello of a UDP stream: UDP may be filtered on the way",
                 ));
             }

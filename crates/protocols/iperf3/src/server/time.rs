@@ -3,20 +3,16 @@
 use super::run::expires;
 use super::{MOST_SILENT, Server, Test, TestStep};
 use crate::codec::code;
+use common::Patience;
 use metrics::{Mono, SECOND};
 use model::Level;
 use transport::Context;
 
-const PATIENCE: u64 = 30 * SECOND;
 /// Time of the verdict on a token, ns after the token's arrival, or a multiple of it where the
 /// verdict took longer: a client sees the time of the decryption in steps of this length only.
 const HELD: u64 = SECOND / 4;
-/// Longest time for streams to be opened.
-const CREATING: u64 = 35 * SECOND;
 /// Longest time for streams to report their counts.
 const STANDING: u64 = 3 * SECOND;
-/// Longest time for the client's results.
-const EXCHANGING: u64 = 60 * SECOND;
 /// Longest time for its goodbye.
 const PARTING: u64 = 10 * SECOND;
 
@@ -24,12 +20,10 @@ impl Server {
     /// When a test is to be looked at next.
     pub(super) fn due(test: &Test) -> Mono {
         let patience = match test.step {
-            TestStep::Parameters => PATIENCE,
+            TestStep::Parameters | TestStep::Creating | TestStep::Exchanging => Patience::LIMIT,
             TestStep::Held => HELD,
             TestStep::Waiting => return Mono(u64::MAX),
-            TestStep::Creating => CREATING,
             TestStep::Freezing => STANDING,
-            TestStep::Exchanging => EXCHANGING,
             TestStep::Parting => PARTING,
             TestStep::Running => {
                 return test.stats.as_ref().map_or(Mono(u64::MAX), |stats| stats.wakes().min(expires(stats)));

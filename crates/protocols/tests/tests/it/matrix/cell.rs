@@ -201,6 +201,24 @@ impl Cell {
         net.done(client).map(|at| at.since(START))
     }
 
+    /// Runs it with a client of whose every connection and flow the server gets so many bytes and no more: the connections that the
+    /// server still has at this time, ns since the beginning.
+    pub(super) fn left_of_a_client(&self, bytes: u64, at: u64) -> usize {
+        RANDOM.set(1);
+        let mut net = Network::new(7);
+        let link = || Link::new().delay(NEAR).rate(RATE).window(300_000);
+        let there = || link().cut(At::Byte(bytes), Cut::Silence);
+        net.links(there(), link());
+        net.datagram_links(there(), link());
+        let server = self.serve(&mut net, self.servers()[0].0);
+        let client = self.call(&mut net);
+        // Its host is gone in the middle, so that nothing of it is reset.
+        net.kill_at(client, START.plus(MIDDLE));
+        net.run_until(START.plus(at));
+        let (workers, control) = net.open(server);
+        workers + control
+    }
+
     /// When the datagrams of a run that is agreed on begin.
     fn lead(&self) -> Mono {
         // The answer to the proposal, and the clocks, take some round trips.

@@ -147,16 +147,18 @@ troubles! {
 /// conversation before, and connections that end.
 const WAITS: u64 = 22 * SECOND;
 
-/// A server that falls silent within any step of the conversation is given up. The sizes are in, at
-/// and behind the first words of each protocol, and in its data.
+/// Bytes behind which a peer falls silent: in, at and behind the first words of each protocol, and
+/// in its data.
+const SIZES: [u64; 12] = [0, 1, 4, 30, 37, 80, 170, 400, 1_000, 2_500, 6_000, 40_000];
+
+/// A server that falls silent within any step of the conversation is given up.
 #[test]
 fn a_server_that_falls_silent_is_given_up_in_every_step() {
     let mut late = Vec::new();
     let none = cells().into_iter().filter(|cell| cell.trouble == Trouble::None);
     for (nth, cell) in none.enumerate() {
-        let all = [0, 1, 4, 30, 37, 80, 170, 400, 1_000, 2_500, 6_000, 40_000];
         // One of these for each cell in ./test, in turn.
-        for bytes in all.into_iter().skip(sized(nth % all.len(), 0)).step_by(sized(all.len(), 1)) {
+        for bytes in SIZES.into_iter().skip(sized(nth % SIZES.len(), 0)).step_by(sized(SIZES.len(), 1)) {
             let took = cell.silent_after(bytes);
             // Its requests are repeated after a wait that doubles.
             let more = if cell.protocol.name() == "udpmon" { 15 * SECOND } else { 0 };
@@ -166,4 +168,26 @@ fn a_server_that_falls_silent_is_given_up_in_every_step() {
         }
     }
     assert!(late.is_empty(), "{} of them:\n{}", late.len(), late.join("\n"));
+}
+
+/// Protocols whose servers keep a silent client's link for longer: a minute until a native client has
+/// proposed a session, the stall time of a slow pace (ctsTraffic), and the sockets of peers that send
+/// datagrams.
+const PATIENT: [&str; 4] = ["native", "ctstraffic", "udpmon", "stamp"];
+
+/// A client that falls silent within any step leaves nothing at its server: the sizes are those above.
+#[test]
+fn a_client_that_falls_silent_in_any_step_leaves_its_server() {
+    let mut left = Vec::new();
+    let none = cells().into_iter().filter(|cell| cell.trouble == Trouble::None);
+    let others = none.enumerate().filter(|(_, cell)| !PATIENT.contains(&cell.protocol.name()));
+    for (nth, cell) in others {
+        for bytes in SIZES.into_iter().skip(sized(nth % SIZES.len(), 0)).step_by(sized(SIZES.len(), 1)) {
+            let open = cell.left_of_a_client(bytes, LENGTH + WAITS);
+            if open > 0 {
+                left.push(format!("{} after {bytes} bytes: {open}", cell.name()));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{} of them:\n{}", left.len(), left.join("\n"));
 }
