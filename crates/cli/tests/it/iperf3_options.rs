@@ -86,6 +86,21 @@ fn lines_begin_with_the_time_and_the_title() {
 }
 
 #[test]
+fn an_option_that_the_kernel_refuses_is_named() {
+    let (_server, port) = server(&[]);
+    for (words, why) in [
+        (&["-C", "nosuch"][..], "-C nosuch: the system does not offer the congestion control 'nosuch'"),
+        (&["-M", "20"], "-M 20: "),
+    ] {
+        let done = client(&port, words);
+        assert!(done.code == Some(1) && done.err.contains(why), "{}", done.tell());
+        let done = client(&port, &[words, &["-J"]].concat());
+        let error = done.json()["error"].as_str().unwrap_or_default().to_owned();
+        assert!(done.code == Some(1) && error.contains(why), "{}", done.tell());
+    }
+}
+
+#[test]
 fn a_server_in_the_background() {
     if !cfg!(target_os = "linux") {
         return skip("a_server_in_the_background", "only Linux has it");
