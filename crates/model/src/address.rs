@@ -1,6 +1,7 @@
 //! Addresses as people write them: with or without a port, brackets, and the zone of an IPv6
 //! address (RFC 4007), `fe80::1%eth0`.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 
 /// An address as written.
@@ -41,9 +42,32 @@ impl Address {
     }
 }
 
+impl fmt::Display for Address {
+    /// The address and its zone, without the port.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.zone {
+            Some(zone) => write!(f, "{}%{zone}", self.ip),
+            None => self.ip.fmt(f),
+        }
+    }
+}
+
+impl From<IpAddr> for Address {
+    fn from(ip: IpAddr) -> Address {
+        Address { ip, zone: None, port: None }
+    }
+}
+
 /// True for an address of a link, which means a host only together with an interface.
 pub fn is_link_local(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}
+
+/// The same place at another port, on the same interface.
+pub fn at_port(at: SocketAddr, port: u16) -> SocketAddr {
+    let mut at = at;
+    at.set_port(port);
+    at
 }
 
 /// The number of the interface of an IPv6 address; 0 without one.
@@ -97,6 +121,10 @@ mod tests {
             "fe80::1%a b",
         ];
         assert!(wrong.iter().all(|text| read(text).is_none()));
+        let scoped = with_scope("fe80::1".parse().unwrap(), 7, 3);
+        assert_eq!(at_port(scoped, 9), with_scope("fe80::1".parse().unwrap(), 9, 3));
+        let zoned = Address::parse("[fe80::1%eth0]:80").map(|at| at.to_string());
+        assert_eq!(zoned.as_deref(), Some("fe80::1%eth0"));
         assert!(is_link_local("fe80::1".parse().unwrap()) && !is_link_local("fd00::1".parse().unwrap()));
     }
 }

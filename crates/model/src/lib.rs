@@ -46,7 +46,7 @@ mod thin;
 mod trace;
 mod train;
 
-pub use address::{Address, is_link_local, scope_of, with_scope};
+pub use address::{Address, at_port, is_link_local, scope_of, with_scope};
 pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
 pub use builder::Builder;

@@ -9,8 +9,8 @@ use common::{Limits, ServerConfig, pending};
 use engine::Setup;
 use io::thread::{CAN_PIN, available};
 use io::{Listener, Udp};
-use model::{Begin, Event, Level};
-use std::net::{IpAddr, SocketAddr};
+use model::{Begin, Event, Level, at_port};
+use std::net::SocketAddr;
 use transport::SocketSettings;
 use transport::admission::Admission;
 use uuid::Uuid;
@@ -245,16 +245,16 @@ fn process_ports(
     addresses: &[SocketAddr],
     sockets: &SocketSettings,
 ) -> Result<Vec<ProcessPort>, EngineError> {
-    let mut ips: Vec<IpAddr> = Vec::new();
-    addresses.iter().map(SocketAddr::ip).for_each(|ip| {
-        if !ips.contains(&ip) {
-            ips.push(ip);
+    let mut places: Vec<SocketAddr> = Vec::new();
+    for at in addresses.iter().map(|at| at_port(*at, 0)) {
+        if !places.contains(&at) {
+            places.push(at);
         }
-    });
+    }
     let try_one = || -> Result<ProcessPort, EngineError> {
         let (mut port, mut kept) = (0, Vec::new());
-        for &ip in &ips {
-            let at = SocketAddr::new(ip, port);
+        for place in &places {
+            let at = at_port(*place, port);
             let failed = |fault| EngineError::Socket { at, fault };
             let listener = Listener::bind(at, true, sockets).map_err(failed)?;
             port = listener.local().map_err(failed)?.port();

@@ -5,7 +5,7 @@ use crate::host::HostInfo;
 use crate::{ClientConfig, Peer, Protocol, ServerConfig};
 use compat::NamedFile;
 use ipnet::IpNet;
-use model::{Begin, Builder, Event, Level, Outcome, Phase, Status};
+use model::{Address, Begin, Builder, Event, Level, Outcome, Phase, Status};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -183,10 +183,45 @@ pub struct Bound {
     pub run: RunServer,
 }
 
+/// The address that the value `text` of the option `name` is, with the interface of a link-local one (`fe80::1%eth0`).
+///
+/// # Errors
+/// One sentence that names the option and an example.
+pub fn address(name: &str, text: &str) -> Result<Address, String> {
+    let found = Address::parse(text).filter(|at| at.port.is_none());
+    found.ok_or_else(|| format!("'{text}': {name} takes an address such as 192.0.2.1 or fe80::1%eth0"))
+}
+
 /// Why most options without an effect have none.
 pub const NO_EFFECT: &str = ", because it has no effect here";
 
 impl Driver {
+    /// A socket's place at a written address, with the number of its interface. A link-local address without an interface is refused
+    /// with the names of this host's.
+    ///
+    /// # Errors
+    /// One sentence about the address.
+    pub fn place(&self, at: &Address, port: u16) -> Result<SocketAddr, Refusal> {
+        let found = (self.resolve)(&at.to_string(), port, false, false).map_err(Refusal::as_usage)?;
+        Ok(found.first().map_or(SocketAddr::new(at.ip, port), |peer| peer.address))
+    }
+
+    /// The same of a client's own address, whose interface may be that of the server.
+    ///
+    /// # Errors
+    /// One sentence about the address.
+    pub fn source(&self, at: &Address) -> Result<SocketAddr, Refusal> {
+        if at.zone.is_none() { Ok(SocketAddr::new(at.ip, 0)) } else { self.place(at, 0) }
+    }
+
+    /// Refuses a run that a client cannot have; `source` is the option of the client's own address.
+    ///
+    /// # Errors
+    /// One sentence that names the option.
+    pub fn check_from(&self, config: &ClientConfig, phase: &Phase, source: &str) -> Result<(), Refusal> {
+        (self.check)(config, phase).map_err(|error| error.map(|text| text.replace("-B", source)))
+    }
+
     /// A client of this protocol, with the common settings of all originals.
     pub fn client(&self, protocol: &'static dyn Protocol) -> ClientConfig {
         let mut run = [0; 16];

@@ -1,7 +1,8 @@
 //! Layout of a test of ntttcp over ports and connections, and its times.
 
 use metrics::{Mono, SECOND};
-use std::net::{IpAddr, SocketAddr};
+use model::at_port;
+use std::net::SocketAddr;
 
 /// Distance from a data port to the port on which Windows' ends report that they are ready.
 pub const READY_OFFSET: u16 = 1_000;
@@ -72,9 +73,9 @@ impl Layout {
 
     /// Address of a data port: each has a receiver of its own, or the remaining ones share the last
     /// one.
-    pub fn address(&self, hosts: &[IpAddr], port: u16) -> Option<SocketAddr> {
+    pub fn address(&self, hosts: &[SocketAddr], port: u16) -> Option<SocketAddr> {
         let at = usize::from(port.saturating_sub(self.port));
-        hosts.get(at).or(hosts.last()).map(|host| SocketAddr::new(*host, port))
+        hosts.get(at).or(hosts.last()).map(|host| at_port(*host, port))
     }
 
     /// Warm-up, test and cool-down, s; 0 is without end.

@@ -117,7 +117,7 @@ impl Protocol for Ntttcp {
         let port = config.ports.map(|(first, _)| first).filter(|port| *port > 0);
         let from = local_address(&config.sources, 0, port, peer.address);
         let workers = config.workers_for(phase, host.cores().len());
-        let to = config.peers.iter().map(|peer| peer.address.ip()).collect();
+        let to = config.peers.iter().map(|peer| peer.address).collect();
         let plan = SenderPlan { layout: *layout, phase: phase.clone(), to, from, workers };
         Ok(Started::new(Sender::new(plan, host.now()), workers, phase))
     }

@@ -8,7 +8,7 @@ use common::Acl;
 use common::call;
 use common::kernel::Detached;
 use metrics::{Ending, Group, Mono, SECOND};
-use model::{Kind, Phase};
+use model::{Kind, Phase, at_port};
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ pub(super) struct Dialer {
     /// End of the retries, set by the first failure.
     patience: Option<Mono>,
     open: u32,
-    to: Arc<Vec<IpAddr>>,
+    to: Arc<Vec<SocketAddr>>,
     from: Option<SocketAddr>,
     layout: Layout,
 }
@@ -111,8 +111,8 @@ impl Connector for Dialer {
         };
         let Some(to) = self.layout.address(&self.to, self.layout.port_of(slot)) else { return Open::Done };
         let from = self.from.map(|from| match (from.port(), u16::try_from(slot)) {
-            (0, _) | (_, Err(_)) => SocketAddr::new(from.ip(), 0),
-            (first, Ok(slot)) => SocketAddr::new(from.ip(), first.saturating_add(slot)),
+            (0, _) | (_, Err(_)) => at_port(from, 0),
+            (first, Ok(slot)) => at_port(from, first.saturating_add(slot)),
         });
         let (params, target) = (Arc::clone(&self.params), Target { to, from });
         self.open += 1;

@@ -27,8 +27,8 @@ use crate::one_sided::GROUP;
 use common::Patience;
 use common::message::{SessionMessage, SharedMessage, downcast};
 use metrics::{Mono, SECOND};
-use model::{Event, Level, Phase, Status, Totals};
-use std::net::{IpAddr, SocketAddr};
+use model::{Event, Level, Phase, Status, Totals, at_port};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Action, Context, Input, Link, LinkSource, Message, Order, Session, Target};
 
@@ -38,7 +38,7 @@ pub struct SenderPlan {
     pub layout: Layout,
     pub phase: Phase,
     /// The receiver, or one for each port; the ports are those of the layout.
-    pub to: Vec<IpAddr>,
+    pub to: Vec<SocketAddr>,
     /// Our address, and the first of our ports or 0.
     pub from: Option<SocketAddr>,
     pub workers: u16,
@@ -120,8 +120,8 @@ impl Sender {
             plan,
         };
         if layout.sync {
-            let host = sender.plan.to.first().copied().unwrap_or(IpAddr::from([0; 4]));
-            sender.call(0, SocketAddr::new(host, layout.port.saturating_sub(1)));
+            let host = sender.plan.to.first().copied().unwrap_or(([0; 4], 0).into());
+            sender.call(0, at_port(host, layout.port.saturating_sub(1)));
             sender.waits("no answer", now);
         } else {
             sender.connect(now);
@@ -131,7 +131,7 @@ impl Sender {
 
     /// Opens a connection beside the data connections.
     fn call(&mut self, key: u32, to: SocketAddr) {
-        let from = self.plan.from.map(|from| SocketAddr::new(from.ip(), 0));
+        let from = self.plan.from.map(|from| at_port(from, 0));
         self.reporting.driver.ask(Action::Connect(key, Target { to, from }));
     }
 
@@ -222,7 +222,7 @@ impl Sender {
         while let Some(index) = self.tokens.due(now) {
             let port = self.layout.port.saturating_add(index);
             let Some(at) = self.layout.address(&self.plan.to, port) else { continue };
-            self.call(index.into(), SocketAddr::new(at.ip(), port.saturating_add(READY_OFFSET)));
+            self.call(index.into(), at_port(at, port.saturating_add(READY_OFFSET)));
         }
         self.wake = Some(self.tokens.wake());
     }

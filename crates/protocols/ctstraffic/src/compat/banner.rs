@@ -4,13 +4,13 @@ use super::connection::address;
 use super::line::layout;
 use super::spec::{Binding, Role, Spec, Transport};
 use model::{Burst, HostSnapshot, Pattern, Range, Verify};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 /// Addresses that the names on the command line stand for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) targets: Vec<SocketAddr>,
-    pub(crate) binds: Vec<IpAddr>,
+    pub(crate) binds: Vec<SocketAddr>,
     pub(crate) listens: Vec<SocketAddr>,
 }
 
@@ -142,7 +142,7 @@ fn client(spec: &Spec, resolved: &Resolved, tell: &mut impl FnMut(String)) {
     tell("Connecting out to addresses:".to_owned());
     resolved.targets.iter().for_each(|&at| tell(format!("\t{}", address(at))));
     tell("Binding to local addresses for outgoing connections:".to_owned());
-    resolved.binds.iter().for_each(|at| tell(format!("\t{at}")));
+    resolved.binds.iter().for_each(|at| tell(format!("\t{}", at.ip())));
     match spec.local_ports {
         Some((low, high)) if low != high => {
             tell(format!("Using local port range for outgoing connections: [{low}, {high}]"));

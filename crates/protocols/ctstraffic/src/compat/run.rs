@@ -12,7 +12,6 @@ use compat::Printed;
 use model::{Event, Kind, Status};
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 use transport::Interrupt;
@@ -76,12 +75,7 @@ fn client(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     let streams = spec.phase.kind == Kind::Stream;
     let config = ClientConfig {
         peers: resolve::rotation(&spec, &resolved),
-        sources: resolved
-            .binds
-            .iter()
-            .filter(|a| !a.is_unspecified())
-            .map(|ip| SocketAddr::new(*ip, 0))
-            .collect(),
+        sources: resolved.binds.iter().filter(|at| !at.ip().is_unspecified()).copied().collect(),
         ports: spec.local_ports,
         device: spec.device.clone(),
         placement: spec.cores.clone(),

@@ -3,7 +3,7 @@
 
 use compat::options::{Opt, Request, Stop, Value, find, request, stop, whole};
 use metrics::SECOND;
-use model::{Kind, Phase, Ping, Range, SocketSettings, Transport};
+use model::{Address, Kind, Phase, Ping, Range, SocketSettings, Transport};
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Client {
     /// The server (`i=`).
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) address: Option<Address>,
     /// Scope of a link-local address, a number or an interface's name (`o=`).
     pub(crate) scope: Option<String>,
     /// Its port (`p=`).
     pub(crate) port: u16,
     /// The client's own address (`a=`).
-    pub(crate) local: Option<IpAddr>,
+    pub(crate) local: Option<Address>,
     /// True if the first 500 messages count in the results (`b=`).
     pub(crate) include_first: bool,
     /// Connections, one after the other (`c=`).
@@ -55,7 +55,7 @@ pub(crate) struct Client {
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(crate) struct Server {
     /// Address to listen at (`i=`); the family of `f=` without.
-    pub(crate) address: Option<IpAddr>,
+    pub(crate) address: Option<Address>,
     /// IPv4 only (`f=v4`).
     pub(crate) v4: bool,
     /// True if Nagle's algorithm is on (`n=`).
@@ -88,10 +88,8 @@ fn flag(value: &Value<'_>) -> Result<bool, String> {
     ["0", "1"].iter().position(|known| *known == value.text()).map(|n| n == 1).ok_or_else(wrong)
 }
 
-fn address(value: &Value<'_>) -> Result<IpAddr, String> {
-    let parsed = value.text().trim_start_matches('[').trim_end_matches(']').parse();
-    let wrong = |_| format!("'{}': {} takes an address such as 192.0.2.1", value.name, name_of(value.name));
-    parsed.map_err(wrong)
+fn address(value: &Value<'_>) -> Result<Address, String> {
+    common::original::address(&name_of(value.name), value.text())
 }
 
 /// Reads arguments in any order; `bare` lists names without a value, and `valued` names with one.
@@ -165,7 +163,7 @@ impl Client {
 
     /// The server; that of a run that had no connection is not known.
     pub(crate) fn server(&self) -> IpAddr {
-        self.address.unwrap_or(IpAddr::from([0, 0, 0, 0]))
+        self.address.as_ref().map_or(IpAddr::from([0, 0, 0, 0]), |at| at.ip)
     }
 
     pub(crate) fn phase(&self) -> Phase {
@@ -260,7 +258,7 @@ mod tests {
             (c.include_first, c.nagle, c.udp, c.silent, c.kill, c.fine),
             (false, false, false, false, false, false)
         );
-        assert_eq!((c.chunk, c.window, c.local), (None, None, None));
+        assert_eq!((c.chunk, c.window, c.local.clone()), (None, None, None));
         let phase = c.phase();
         assert!(phase.sockets.nodelay, "n=0 disables Nagle's algorithm");
         assert_eq!(phase.ping.unwrap().messages, Some(10_000));
@@ -271,7 +269,10 @@ mod tests {
         let c = client(
             "a=10.0.0.9 b=1 c=3 g=0 I=fe80::1 o=2 k m=7 n=1 p=77 r=5 S=64 e=10 /silent t=250 /UDP w=65536 --as-original",
         );
-        assert_eq!(c.local, Some("10.0.0.9".parse().unwrap()));
+        assert_eq!(c.local, Address::parse("10.0.0.9"));
+        let scoped = client("i=fe80::1%eth0 a=[fe80::2%3]");
+        assert_eq!(scoped.address.map(|at| at.to_string()).as_deref(), Some("fe80::1%eth0"));
+        assert_eq!(scoped.local.map(|at| at.to_string()).as_deref(), Some("fe80::2%3"));
         assert_eq!(
             (c.include_first, c.loops, c.fine, c.kill, c.messages, c.nagle),
             (true, 3, true, true, 7, true)

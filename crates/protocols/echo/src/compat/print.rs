@@ -223,7 +223,7 @@ pub(crate) fn print(outcome: &Outcome, events: &[Event]) -> Result<String, Strin
         _ => None,
     });
     let client = Client {
-        address: remote.map(|at| at.ip()),
+        address: remote.map(|at| at.ip().into()),
         port: remote.map_or(PORT, |at| at.port()),
         include_first: true,
         loops: point.local.opened.max(1),
@@ -299,7 +299,7 @@ mod tests {
 
     fn client() -> Client {
         Client {
-            address: Some([10, 0, 0, 1].into()),
+            address: Some(std::net::IpAddr::from([10, 0, 0, 1]).into()),
             messages: 10,
             every: 5,
             include_first: true,

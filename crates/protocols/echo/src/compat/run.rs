@@ -5,9 +5,9 @@ use common::config::StopServers;
 use common::original::{Bound, Driver, ExitCodes, NO_EFFECT, Refusal, Run};
 use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use compat::Request;
-use model::{Event, Status};
+use model::{Address, Event, Status};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use transport::Interrupt;
 
 /// The command line cannot be; messages are missing or damaged, or nothing could be measured.
@@ -44,15 +44,15 @@ pub(super) fn call(arguments: &[String], driver: &Driver) -> u8 {
 
 fn measure_with(client: Client, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
-        peers: vec![Peer::new(client.server().to_string(), target(&client)?)],
-        sources: client.local.map(|ip| SocketAddr::new(ip, 0)).into_iter().collect(),
+        peers: vec![Peer::new(client.server().to_string(), target(&client, driver)?)],
+        sources: client.local.iter().map(|at| driver.source(at)).collect::<Result<_, _>>()?,
         ..driver.client(&crate::PROTOCOL)
     };
     if client.kill {
         return Ok(kill(&config, client.kill_port, driver));
     }
     let phase = client.phase();
-    (driver.check)(&config, &phase)?;
+    driver.check_from(&config, &phase, "a")?;
     let interrupt = (driver.on_signals)()?;
     let (mut printer, mut run) = (Printer::new(client), Run::new(driver, ""));
     driver.call(&config, &phase, &interrupt, "rttcpip", &mut |event| {
@@ -68,20 +68,11 @@ fn measure_with(client: Client, driver: &Driver) -> Result<u8, Refusal> {
     }
 }
 
-fn target(client: &Client) -> Result<SocketAddr, Refusal> {
-    let (IpAddr::V6(address), Some(scope)) = (client.server(), &client.scope) else {
-        return Ok(SocketAddr::new(client.server(), client.port));
-    };
-    let index = scope.parse().ok().or_else(|| {
-        // The kernel's list of interfaces, a folder each.
-        let plain = scope.chars().all(|c| c.is_ascii_alphanumeric() || ".-_@".contains(c));
-        let read = || std::fs::read_to_string(format!("/sys/class/net/{scope}/ifindex")).ok();
-        plain.then(read).flatten()?.trim().parse().ok()
-    });
-    let index = index.ok_or_else(|| {
-        Refusal::Usage(format!("'o={scope}': o takes an interface's number or name, and there is none so"))
-    })?;
-    Ok(SocketAddrV6::new(address, client.port, 0, index).into())
+/// The server's address, whose interface may stand in `o=`, too.
+fn target(client: &Client, driver: &Driver) -> Result<SocketAddr, Refusal> {
+    let at = client.address.clone().unwrap_or_else(|| client.server().into());
+    let zone = at.zone.clone().or_else(|| client.scope.clone().filter(|_| at.ip.is_ipv6()));
+    driver.place(&Address { zone, ..at }, client.port)
 }
 
 /// Asks the server to end: ours can be asked at a port of its own, the original's kill message is
@@ -162,7 +153,7 @@ fn echo(server: &Server, driver: &Driver) -> Result<u8, Refusal> {
     let any = if server.v4 { IpAddr::from([0u8; 4]) } else { IpAddr::from([0u16; 8]) };
     let phase = server.phase();
     let bound = driver.bind(ServerConfig {
-        listen: vec![SocketAddr::new(server.address.unwrap_or(any), server.port)],
+        listen: vec![driver.place(&server.address.clone().unwrap_or_else(|| any.into()), server.port)?],
         workers: server.single.then_some(1),
         ..driver.server(&crate::PROTOCOL, phase.clone())?
     })?;

@@ -5,8 +5,7 @@ use super::windows;
 use crate::Layout;
 use compat::options::{self, Opt, Request, Stop, Takes, Value, find, request, stop, whole};
 use metrics::{Clamped, SECOND};
-use model::{Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
-use std::net::IpAddr;
+use model::{Address, Kind, Pattern, Phase, Probe, Range, SocketSettings, Verify, Waiting};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -38,7 +37,7 @@ pub(crate) struct Spec {
     /// First local port (`-f`).
     pub(crate) local_port: Option<u16>,
     /// Local address (`-a`).
-    pub(crate) local: Option<IpAddr>,
+    pub(crate) local: Option<Address>,
     /// `--no-delay`.
     pub(crate) nodelay: bool,
     /// No real-time lines (`-Q`).
@@ -185,9 +184,8 @@ pub(super) fn one_role(spec: &mut Spec, role: Role) -> Result<(), Stop> {
     }
 }
 
-pub(super) fn address(value: &Value<'_>) -> Result<IpAddr, String> {
-    let (name, text) = (value.name, value.text());
-    text.parse().map_err(|_| format!("'{text}': {name} takes an address such as 192.0.2.1"))
+pub(super) fn address(value: &Value<'_>) -> Result<Address, String> {
+    common::original::address(value.name, value.text())
 }
 
 /// Threads and address of a mapping, `threads,cpu,address`; the CPU has no effect.

@@ -93,7 +93,7 @@ pub(super) fn parameters(spec: &Spec) -> Vec<NamedValue> {
     let ms = |s: u32| u64::from(s) * 1_000;
     let is_v6 = |address: &String| address.contains(':');
     let v6 = (spec.address.as_ref().is_some_and(is_v6), spec.v6 || spec.hosts.iter().any(is_v6));
-    let local = spec.local.map_or_else(String::new, |at| at.to_string());
+    let local = spec.local.as_ref().map_or_else(String::new, ToString::to_string);
     let rows = vec![
         set("send_socket_buff", "sendSocketBuff", &buffer(Role::Sender, 131_072), &size(spec.sndbuf)),
         set("recv_socket_buff", "recvSocketBuff", &buffer(Role::Receiver, 65_536), &size(spec.rcvbuf)),

@@ -117,7 +117,7 @@ impl Printer {
         let Layout { ports, threads, connections, .. } = layout;
         let any = if spec.v6 { "::" } else { "0.0.0.0" };
         let address = spec.address.as_deref().unwrap_or(any);
-        let local = spec.local.map_or_else(|| any.to_owned(), |local| local.to_string());
+        let local = spec.local.as_ref().map_or_else(|| any.to_owned(), ToString::to_string);
         // -B overrides it.
         let fq_limit = spec.fq_limit.filter(|_| sends && spec.limit.is_none());
         let buffer = format!("{who} socket buffer (bytes):\t");

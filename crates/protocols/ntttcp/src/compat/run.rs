@@ -9,7 +9,7 @@ use common::{ClientConfig, Peer, ProtocolOptions, ServerConfig};
 use compat::Request;
 use metrics::Mono;
 use metrics::seconds;
-use model::{Event, Status, Traffic};
+use model::{Event, Status, Traffic, at_port};
 use std::fs::{self, File};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -44,10 +44,8 @@ pub(crate) fn row_of_ports(config: ServerConfig) -> Result<ServerConfig, String>
         ));
     }
     let row = |at: &SocketAddr| {
-        let (ip, after) = (at.ip(), port + layout.ports);
-        (port - 1..after)
-            .chain(port + READY_OFFSET..after + READY_OFFSET)
-            .map(move |port| SocketAddr::new(ip, port))
+        let (at, after) = (*at, port + layout.ports);
+        (port - 1..after).chain(port + READY_OFFSET..after + READY_OFFSET).map(move |port| at_port(at, port))
     };
     let listen = config.listen.iter().flat_map(row).collect();
     let options = ProtocolOptions::new(Layout { port, unsynced: true, ..layout });
@@ -95,7 +93,7 @@ fn send(
 ) -> Result<(), Refusal> {
     let config = ClientConfig {
         peers: peers(spec, driver)?,
-        sources: spec.local.map(|ip| SocketAddr::new(ip, 0)).into_iter().collect(),
+        sources: spec.local.iter().map(|at| driver.source(at)).collect::<Result<_, _>>()?,
         ports: spec.local_port.map(|first| (first, first)),
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
@@ -130,22 +128,17 @@ fn listen(spec: &Spec, driver: &Driver) -> Result<Vec<SocketAddr>, Refusal> {
     if !spec.windows {
         let host = spec.address.as_deref().unwrap_or(any);
         let address = driver.first(host, spec.layout.port, false, spec.v6)?;
-        let ip = address.first().map_or_else(|| [0, 0, 0, 0].into(), |peer| peer.address.ip());
+        let at = address.first().map_or_else(|| ([0, 0, 0, 0], 0).into(), |peer| peer.address);
         let first = if spec.layout.sync { spec.layout.port - 1 } else { spec.layout.port };
         return Ok((first..=spec.layout.port + (spec.layout.ports - 1))
-            .map(|port| SocketAddr::new(ip, port))
+            .map(|port| at_port(at, port))
             .collect());
     }
     let hosts = spec.hosts.iter().map(|host| if host == "*" { any } else { host }.to_owned()).collect();
     let peers = peers(&Spec { hosts, address: None, ..spec.clone() }, driver)?;
-    let data: Vec<SocketAddr> = (spec.layout.port..)
-        .zip(peers)
-        .map(|(port, peer)| SocketAddr::new(peer.address.ip(), port))
-        .collect();
-    let aside = data
-        .iter()
-        .map(|at| SocketAddr::new(at.ip(), at.port() + READY_OFFSET))
-        .filter(|_| spec.layout.token);
+    let data: Vec<SocketAddr> =
+        (spec.layout.port..).zip(peers).map(|(port, peer)| at_port(peer.address, port)).collect();
+    let aside = data.iter().map(|at| at_port(*at, at.port() + READY_OFFSET)).filter(|_| spec.layout.token);
     Ok(data.iter().copied().chain(aside).collect())
 }
 

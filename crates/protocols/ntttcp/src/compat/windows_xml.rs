@@ -146,7 +146,7 @@ mod tests {
             rcvbuf: Some(4_096),
             // 100 KB/s, of which a ms has 102 bytes.
             thread_limit: Some(819_200),
-            local: Some([192, 0, 2, 1].into()),
+            local: model::Address::parse("192.0.2.1"),
             transfer: Some(500 * 1_400),
             buffer: Some(1_400),
             ..Spec::default()

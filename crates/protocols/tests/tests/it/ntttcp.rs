@@ -61,6 +61,7 @@ pub(crate) fn receiver(layout: Layout, now: Mono) -> Receiver {
 }
 
 pub(crate) fn sender(layout: Layout, to: Vec<IpAddr>, workers: u16, now: Mono) -> Sender {
+    let to = to.into_iter().map(|ip| (ip, 0).into()).collect();
     Sender::new(SenderPlan { layout, phase: phase_of(&layout), to, from: None, workers }, now)
 }
 
@@ -84,6 +85,7 @@ fn send(net: &mut Network, n: u32, layout: Layout) -> Host {
 
 fn send_with(net: &mut Network, n: u32, layout: Layout, phase: Phase, to: Vec<IpAddr>) -> Host {
     let now = net.now;
+    let to = to.into_iter().map(|ip| (ip, 0).into()).collect();
     let plan = SenderPlan { layout, phase, to, from: None, workers: 2 };
     net.join(client_ip(n), 2, Box::new(Sender::new(plan, now)))
 }

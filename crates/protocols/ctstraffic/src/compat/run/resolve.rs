@@ -31,14 +31,14 @@ pub(super) fn client(spec: &Spec, driver: &Driver) -> Result<Resolved, Refusal> 
     let mut targets = addresses(driver, &spec.targets, spec.port)?;
     let any = ["*".to_owned()];
     let binds = if spec.binds.is_empty() { &any[..] } else { &spec.binds };
-    let mut binds: Vec<IpAddr> = addresses(driver, binds, 0)?.iter().map(SocketAddr::ip).collect();
+    let mut binds = addresses(driver, binds, 0)?;
     let (from, to) = (binds.clone(), targets.clone());
     targets.retain(|to| from.iter().any(|from| from.is_ipv4() == to.is_ipv4()));
     binds.retain(|from| to.iter().any(|to| from.is_ipv4() == to.is_ipv4()));
     if targets.is_empty() {
         return Err(Refusal::Usage(format!(
             "-Bind and -Target have no address family in common: {} cannot reach {}",
-            listed(&from),
+            listed(&from.iter().map(SocketAddr::ip).collect::<Vec<_>>()),
             listed(&to)
         )));
     }
@@ -70,7 +70,7 @@ pub(super) fn rotation(spec: &Spec, resolved: &Resolved) -> Vec<Peer> {
 /// with the second element, and the counter of targets moves on until its family is that of the
 /// local address. One period of that walk; where it would never reach some of the targets, all are
 /// taken in turn instead.
-fn in_turn(binds: &[IpAddr], targets: &[SocketAddr]) -> Vec<SocketAddr> {
+fn in_turn(binds: &[SocketAddr], targets: &[SocketAddr]) -> Vec<SocketAddr> {
     let (mut bind, mut target) = (0, 0);
     let (mut order, mut states) = (Vec::new(), Vec::new());
     while !binds.is_empty() && !states.contains(&(bind, target)) {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     fn walk(binds: &[&str], targets: &[&str]) -> Vec<String> {
-        let binds: Vec<IpAddr> = binds.iter().map(|b| b.parse().unwrap()).collect();
+        let binds: Vec<SocketAddr> = binds.iter().map(|b| SocketAddr::new(b.parse().unwrap(), 0)).collect();
         let targets: Vec<SocketAddr> =
             targets.iter().map(|t| SocketAddr::new(t.parse().unwrap(), 4444)).collect();
         in_turn(&binds, &targets).iter().map(|at| at.ip().to_string()).collect()

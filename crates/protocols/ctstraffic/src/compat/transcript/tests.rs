@@ -13,7 +13,7 @@ fn transcript(line: &str, resolved: Resolved) -> Transcript {
 fn localhost() -> Resolved {
     Resolved {
         targets: vec!["[::1]:4444".parse().unwrap(), "127.0.0.1:4444".parse().unwrap()],
-        binds: vec!["0.0.0.0".parse().unwrap(), "::".parse().unwrap()],
+        binds: vec!["0.0.0.0:0".parse().unwrap(), "[::]:0".parse().unwrap()],
         listens: vec!["0.0.0.0:4444".parse().unwrap(), "[::]:4444".parse().unwrap()],
     }
 }
