@@ -442,7 +442,9 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
             Finding::Limited { group, ends, text } => {
                 (self.sink)(Event::Notice { level: Level::Warning, text: text.clone() });
                 if let Some(group) = group.filter(|_| ends) {
-                    self.feed(Input::Limited(group, &text));
+                    // The session knows the client, whose name is in front.
+                    let why = text.split_once(": ").map_or(&*text, |(_, why)| why);
+                    self.feed(Input::Limited(group, why));
                 }
             }
             Finding::Trouble(text) => {

@@ -457,4 +457,7 @@ pub struct Totals {
     /// Counts that this end does not have; their fields are 0.
     #[serde(skip_serializing_if = "Counts::is_empty")]
     pub unknown: Counts,
+    /// The limit of this server that ended the phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
 }

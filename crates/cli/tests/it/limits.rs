@@ -75,11 +75,41 @@ fn bytes_of_a_client_are_a_limit() {
     let _ = reach(&server, "chargen").read_to_end(&mut got);
     assert!((1..=1 << 20).contains(&got.len()), "{} bytes", got.len());
     server.proc.hears("ended after 1048576 bytes");
-    let outcome = tcp(server.at()).args("-t 5s -P 2").outcome();
-    let moved = number(&outcome.local()["traffic"]["tx_bytes"]);
-    assert!(moved <= 8 << 20, "{}", outcome.tell());
-    assert!(outcome.caveats("server-reduced").contains("bytes"));
-    assert!(outcome.point()["reason"].as_str().unwrap().contains("1048576 bytes"), "{}", outcome.tell());
+    for more in ["", "--processes 2"] {
+        let server = serve(&format!("--max-bytes 1Mi {more}"));
+        for words in ["-P 2", "-P 3 -R", "-P 4 --pattern duplex"] {
+            let outcome = tcp(server.at()).args("-t 5s").args(words).outcome().exits(4).status("partial");
+            let received = number(&outcome.local()["traffic"]["rx_bytes"])
+                + number(&outcome.point()["remote"][0]["traffic"]["rx_bytes"]);
+            assert!((1..=1 << 20).contains(&received), "{words} {more}: {}", outcome.tell());
+            let ended = "ended after 1048576 bytes, the most of one session";
+            assert!(outcome.caveats("server-reduced").contains(ended), "{words} {more}: {}", outcome.tell());
+            assert!(outcome.point()["reason"].as_str().unwrap().contains(ended), "{}", outcome.tell());
+        }
+    }
+}
+
+/// Two sessions of one key, one of which asks for less than the key's bytes of a day.
+#[test]
+fn a_session_ends_with_the_bytes_of_its_key() {
+    let scratch = Scratch::new();
+    let line = |rights: &str| format!("alice netcaliper-psk-1:{}{rights}\n", "5a".repeat(32));
+    let (keys, key) = (scratch.key("keys", line(" bytes=2M")), scratch.key("key", line("")));
+    let server = Server::start(netcaliper("serve").args("--port 0 --processes 2 --psk-file").arg(&keys));
+    let client = |words: &str| tcp(server.at()).args("--json -P 1 --psk-file").arg(&key).args(words);
+    // 1.25 MB in 10 s: no reduction.
+    let slow = client("-t 10s -b 1M").spawn();
+    server.proc.hears("session 1 with");
+    for run in [client("-t 10s").spawn(), slow] {
+        let outcome = Outcome::of(run.wait());
+        let outcome = outcome.exits(4).status("partial");
+        let caveat = outcome.caveats("server-reduced");
+        assert!(caveat.contains("ended after 2097152 bytes, the most of this key a day"), "{caveat}");
+    }
+    // What a session had taken and not moved is left over.
+    let third = client("-t 1s").run();
+    assert!(third.err.contains("a day") || third.err.contains("for today"), "{}", third.tell());
+    assert!([Some(1), Some(4)].contains(&third.code), "{}", third.tell());
 }
 
 #[test]

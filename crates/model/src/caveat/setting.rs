@@ -55,10 +55,12 @@ pub(super) fn other_sessions(case: &Case<'_>) -> Option<Reason> {
 pub(super) fn server_reduced(case: &Case<'_>) -> Option<Reason> {
     let changes =
         case.point.sessions.iter().flat_map(|s| s.accepted.changes.iter().map(move |c| (s.address, c)));
-    let clauses = join(changes.map(|(address, change)| {
+    let changes = changes.map(|(address, change)| {
         let why = if change.why.is_empty() { String::new() } else { format!(" ({})", change.why) };
         format!("{address} gave {} {} instead of {}{why}", change.what, change.given, change.asked)
-    }))?;
+    });
+    let ends = case.point.remote.iter().filter_map(|totals| Some((&totals.who, totals.limit.as_ref()?)));
+    let clauses = join(changes.chain(ends.map(|(who, limit)| format!("{who} {limit}"))))?;
     let text = format!("The server reduced the request: {clauses}.");
     Some((text, "Ask for less, or raise the server's limits."))
 }

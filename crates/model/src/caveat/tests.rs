@@ -268,6 +268,9 @@ fn server_reduced() {
     let text = only("server-reduced", |p, _| p.sessions[0].accepted.changes = vec![change]);
     let reduced = "10.0.0.2:7411 gave connections 100 instead of 200 (limit of the server)";
     assert!(text.contains(reduced), "{text}");
+    let limit = "ended after 1048576 bytes, the most of one session";
+    let text = only("server-reduced", |p, _| p.remote[0].limit = Some(limit.to_owned()));
+    assert!(text.contains(&format!("10.0.0.2 {limit}")), "{text}");
 }
 
 #[test]

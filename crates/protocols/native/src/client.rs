@@ -151,7 +151,8 @@ struct Server {
     totals: Option<Box<Totals>>,
     /// The server's record of packet trains.
     log: Log,
-    stopping: bool,
+    /// The ending of the run since the server is stopping, or a limit of it has ended the session.
+    stopping: Option<Status>,
     /// Its connection was reset before its hello, and was made anew.
     retried: bool,
     failure: Option<String>,
@@ -298,7 +299,7 @@ impl Client {
                 reports: BTreeMap::new(),
                 totals: None,
                 log: Log::default(),
-                stopping: false,
+                stopping: None,
                 retried: false,
                 failure: None,
             })
@@ -408,7 +409,7 @@ impl Client {
     /// A server's part of the result is missing: the run is interrupted if the user or that server
     /// was ending it, else partial.
     fn is_partial(&mut self, at: usize) {
-        let is_stopped = self.asked.is_some() || self.servers[at].stopping;
+        let is_stopped = self.asked.is_some() || self.servers[at].stopping == Some(Status::Interrupted);
         self.driver.status = if is_stopped { Status::Interrupted } else { Status::Partial };
     }
 

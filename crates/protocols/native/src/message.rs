@@ -173,9 +173,12 @@ pub enum Message {
         #[serde(with = "field")]
         totals: Box<Totals>,
     },
-    /// The server is asked to end; the client should end its run in good order.
+    /// The server is asked to end, or a limit ends the session; the client should end its run in good order.
     Stopping {
         reason: String,
+        /// A limit ends the session.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        limited: bool,
     },
     /// End the server once its sessions are over.
     Shutdown {
@@ -190,6 +193,13 @@ pub enum Message {
 }
 
 model::tagged_document!(Message, "type");
+
+impl Message {
+    /// The server is asked to end.
+    pub(crate) fn stopping(reason: impl Into<String>) -> Self {
+        Message::Stopping { reason: reason.into(), limited: false }
+    }
+}
 
 /// A report without the members that a default report has: a third of the length. Its reader fills
 /// missing members with these defaults.

@@ -130,6 +130,8 @@ struct Held {
     moved: Moved,
     /// The limits of its connections.
     allowance: Option<Arc<Allowance>>,
+    /// The limit that has ended it.
+    limit: Option<String>,
     /// The worker processes that have its connections.
     processes: Range<usize>,
 }
@@ -361,6 +363,7 @@ impl Server {
             return self.check_over(cx);
         };
         totals.others = held.others;
+        totals.limit = held.limit.take();
         totals.receive = held.granting.phase.verify.receive().to_owned();
         held.moved = Moved::of(&totals);
         let text = format!(
@@ -449,7 +452,7 @@ impl Server {
         let peer = client.path.peer;
         let running = self.clients.values().filter(|v| v.held.is_some()).count();
         self.driver.notice(Level::Info, format!("{peer} asks to stop; {running} session(s) still running"));
-        self.say(link, &Message::Stopping { reason: format!("{running} session(s) still running") });
+        self.say(link, &Message::stopping(format!("{running} session(s) still running")));
         self.ending = Some(Mono(u64::MAX));
         self.admit_queued(cx);
         self.check_over(cx);
@@ -470,7 +473,7 @@ impl Server {
         self.ending = Some(cx.now.plus(GRACE));
         let links: Vec<(Link, bool)> = self.clients.iter().map(|(&l, v)| (l, v.held.is_some())).collect();
         for (link, busy) in links {
-            self.say(link, &Message::Stopping { reason: "the server was asked to stop".to_owned() });
+            self.say(link, &Message::stopping("the server was asked to stop"));
             if !busy {
                 self.close(cx, link);
             }
@@ -591,7 +594,10 @@ impl Session for Server {
             Input::Limited(group, text) => {
                 // The client learns the reason before its connections end.
                 if let Some(link) = self.link_of(group) {
-                    self.say(link, &Message::Stopping { reason: text.to_owned() });
+                    if let Some(held) = self.clients.get_mut(&link).and_then(|client| client.held.as_mut()) {
+                        held.limit.get_or_insert_with(|| text.to_owned());
+                    }
+                    self.say(link, &Message::Stopping { reason: text.to_owned(), limited: true });
                 }
             }
             Input::Lost(workers) => {

@@ -172,7 +172,7 @@ impl Granting {
         let share = |all: u64| (all / u64::from(of.max(1))).saturating_mul(part.into()).max(1);
         let ends = self.phase.ends_after().filter(|_| time);
         let time_ns = ends.map(|ns| self.start.plus(ns).plus(LATE).since(now));
-        let terms = transport::Terms { rate: rate.map(share), bytes: bytes.map(share), time_ns };
+        let terms = transport::Terms { rate: rate.map(share), bytes, time_ns };
         let phase = &self.phase;
         let train = phase.train.as_ref().zip(phase.probe.as_ref());
         let train = train.map_or(0, |(train, probe)| u64::from(train.packets) * u64::from(probe.size));

@@ -208,8 +208,8 @@ impl Client {
                 self.enter(at, Step::Over, cx.now);
                 self.advance(cx.now);
             }
-            (Step::Stopping, Message::Stopping { reason }) if !self.servers[at].stopping => {
-                self.servers[at].stopping = true;
+            (Step::Stopping, Message::Stopping { reason, .. }) if self.servers[at].stopping.is_none() => {
+                self.servers[at].stopping = Some(Status::Interrupted);
                 self.driver
                     .notice(Level::Info, format!("{} is stopping: {reason}", self.servers[at].peer.address));
             }
@@ -219,15 +219,21 @@ impl Client {
                     self.finish(Status::Complete, None);
                 }
             }
-            (_, Message::Stopping { reason }) if self.stage == Stage::Agreeing => {
+            (_, Message::Stopping { reason, .. }) if self.stage == Stage::Agreeing => {
                 return Err(format!("it is stopping: {reason}"));
             }
-            (_, Message::Stopping { reason }) if !self.servers[at].stopping => {
-                self.servers[at].stopping = true;
-                let name = self.servers[at].peer.name.clone();
-                self.driver.notice(Level::Warning, format!("{name} is stopping: {reason}"));
-                self.driver.status = Status::Interrupted;
-                self.driver.reason.get_or_insert(format!("{name} is stopping: {reason}"));
+            (_, Message::Stopping { reason, limited }) if self.servers[at].stopping.is_none() => {
+                let name = &self.servers[at].peer.name;
+                let (status, why) = match limited {
+                    true => (Status::Partial, format!("{name}: {reason}")),
+                    false => (Status::Interrupted, format!("{name} is stopping: {reason}")),
+                };
+                self.servers[at].stopping = Some(status);
+                self.driver.notice(Level::Warning, &why);
+                if status == Status::Interrupted || self.driver.status == Status::Complete {
+                    self.driver.status = status;
+                }
+                self.driver.reason.get_or_insert(why);
                 self.drain(cx.now.plus(self.for_all(GRACE)));
             }
             _ => {}

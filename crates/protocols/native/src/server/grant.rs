@@ -217,13 +217,21 @@ impl Server {
             records: config.records,
             busy: config.limits.busy,
             eager: config.limits.eager && phase.kind == Kind::Ping,
-            terms: Bounds { rate, bytes: limits.bytes, time: limits.duration_ns.is_some() },
+            // The bytes of a key are counted over its sessions.
+            terms: Bounds { rate, bytes: config.limits.bytes, time: limits.duration_ns.is_some() },
             phase,
             process_ports,
         };
         (client.step, client.since, client.said, client.proposal) = (Step::Granted, now, 0, None);
-        client.held =
-            Some(Held { granting, until, others, moved: Moved::default(), allowance: None, processes });
+        client.held = Some(Held {
+            granting,
+            until,
+            others,
+            moved: Moved::default(),
+            allowance: None,
+            limit: None,
+            processes,
+        });
         self.stands(cx, link, Standing::Granted);
         self.raise_others();
     }
@@ -253,10 +261,10 @@ impl Server {
     /// True if worker processes may have a session's connections.
     fn spreads(&self, link: Link, phase: &Phase) -> bool {
         let takes = self.clients.get(&link).is_some_and(|client| client.takes_process_ports);
-        // Limits that sessions share are counted in this process.
-        let shares = self.plan.config.clients.is_some()
-            || self.clients.get(&link).and_then(|client| client.holder.as_ref()?.rights.bytes).is_some();
-        takes && !shares && matches!(phase.kind, Kind::Tcp | Kind::Connect)
+        // Bytes, and limits that sessions share, are counted in this process.
+        let holder = self.clients.get(&link).and_then(|client| client.holder.as_ref());
+        let counted = self.plan.config.clients.is_some() || self.limits_of(holder).bytes.is_some();
+        takes && !counted && matches!(phase.kind, Kind::Tcp | Kind::Connect)
     }
 
     /// Connections for which the descriptors suffice that other sessions leave: of this process, or

@@ -398,6 +398,22 @@ fn proposals_are_refused_or_reduced_and_the_client_says_so() {
 }
 
 #[test]
+fn a_session_that_has_used_up_its_bytes_is_partial() {
+    let limits = Limits { bytes: Some(500_000), ..Limits::default() };
+    for pattern in [Pattern::Push, Pattern::Pull, Pattern::Duplex] {
+        let plan = client_plan(&Phase { connections: 4, pattern, ..small() });
+        let (mut net, server, client) = one(6, server_with(|config| config.limits = limits.clone()), plan);
+        net.run();
+        let it = told(&net, client);
+        let ended = "ended after 500000 bytes, the most of one session";
+        assert_eq!(it.status(), Status::Partial, "{pattern:?}: {}", it.reason());
+        assert_eq!(it.reason(), format!("server: {ended}"), "{pattern:?}");
+        assert_eq!(it.remote[0].limit.as_deref(), Some(ended), "{pattern:?}");
+        assert_empty(&mut net, server);
+    }
+}
+
+#[test]
 fn too_many_sessions() {
     let limits = Limits { sessions: 3, ..Limits::default() };
     let mut net = network(7);

@@ -517,6 +517,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         others: 2,
         receive: "compare".to_owned(),
         unknown: Counts::of(&[Count::Jitter]),
+        limit: Some("ended after 1048576 bytes, the most of one session".to_owned()),
     }
 }
 
