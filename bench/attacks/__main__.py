@@ -19,7 +19,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import rig  # noqa: E402
-import admission, damage, endings, keys, outside, rogue, sharing, web  # noqa: E402,E401
+import admission, damage, endings, keys, limits, outside, rights, rogue, sharing, web  # noqa: E402,E401
 
 
 def own_namespace():
@@ -35,7 +35,7 @@ def main():
     words.add_argument("name", nargs="*")
     words.add_argument("--list", action="store_true")
     args = words.parse_args()
-    modules = [sharing, admission, damage, outside, keys, rogue, endings, web]
+    modules = [sharing, admission, limits, damage, outside, keys, rights, rogue, endings, web]
     attacks = [(f"{module.__name__}.{name}", function) for module in modules for name, function in vars(module).items()
                if getattr(function, "is_attack", False)]
     attacks = [(name, function) for name, function in attacks

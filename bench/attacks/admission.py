@@ -7,6 +7,7 @@ import threading
 import time
 
 import rig
+from every import EveryPort, GOOD, close_all, flood, with_descriptors
 from rig import attack, must
 
 MEMORY_MB = 256
@@ -79,120 +80,42 @@ def silent_from_one_address():
     return ""
 
 
-# What each protocol's own client does in a moment, and the longest that this takes beside an attack, s: 3 s more than without.
-GOOD = {
-    "native": ("ping -n 3", 3),
-    "iperf3": ("tcp --protocol iperf3 -t 1s", 4.5),
-    "ctstraffic": ("tcp --protocol ctstraffic -t 1s", 4.5),
-    "ttcp": ("tcp --protocol ttcp -t 1s", 4.5),
-    "ntttcp": ("tcp --protocol ntttcp -t 1s", 5.5),
-    "tcpmon": ("tcp --protocol tcpmon -t 1s", 4.5),
-    "echo": ("ping --protocol echo -n 3 --rate 10", 3.5),
-    "discard": ("tcp --protocol discard -t 1s", 4.5),
-    "chargen": ("tcp --protocol chargen -R -t 1s", 4.5),
-}
-
-
-def with_descriptors(count):
-    return ["sh", "-c", f'ulimit -n {count}; exec "$0" "$@"']
-
-
-class EveryPort:
-    """A server of every protocol that knows connections, with so many descriptors; a port for each."""
-
-    def __init__(self, descriptors, *words):
-        if "NETCALIPER_ATTACKS_ALONE" not in os.environ:
-            raise rig.Skip("needs the usual ports, and so a network namespace of its own")
-        self.server = rig.Server("--legacy", "all", *words, before=with_descriptors(descriptors))
-        self.ports = {"native": self.server.port}
-        for name in GOOD:
-            if name != "native":
-                port = int(self.server.hears(rf"(?m)^ *{name} +[^ ]*:(\d+)").group(1))
-                # The first port of ntttcp is that of its conversation.
-                self.ports[name] = port + (name == "ntttcp")
-
-    def clients(self, names=GOOD):
-        """Each protocol's client in turn: it is served in time."""
-        slowest = 0
-        for name in names:
-            words, longest = GOOD[name]
-            verb, *more = words.split()
-            began = time.monotonic()
-            code = None
-            # A client that is turned away tries again, and is in within 3 s.
-            while code != 0 and (code is None or time.monotonic() < began + 3):
-                code, out, err = rig.client(verb, f"127.0.0.1:{self.ports[name]}", *more, "-q", patience=30)
-            took = time.monotonic() - began
-            must(code == 0, f"a client of {name} ends with {code} after {took:.1f} s: {(err or out)[-300:]}")
-            must(took < longest, f"a client of {name} took {took:.1f} s")
-            slowest = max(slowest, took)
-        self.server.intact()
-        return slowest
-
-
-def flood(port, count, addresses, says=b""):
-    """So many connections of these addresses, held open; of some bytes each, where `says` has any."""
-    links = []
-    for n in range(count):
-        links.append(rig.silent(f"127.0.9.{n % addresses + 9}", port))
-        if n % 200 == 199:
-            time.sleep(0.02)
-    if says:
-        time.sleep(0.2)
-        for link in links:
-            try:
-                link.send(says)
-            except OSError:
-                pass
-    return links
-
-
-def close_all(links):
-    for link in links:
-        link.close()
+def flooded(every, count, addresses, others, says=b""):
+    """Floods each port in turn; clients of its protocol and of others are let in meanwhile. Returns the descriptors of each flood."""
+    told = {}
+    for name, port in every.ports.items():
+        links = flood(port, count, addresses, says)
+        every.clients({name, *others})
+        told[name] = every.server.descriptors()
+        close_all(links)
+    return told
 
 
 @attack
 def silent_at_every_port():
     """5,000 silent connections of one address to each port in turn, 4,096 descriptors: every protocol's client is in within 3 s."""
-    if rig.most_descriptors() < 6_000:
-        raise rig.Skip("needs 6,000 open files (ulimit -n)")
-    every = EveryPort(4_096)
-    every.clients()
-    told = []
-    for name, port in every.ports.items():
-        links = flood(port, 5_000, 1)
-        slowest = every.clients({name, "native", "discard", "iperf3"} if name != "chargen" else GOOD)
-        told.append(f"{name} {every.server.descriptors()}")
-        must(every.server.descriptors() < 3_000, f"{every.server.descriptors()} descriptors of 4,096 for silent peers of {name}")
-        close_all(links)
-    return f"descriptors: {', '.join(told)}; slowest {slowest:.1f} s"
+    every = EveryPort(4_096, needs=6_000)
+    slowest = every.clients()
+    told = flooded(every, 5_000, 1, ("native", "discard", "iperf3"))
+    links = flood(every.ports["chargen"], 5_000, 1)
+    slowest = max(slowest, every.clients())
+    close_all(links)
+    most = max(told.values())
+    must(most < 3_000, f"{most} descriptors of 4,096 for silent peers: {told}")
+    return f"descriptors: {told}; slowest {slowest:.1f} s"
 
 
 @attack
 def half_open_at_every_port():
     """10,000 half-open connections of 50 addresses to each port in turn: every protocol's client is in within 3 s."""
-    if rig.most_descriptors() < 11_000:
-        raise rig.Skip("needs 11,000 open files (ulimit -n)")
-    every = EveryPort(4_096)
-    told = []
-    for name, port in every.ports.items():
-        links = flood(port, 10_000, 50)
-        for link in links[::2]:
-            try:
-                link.send(rig.preamble()[:11])
-            except OSError:
-                pass
-        every.clients({name, "native"})
-        told.append(f"{name} {every.server.descriptors()}")
-        close_all(links)
-    return f"descriptors: {', '.join(told)}"
+    told = flooded(EveryPort(4_096, needs=11_000), 10_000, 50, ("native",), rig.preamble()[:11])
+    return f"descriptors: {told}"
 
 
 @attack
 def silent_at_every_port_with_few_descriptors():
     """1,000 silent connections to each port with 300 descriptors: native clients are served."""
-    every = EveryPort(300)
+    every = EveryPort(300, needs=2_000)
     for port in every.ports.values():
         links = flood(port, 1_000, 1)
         every.clients({"native"})
@@ -219,7 +142,6 @@ def silent_at_the_ports_of_worker_processes():
 @attack
 def lines_of_every_port():
     """1,500 connections with and without rubbish to each port: less than 2 kB a second is written."""
-    rig.most_descriptors()
     every = EveryPort(4_096)
     before, began = len(every.server.text()), time.monotonic()
     for port in every.ports.values():
@@ -244,9 +166,7 @@ def lines_of_every_port():
 @attack
 def held_connections_outlive_a_flood():
     """Connections that move nothing but are registered, of native and iperf3, beside 5,000 silent ones at each port: none is lost."""
-    if rig.most_descriptors() < 6_000:
-        raise rig.Skip("needs 6,000 open files (ulimit -n)")
-    every = EveryPort(4_096)
+    every = EveryPort(4_096, needs=6_000)
     held = rig.start("connect", every.server.at, "-P", "200", "--hold", "14s", "--json")
     talk = socket.create_connection(("127.0.0.1", every.ports["echo"]))
     talk.sendall(b"x")

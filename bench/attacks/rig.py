@@ -125,6 +125,18 @@ def has_http():
     return "without HTTP" not in client("serve", "-B", "127.0.0.1", "-p", "0", "--metrics", "0", patience=2)[2]
 
 
+# Headers of a packet over Ethernet, TCP with timestamps.
+HEADERS = 66
+
+
+def device_bytes(name, way):
+    """Bytes behind the headers that a network device of this namespace has sent (tx) or received (rx)."""
+    with open("/proc/net/dev") as file:
+        line = next(line for line in file if line.strip().startswith(f"{name}:"))
+    count, packets = map(int, line.split(":")[1].split()[8 if way == "tx" else 0:][:2])
+    return count - packets * HEADERS
+
+
 def goodput(document):
     """The worse direction's goodput of a run's JSON, bit/s."""
     point = json.loads(document)["points"][-1]
