@@ -33,7 +33,7 @@ use transport::{
     Reactor as _, Ready, Receiver as _, Sender as _, SocketSettings, Task, Trigger, Violation, Wake as _,
     Watch as _,
 };
-use unsolicited::{Memory, Purses};
+use unsolicited::{Given, Memory, Purses};
 
 /// A worker's mailbox, and what wakes it to look there.
 pub(crate) type Peer<P> = (<P as Platform>::Sender<Command<P>>, <P as Platform>::Waker);
@@ -116,6 +116,7 @@ pub(crate) struct Worker<P: Platform> {
     idle: Idle,
     /// The limits of peers without a socket of their own.
     purses: Purses,
+    given: Given,
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
     quit: bool,
@@ -198,6 +199,7 @@ impl<P: Platform> Worker<P> {
             ended: Vec::new(),
             idle: Idle::new(),
             purses: Purses::default(),
+            given: Given::default(),
             accept_at: None,
             quit: false,
             pending: Pending::default(),

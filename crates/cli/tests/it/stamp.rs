@@ -6,7 +6,9 @@ use crate::support::net::{has_ipv6, installed};
 use crate::support::peer::{all_stopped, peer, service, services};
 use crate::support::{Line, Outcome, Proc, netcaliper, number, skip};
 use serde_json::Value;
+use std::net::UdpSocket;
 use std::process::Command;
+use std::time::Duration;
 
 const PEER: &str = "stamp.py";
 
@@ -215,6 +217,39 @@ fn our_reflector_counts_each_session_by_itself_and_believes_no_repeat() {
     let octets = |told: &[Value]| told.iter().map(|a| number(&a["octets"])).collect::<Vec<u64>>();
     assert_eq!(octets(&all[4]), [112, 112, 0], "from elsewhere: {:?}", all[4]);
     assert_eq!(octets(&all[5]), [0, 0], "without the key: {:?}", all[5]);
+    server.signal("TERM");
+    server.wait().exits(0);
+}
+
+/// Requests that wait at the listening socket while their sender is given a socket of its own belong to its session.
+#[test]
+fn requests_that_arrive_before_the_session_has_a_socket_are_of_the_session() {
+    let (server, port) = ours(netcaliper("serve"));
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sender.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    server.signal("STOP");
+    for number in 100_u32..105 {
+        let mut request = [0; 44];
+        request[..4].copy_from_slice(&number.to_be_bytes());
+        request[8] = number as u8;
+        sender.send_to(&request, ("127.0.0.1", port)).unwrap();
+    }
+    server.signal("CONT");
+    let mut numbers: Vec<(u32, u32)> = (0..5)
+        .map(|_| {
+            let mut reply = [0; 100];
+            let n = sender.recv(&mut reply).unwrap();
+            assert!(n >= 44, "{n}");
+            let word = |at: usize| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+            (word(24), word(0))
+        })
+        .collect();
+    numbers.sort_unstable();
+    assert_eq!(
+        numbers,
+        [(100, 0), (101, 1), (102, 2), (103, 3), (104, 4)],
+        "the sender's number, and the session's"
+    );
     server.signal("TERM");
     server.wait().exits(0);
 }

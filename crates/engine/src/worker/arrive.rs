@@ -242,7 +242,7 @@ impl<P: Platform> Worker<P> {
         self.adopt(Socket::Stream(stream), path, flow, place, now);
     }
 
-    /// A link that was accepted, or handed over by another worker.
+    /// A link that was accepted, or handed over by another worker; its key, which may have ended.
     pub(super) fn adopt(
         &mut self,
         socket: Socket<P>,
@@ -250,7 +250,7 @@ impl<P: Platform> Worker<P> {
         flow: Box<dyn Flow>,
         place: Option<Place>,
         now: Mono,
-    ) {
+    ) -> Key {
         let clients = self.config.clients.as_ref();
         let purse = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(purse);
         let pending = matches!(place, Some(Place::Pending(_)));
@@ -262,6 +262,7 @@ impl<P: Platform> Worker<P> {
         }
         self.tell(key, FlowEvent::Up(path));
         self.attach(key, now);
+        key
     }
 
     /// An accepted link that has begun to count belongs to a group from now on.

@@ -3,14 +3,14 @@
 
 use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
-use crate::link::Socket;
+use crate::link::{Key, Links, Socket};
 use metrics::{Group, Mono, SECOND};
 use model::Finding;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use transport::{
     Can, Cause, Clients, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
-    LONGEST_DATAGRAM, Net as _, Path, Platform, Purse, Read, Scratch, Transmit, Turn,
+    LONGEST_DATAGRAM, Net as _, Path, Platform, Purse, Read, Scratch, Sent, Transmit, Turn,
 };
 
 /// A worker's memory for sends and receives.
@@ -92,6 +92,26 @@ impl Purses {
     }
 }
 
+/// Links that were made for peers of the bound sockets, on this worker. A datagram that waited at a
+/// bound socket while its peer was given a socket of its own belongs to the link.
+#[derive(Default)]
+pub(super) struct Given(HashMap<Path, Key>);
+
+impl Given {
+    /// Most links; a link that is forgotten has had its first datagrams.
+    const MOST: usize = 1_024;
+
+    fn put(&mut self, path: Path, key: Key, links: &mut Links<impl Platform>) {
+        if self.0.len() >= Given::MOST {
+            self.0.retain(|_, key| links.get(*key).is_some());
+        }
+        if self.0.len() >= Given::MOST {
+            self.0.clear();
+        }
+        self.0.insert(path, key);
+    }
+}
+
 /// Longest unsolicited datagram that is read, bytes.
 const LONGEST_UNSOLICITED: u64 = 65_535;
 
@@ -147,6 +167,26 @@ impl<P: Platform> Worker<P> {
             }
             let mut cx = self.own.cx(now);
             cx.now = got.at;
+            if let Some((key, link)) =
+                self.given.0.get(&path).and_then(|key| Some((*key, self.links.get(*key)?)))
+            {
+                let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room);
+                let took = link.flow.on_received(&mut cx, &got, &mut reply);
+                drop(net);
+                if !reply.is_empty() {
+                    (reply.to, reply.tag) = (Some(path), None);
+                    let sent = match purse.is_none_or(|purse| purse.reply(reply.len(), now)) {
+                        true => udp.net(memory, &self.clock, false).send(&reply),
+                        false => Sent::default(),
+                    };
+                    link.flow.on_sent(&mut cx, sent);
+                }
+                match took {
+                    Ok(()) => self.queue(key),
+                    Err(violation) => self.close(key, Err(Cause::Violation(violation)), true),
+                }
+                continue;
+            }
             let mut reply = Transmit::new(&mut scratch.reply, scratch.reply_room.min(got.len));
             let flow = acceptor.on_unsolicited(&mut cx, &got, &mut reply);
             let has_room = flow.is_none()
@@ -192,7 +232,10 @@ impl<P: Platform> Worker<P> {
             Ok(udp) => {
                 let now = self.clock.now();
                 let place = self.place(&*flow, path.peer.ip(), now);
-                self.adopt(Socket::Datagram(Box::new(udp)), path, flow, place, now);
+                let key = self.adopt(Socket::Datagram(Box::new(udp)), path, flow, place, now);
+                self.given.put(path, key, &mut self.links);
+                // The datagram that made the flow is answered before those that waited behind it.
+                self.turn(key);
             }
             Err(fault) => {
                 // One line for all peers when descriptors have run out.
