@@ -372,11 +372,11 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
     // Between two measurements, and while the page is kept.
     let server = serve("");
     let monitor =
-        netcaliper("monitor").args(&format!("--every 1h -- tcp {} -t 100ms -b 1M", server.at())).spawn();
+        netcaliper("monitor").args(&format!("--every 1h -- tcp {} -t 1s -b 1M", server.at())).spawn();
     monitor.hears("well");
     ends_at_ctrl_c(monitor).exits(0);
     if cfg!(feature = "http") {
-        let line = tcp(server.at()).args("-t 100ms -b 1M --web 0 --web-linger 1h").spawn();
+        let line = tcp(server.at()).args("-t 1s -b 1M --web 0 --web-linger 1h").spawn();
         line.hears("Run complete");
         ends_at_ctrl_c(line);
     }
