@@ -10,7 +10,7 @@ pub(crate) fn is_exhausted(fault: &transport::Fault) -> bool {
 pub(crate) const NO_ROOM: transport::Fault = transport::Fault { deed: transport::Deed::Open, errno: 24 };
 
 /// The failed action, and the remedy when descriptors have run out.
-pub(crate) fn told(what: &str, fault: &transport::Fault) -> String {
+pub(crate) fn fault_text(what: &str, fault: &transport::Fault) -> String {
     let advice =
         if is_exhausted(fault) { ": raise the limit (ulimit -n, LimitNOFILE= in the service)" } else { "" };
     format!("{what}: {fault}{advice}")

@@ -80,7 +80,7 @@ impl<P: Platform> Socket<P> {
 }
 
 /// The place of an accepted link among all of its server.
-pub(crate) enum Place {
+pub(crate) enum ServerPlace {
     /// Its peer has proved nothing.
     Pending(PendingPlace),
     /// Its peer has proved something, and the number of such links is limited.
@@ -137,7 +137,7 @@ pub(crate) struct Link<P: Platform> {
     /// Group whose connector or acceptor made it.
     pub(crate) owner: Group,
     /// Its place among the accepted links.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ServerPlace>,
     /// The group that counts it, once it counts.
     pub(crate) counted: Option<Group>,
     /// When connecting began, or when it was accepted.

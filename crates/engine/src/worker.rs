@@ -93,7 +93,7 @@ const REGISTER_AFTER: u64 = 1_000_000;
 pub(crate) struct Worker<P: Platform> {
     platform: P,
     config: WorkerConfig<P>,
-    stage: Stage,
+    stage: WorkerStage,
     reactor: P::Reactor,
     clock: P::Clock,
     own: Surroundings,
@@ -127,7 +127,7 @@ pub(crate) struct Worker<P: Platform> {
 }
 
 /// Stages of a worker between two steps.
-enum Stage {
+enum WorkerStage {
     /// Before the first one.
     Begin,
     /// The worker has slept from this instant on, and checks its sockets next.
@@ -139,12 +139,12 @@ enum Stage {
 impl<P: Platform> Task<P> for Worker<P> {
     fn step(&mut self) -> Park {
         match self.stage {
-            Stage::Begin => {
+            WorkerStage::Begin => {
                 self.begin();
-                self.stage = Stage::Waiting(None);
+                self.stage = WorkerStage::Waiting(None);
             }
-            Stage::Asleep(since) => return self.wait(since, Some(since)),
-            Stage::Waiting(_) => {}
+            WorkerStage::Asleep(since) => return self.wait(since, Some(since)),
+            WorkerStage::Waiting(_) => {}
         }
         if self.quit { Park::Done } else { self.round() }
     }
@@ -163,7 +163,7 @@ impl<P: Platform> Task<P> for Worker<P> {
             }
         };
         self.idle.looked = self.clock.now();
-        if let Stage::Waiting(until) = self.stage {
+        if let WorkerStage::Waiting(until) = self.stage {
             self.idle.slept(until, self.idle.looked, events.is_empty());
         }
         self.commands();
@@ -185,7 +185,7 @@ impl<P: Platform> Worker<P> {
         let clock = platform.clock();
         Worker {
             platform,
-            stage: Stage::Begin,
+            stage: WorkerStage::Begin,
             own: Surroundings::new(config.seed, clock.sample()),
             memory: Memory::new(config.buffer),
             links: Links::default(),
@@ -248,7 +248,7 @@ impl<P: Platform> Worker<P> {
         if self.next_boundary <= now {
             self.boundaries(now);
         }
-        self.tell_links(now);
+        self.report_links(now);
         self.due_timers(now);
         self.resume_listeners(now);
         self.check_pending(now);
@@ -300,7 +300,7 @@ impl<P: Platform> Worker<P> {
             BeforeWait::Look => self.wait(now, Some(now)),
             BeforeWait::Tried => Park::Run,
             BeforeWait::Sleep(until) => {
-                self.stage = Stage::Asleep(now);
+                self.stage = WorkerStage::Asleep(now);
                 Park::Sleep(until)
             }
         }
@@ -311,7 +311,7 @@ impl<P: Platform> Worker<P> {
             // The reactor reports nothing of links that it does not watch.
             self.try_all();
         }
-        self.stage = Stage::Waiting(until);
+        self.stage = WorkerStage::Waiting(until);
         Park::Wait(until)
     }
 
@@ -410,7 +410,7 @@ impl<P: Platform> Worker<P> {
         watch.state.from = at;
         self.next_boundary = self.next_boundary.min(watch.boundary());
         for key in self.keys_of(group) {
-            self.tell(key, FlowEvent::Start);
+            self.deliver(key, FlowEvent::Start);
         }
     }
 
@@ -419,7 +419,7 @@ impl<P: Platform> Worker<P> {
         for key in self.keys_of(group) {
             let Some(link) = self.links.get(key) else { continue };
             let info = link.socket.info().map(Box::new);
-            self.tell(key, news(info));
+            self.deliver(key, news(info));
         }
         // Their answers are waited for.
         self.flush(false);
@@ -441,7 +441,7 @@ impl<P: Platform> Worker<P> {
             if link.phase == Phase::Connecting {
                 self.close(key, Ok(Ending::Stopped), true);
             } else {
-                self.tell(key, FlowEvent::Stop);
+                self.deliver(key, FlowEvent::Stop);
             }
         }
         self.check_idle(group);

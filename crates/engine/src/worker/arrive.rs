@@ -2,7 +2,7 @@
 
 use super::{AT_ONCE, GroupState, Worker};
 use crate::exhausted;
-use crate::link::{Key, Link, LinkState, Phase, Place, Socket};
+use crate::link::{Key, Link, LinkState, Phase, ServerPlace, Socket};
 use metrics::{Ending, Group, Mono};
 use model::Finding;
 use std::sync::Arc;
@@ -185,10 +185,10 @@ impl<P: Platform> Worker<P> {
             self.report(Finding::Trouble(why));
         }
         if let Some(path) = path {
-            self.tell(key, FlowEvent::Up(path));
+            self.deliver(key, FlowEvent::Up(path));
         }
         if stopped {
-            self.tell(key, FlowEvent::Stop);
+            self.deliver(key, FlowEvent::Stop);
         }
     }
 
@@ -206,7 +206,7 @@ impl<P: Platform> Worker<P> {
     /// After a failed accept the listener stays readable, so that watching it would spin. The
     /// worker leaves it alone for a moment, and goes on with its links.
     fn pause_listeners(&mut self, fault: &Fault) {
-        self.report(Finding::Trouble(exhausted::told("cannot accept connections", fault)));
+        self.report(Finding::Trouble(exhausted::fault_text("cannot accept connections", fault)));
         for listener in &self.config.listeners {
             let _ = listener.forget(&self.reactor);
         }
@@ -248,19 +248,19 @@ impl<P: Platform> Worker<P> {
         socket: Socket<P>,
         path: Path,
         flow: Box<dyn Flow>,
-        place: Option<Place>,
+        place: Option<ServerPlace>,
         now: Mono,
     ) -> Key {
         let clients = self.config.clients.as_ref();
         let purse = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(purse);
-        let pending = matches!(place, Some(Place::Pending(_)));
+        let pending = matches!(place, Some(ServerPlace::Pending(_)));
         let mut link = Link { path: Some(path), purse, place, ..link(socket, flow, path.peer, now) };
         (link.state.pending, link.state.silent) = (pending, pending);
         let key = self.links.insert(link);
         if pending {
             self.await_proof(key, now);
         }
-        self.tell(key, FlowEvent::Up(path));
+        self.deliver(key, FlowEvent::Up(path));
         self.attach(key, now);
         key
     }

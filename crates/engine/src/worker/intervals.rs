@@ -180,9 +180,9 @@ impl<P: Platform> Worker<P> {
                 && let Some(link) = self.links.get(key)
             {
                 if let Some(state) = link.flow.wants_socket_state().then(|| link.socket.state()).flatten() {
-                    self.tell(key, FlowEvent::State(Box::new(state)));
+                    self.deliver(key, FlowEvent::State(Box::new(state)));
                 }
-                self.tell(key, FlowEvent::Wake);
+                self.deliver(key, FlowEvent::Wake);
             } else {
                 self.queue(key);
             }

@@ -61,7 +61,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Reports the open links when the period has passed.
-    pub(super) fn tell_links(&mut self, now: Mono) {
+    pub(super) fn report_links(&mut self, now: Mono) {
         let Some(peers) = self.peers.as_mut().filter(|peers| peers.next <= now) else { return };
         let ns = now.since(std::mem::replace(&mut peers.last, now));
         peers.next = now.plus(peers.every);

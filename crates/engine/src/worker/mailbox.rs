@@ -1,7 +1,7 @@
 //! Messages between a worker and the control thread.
 
 use super::GroupState;
-use crate::link::{Place, Socket};
+use crate::link::{ServerPlace, Socket};
 use metrics::{Group, Tally, Wall};
 use model::{Finding, LinkRow};
 use transport::{Flow, Message, Order, Path, Platform};
@@ -14,7 +14,7 @@ pub(crate) enum Command<P: Platform> {
         socket: Socket<P>,
         path: Path,
         flow: Box<dyn Flow>,
-        place: Option<Place>,
+        place: Option<ServerPlace>,
     },
     /// A warm tally for a later interval.
     Spare(Box<Tally>),

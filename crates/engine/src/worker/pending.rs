@@ -1,7 +1,7 @@
 //! Accepted links whose peers have proved nothing: their places, and how they give way.
 
 use super::Worker;
-use crate::link::{Key, Link, Place, Socket};
+use crate::link::{Key, Link, ServerPlace, Socket};
 use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -42,8 +42,8 @@ impl<P: Platform> Link<P> {
     /// The peer has proved something.
     pub(super) fn register(&mut self) {
         self.state.pending = false;
-        if let Some(Place::Pending(place)) = self.place.take() {
-            self.place = place.register().map(|place| Place::Registered { _place: place });
+        if let Some(ServerPlace::Pending(place)) = self.place.take() {
+            self.place = place.register().map(|place| ServerPlace::Registered { _place: place });
         }
     }
 
@@ -71,7 +71,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// A place for an accepted link, where places are limited and its peer has not been introduced.
-    pub(super) fn place(&mut self, flow: &dyn Flow, address: IpAddr, now: Mono) -> Option<Place> {
+    pub(super) fn place(&mut self, flow: &dyn Flow, address: IpAddr, now: Mono) -> Option<ServerPlace> {
         if flow.is_introduced() == Some(true) {
             return None;
         }
@@ -79,7 +79,7 @@ impl<P: Platform> Worker<P> {
         if gave_way {
             self.crowd(now);
         }
-        Some(Place::Pending(place))
+        Some(ServerPlace::Pending(place))
     }
 
     fn crowd(&mut self, now: Mono) {
@@ -107,7 +107,7 @@ impl<P: Platform> Worker<P> {
         for _ in 0..self.pending.links.len() {
             let Some((key, since)) = self.pending.links.pop_front() else { break };
             let Some(link) = self.links.get(key) else { continue };
-            let Some(Place::Pending(place)) = link.place.as_ref().filter(|_| link.state.pending) else {
+            let Some(ServerPlace::Pending(place)) = link.place.as_ref().filter(|_| link.state.pending) else {
                 continue;
             };
             let age = now.since(since);

@@ -84,7 +84,7 @@ impl<P: Platform> Worker<P> {
     }
 
     /// Gives a flow an event, and then its turn.
-    pub(super) fn tell(&mut self, key: Key, event: FlowEvent) {
+    pub(super) fn deliver(&mut self, key: Key, event: FlowEvent) {
         let now = self.clock.now();
         let Some(link) = self.links.get(key) else { return };
         let mut cx = self.own.cx(now);
@@ -282,7 +282,7 @@ impl<P: Platform> Worker<P> {
             return self.close(key, Ok(Ending::Stopped), false);
         };
         link.flow = flow;
-        self.tell(key, FlowEvent::Up(path));
+        self.deliver(key, FlowEvent::Up(path));
         self.settle(key, now);
     }
 

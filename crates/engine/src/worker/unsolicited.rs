@@ -240,7 +240,7 @@ impl<P: Platform> Worker<P> {
             Err(fault) => {
                 // One line for all peers when descriptors have run out.
                 let text = match exhausted::is_exhausted(&fault) {
-                    true => exhausted::told("no socket for a new peer", &fault),
+                    true => exhausted::fault_text("no socket for a new peer", &fault),
                     false => format!("no socket for {}: {fault}", path.peer),
                 };
                 self.report(Finding::Trouble(text));
