@@ -646,7 +646,7 @@ impl<P: Platform, S: FnMut(Event)> Control<P, S> {
                         Some(at) => {
                             match self.processes.get_mut(at).and_then(|it| it.receive(&buffer[..n])) {
                                 Some(all) => {
-                                    all.into_iter().for_each(|(worker, what)| self.on_finding(worker, what))
+                                    all.into_iter().for_each(|(worker, what)| self.on_finding(worker, what));
                                 }
                                 None => self.down(id, None),
                             }

@@ -283,7 +283,7 @@ impl LegacyArgs {
 
     /// Changes the settings of a protocol's server as its own options say.
     pub(crate) fn apply(&self, protocol: Protocol, phase: &mut Phase) -> Result<(), CliError> {
-        let own = self.own.options.iter().filter(|(owner, _)| *owner == protocol);
-        own.map(|(_, option)| (option.set)("", phase)).collect::<Result<(), _>>().map_err(CliError::usage)
+        let mut own = self.own.options.iter().filter(|(owner, _)| *owner == protocol);
+        own.try_for_each(|(_, option)| (option.set)("", phase)).map_err(CliError::usage)
     }
 }

@@ -262,7 +262,7 @@ pub(crate) enum LegacyAsked {
 }
 
 /// `all`, `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings, or have usual ones. Words behind the name
-/// are settings: `ctstraffic:4444 -pattern:pull`.
+/// are settings: `NAME:4444 -pattern:pull`.
 pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
     if text == "all" {
         return Ok(LegacyAsked::All);

@@ -152,7 +152,7 @@ impl UdpStream {
         match self.step {
             UdpStep::Hello(_) => self.step = UdpStep::Hello(cx.now),
             UdpStep::Hold if self.part.test_state.serving && self.part.test_state.has_begun() => {
-                self.start(cx)
+                self.start(cx);
             }
             _ => {}
         }

@@ -377,7 +377,7 @@ impl Flow for TcpStream {
         match event {
             FlowEvent::Up(path) => self.open(cx, path),
             FlowEvent::Start if matches!(self.step, StreamStep::Hold | StreamStep::Cookie(_)) => {
-                self.start(cx)
+                self.start(cx);
             }
             FlowEvent::Ask { tag, info } => self.part.stand(cx, cx.now, Some(tag), info),
             FlowEvent::Freeze { tag, info }

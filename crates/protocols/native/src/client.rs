@@ -543,7 +543,7 @@ impl Client {
     fn note(&mut self, now: Mono, message: transport::Message) {
         match downcast(message) {
             SessionMessage::Shared(SharedMessage::Event(event)) => {
-                self.driver.ask(since(event, self.started))
+                self.driver.ask(since(event, self.started));
             }
             SessionMessage::Own(Posted::Answered(at)) => self.on_hello_answered(at, now),
             SessionMessage::Own(Posted::Track(mut track)) => {

@@ -361,7 +361,7 @@ impl Sender {
     fn note(&mut self, cx: &mut Context<'_>, message: Message) {
         match downcast(message) {
             SessionMessage::Shared(SharedMessage::Event(Event::Portion(portion))) => {
-                self.reporting.portion(portion)
+                self.reporting.portion(portion);
             }
             SessionMessage::Shared(SharedMessage::Event(Event::Established { local, remote, .. })) => {
                 self.arrived += 1;

@@ -222,7 +222,7 @@ impl Flow for Sender {
             }
             (FlowEvent::Wake, MediaStep::Refused(fault)) => return Err(Violation::Refused(fault)),
             (FlowEvent::Stop, MediaStep::Id | MediaStep::Frames) => {
-                self.step = MediaStep::Over(Ending::Stopped)
+                self.step = MediaStep::Over(Ending::Stopped);
             }
             _ => {}
         }
