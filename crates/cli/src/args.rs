@@ -24,8 +24,9 @@ use values::{Named, NumberOrNone};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Target")]
 pub(crate) struct TargetArgs {
-    /// Servers: names or addresses, with :PORT if it is not the default. Several share the connections. One address of a name is
-    /// used; with native the others are tried where no connection to it can be made.
+    /// Servers: names or addresses, with :PORT if it is not the default. Several share the
+    /// connections. One address of a name is used; with native the others are tried where no
+    /// connection to it can be made.
     #[arg(required = true, value_name = "HOST")]
     pub(crate) targets: Vec<String>,
     #[arg(short, long, value_parser = values::count::<u16, 65535>, help = port_help())]
@@ -40,7 +41,8 @@ pub(crate) struct TargetArgs {
     pub(crate) ipv6: bool,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// The server's public key, which it has to prove to have; HOST=KEY for one of several servers. Repeatable; goes with --key-file.
+    /// The server's public key, which it has to prove to have; HOST=KEY for one of several servers.
+    /// Repeatable; goes with --key-file.
     #[arg(long, value_name = "[HOST=]KEY", value_parser = key::server_key, help_heading = "Security")]
     pub(crate) server_key: Vec<common::keys::Named<[u8; 32]>>,
 }
@@ -49,12 +51,13 @@ pub(crate) struct TargetArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Security")]
 pub(crate) struct KeyArgs {
-    /// File with the pre-shared key, which other users cannot read: one that `netcaliper key new` has made, or a passphrase of 8 to
-    /// 4096 bytes; at a server also a list of keys, one a line: NAME KEY [RIGHT=VALUE …]. The variable NETCALIPER_PSK may hold the
-    /// key itself instead.
+    /// File with the pre-shared key, which other users cannot read: one that `netcaliper key new`
+    /// has made, or a passphrase of 8 to 4096 bytes; at a server also a list of keys, one a line:
+    /// NAME KEY [RIGHT=VALUE …]. The variable NETCALIPER_PSK may hold the key itself instead.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_PSK_FILE")]
     pub(crate) psk_file: Option<PathBuf>,
-    /// File with this end's private key, as `netcaliper key new --pair` makes it; the other end knows its public key.
+    /// File with this end's private key, as `netcaliper key new --pair` makes it; the other end
+    /// knows its public key.
     #[arg(long, value_name = "FILE", env = "NETCALIPER_KEY_FILE")]
     pub(crate) key_file: Option<PathBuf>,
     /// Use key files that every user of this host can read.
@@ -72,8 +75,9 @@ pub(crate) struct LocalArgs {
     /// Local ports to connect from, such as 20000-20999, used round robin.
     #[arg(long, visible_alias = "source-ports", value_name = "LOW-HIGH", value_parser = values::ports)]
     pub(crate) local_port: Option<(u16, u16)>,
-    /// Most bits per second and direction of all connections and flows of this end, 8 and more, whatever else is asked for: an agent
-    /// gives its tests a share of its own rate so [default: no limit].
+    /// Most bits per second and direction of all connections and flows of this end, 8 and more,
+    /// whatever else is asked for: an agent gives its tests a share of its own rate so [default: no
+    /// limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit)]
     pub(crate) at_most: Option<u64>,
     #[command(flatten)]
@@ -97,8 +101,8 @@ pub(crate) struct CoreArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sockets (both ends)")]
 pub(crate) struct SocketArgs {
-    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: the system's; within one host 96Ki, which keeps the
-    /// data in the caches].
+    /// Send buffer (SO_SNDBUF) in bytes, or `system` [default: the system's; within one host 96Ki,
+    /// which keeps the data in the caches].
     #[arg(long, value_name = "BYTES", value_parser = values::socket_buffer)]
     pub(crate) sndbuf: Option<NumberOrNone>,
     /// Receive buffer (SO_RCVBUF) in bytes [default: the system's].
@@ -107,8 +111,8 @@ pub(crate) struct SocketArgs {
     /// Both buffers at once, in bytes.
     #[arg(short = 'w', long, value_name = "BYTES", value_parser = values::bytes, conflicts_with_all = ["sndbuf", "rcvbuf"])]
     pub(crate) window: Option<u64>,
-    /// Send small segments at once (TCP_NODELAY). On by default, because with paced congestion control it decides the
-    /// result, and because applications that care set it.
+    /// Send small segments at once (TCP_NODELAY). On by default, because with paced congestion
+    /// control it decides the result, and because applications that care set it.
     #[arg(long, value_name = "on|off", default_value = "on", value_parser = ["on", "off"])]
     pub(crate) nodelay: String,
     /// Largest segment (TCP_MAXSEG) in bytes, 1 to 65535 [default: the system's].
@@ -152,17 +156,19 @@ pub(crate) struct RunArgs {
     #[arg(short = 'P', long, alias = "parallel", value_name = "N", value_parser = values::count::<u32, 1_000_000>, allow_negative_numbers = true,
         help = connections_help())]
     pub(crate) connections: Option<u32>,
-    /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or --bytes].
+    /// Length of the run [default: 10s; 3s per point of a sweep; none with --iterations or
+    /// --bytes].
     #[arg(short = 't', long, value_name = "TIME", value_parser = values::duration, allow_negative_numbers = true)]
     pub(crate) time: Option<u64>,
-    /// Transfers of each connection, one after the other: the run ends after connections × iterations [default: as many as there
-    /// is time for].
+    /// Transfers of each connection, one after the other: the run ends after connections ×
+    /// iterations [default: as many as there is time for].
     #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>, allow_negative_numbers = true)]
     pub(crate) iterations: Option<u64>,
     #[command(flatten)]
     pub(crate) session: SessionArgs,
-    /// Worker processes that share the connections, each with its own limit of open files, 1 to 1024; tcp and connect over the
-    /// protocol native, on Linux [default: as many as the connections need, none where this process is enough].
+    /// Worker processes that share the connections, each with its own limit of open files, 1 to
+    /// 1024; tcp and connect over the protocol native, on Linux [default: as many as the
+    /// connections need, none where this process is enough].
     #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>)]
     pub(crate) processes: Option<u16>,
     /// How connections end.
@@ -181,8 +187,8 @@ pub(crate) struct SessionArgs {
     /// Length of an interval, 10ms to 1h.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
     pub(crate) interval: u64,
-    /// Run only when no other session runs on the server, and wait for that in a queue; for 10 minutes at most, unless the server's
-    /// --max-time says otherwise.
+    /// Run only when no other session runs on the server, and wait for that in a queue; for 10
+    /// minutes at most, unless the server's --max-time says otherwise.
     #[arg(long)]
     pub(crate) exclusive: bool,
 }
@@ -196,7 +202,8 @@ pub(crate) struct ConnectionArgs {
     /// Longest time of a connect.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     pub(crate) connect_timeout: u64,
-    /// Time without progress, or over TCP without an echo, after which a connection counts as a network error.
+    /// Time without progress, or over TCP without an echo, after which a connection counts as a
+    /// network error.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
     pub(crate) stall_timeout: u64,
 }
@@ -216,7 +223,8 @@ pub(crate) struct HeaderArgs {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Print the result as one JSON document (schema/outcome.v2.json); `--json=summary` prints its figures alone.
+    /// Print the result as one JSON document (schema/outcome.v2.json); `--json=summary` prints its
+    /// figures alone.
     #[arg(short = 'J', long, value_name = "WHAT", conflicts_with = "jsonl", num_args = 0..=1, require_equals = true,
         default_missing_value = "all")]
     pub(crate) json: Option<JsonArg>,
@@ -241,9 +249,10 @@ pub(crate) struct OutputArgs {
     /// Write metrics into this file for Prometheus' textfile collector: call it something.prom.
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_file: Option<PathBuf>,
-    /// What the run must find, or the exit code is 3 (repeatable): p99<5ms, goodput>900M, loss.up<=0.1%, errors=0, …. Names: goodput,
-    /// connects, loss, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of times min, mean, max or a
-    /// percentile, alone or after rtt., delay. or connect.; .up or .down picks a direction.
+    /// What the run must find, or the exit code is 3 (repeatable): p99<5ms, goodput>900M,
+    /// loss.up<=0.1%, errors=0, …. Names: goodput, connects, loss, jitter, messages-lost, frames,
+    /// errors, retransmits, fairness, caveats; of times min, mean, max or a percentile, alone or
+    /// after rtt., delay. or connect.; .up or .down picks a direction.
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
     pub(crate) asserts: Vec<Assertion>,
     /// Do not save this run in the store.
@@ -251,8 +260,9 @@ pub(crate) struct OutputArgs {
     pub(crate) no_store: bool,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
-    /// Show the run on the terminal while it lasts: always, never, or auto, which is when stdout is a terminal, the run is planned
-    /// to take 5 s or more and neither --quiet nor a machine format is asked for. `--live` alone is always.
+    /// Show the run on the terminal while it lasts: always, never, or auto, which is when stdout is
+    /// a terminal, the run is planned to take 5 s or more and neither --quiet nor a machine format
+    /// is asked for. `--live` alone is always.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t, num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     pub(crate) live: When,
     #[command(flatten)]

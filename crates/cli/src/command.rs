@@ -15,8 +15,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Original;
 
-/// A measuring instrument for networks: goodput with every byte compared, connections, round trips, one-way delay and loss, media
-/// streams. One program is both ends.
+/// A measuring instrument for networks: goodput with every byte compared, connections, round trips,
+/// one-way delay and loss, media streams. One program is both ends.
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, max_term_width = 110, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -25,8 +25,8 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// Reads the command line of this process. The originals stand in the help; they never come here, because
-    /// each has a grammar of its own.
+    /// Reads the command line of this process. The originals stand in the help; they never come
+    /// here, because each has a grammar of its own.
     pub(crate) fn parse_command(command: &[String]) -> Cli {
         let matches =
             Cli::whole().try_get_matches_from(command).unwrap_or_else(|error| mistaken::end(&error, command));
@@ -50,7 +50,8 @@ impl Cli {
     }
 }
 
-// Only the options of the command that was asked for are made: all of them take longer than many a command.
+// Only the options of the command that was asked for are made: all of them take longer than many a
+// command.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
@@ -58,7 +59,8 @@ pub(crate) enum Command {
     Question(Question),
     /// Run the server, for any number of clients at once.
     Serve(Box<Lazy<serve::ServeArgs>>),
-    /// Run tests of a fleet at this host, for a controller (needs a build with the feature `fleet`).
+    /// Run tests of a fleet at this host, for a controller (needs a build with the feature
+    /// `fleet`).
     Agent(Box<Lazy<agent::AgentArgs>>),
     /// Ask a server to end once its sessions are over.
     Stop(Lazy<serve::StopArgs>),
@@ -72,7 +74,8 @@ pub(crate) enum Command {
     History(Lazy<kept::HistoryArgs>),
     /// Print a saved run.
     Show(Lazy<kept::ShowArgs>),
-    /// Import other tools' results: files of iperf3, irtt, flent, ntttcp, ctsTraffic, bwdelaytester, UDPmon.
+    /// Import other tools' results: files of iperf3, irtt, flent, ntttcp, ctsTraffic,
+    /// bwdelaytester, UDPmon.
     Import(Lazy<import_export::ImportArgs>),
     /// Write saved runs as tables or documents for other programs.
     Export(Lazy<import_export::ExportArgs>),
@@ -80,11 +83,11 @@ pub(crate) enum Command {
     Compare(Lazy<compare::CompareArgs>),
     /// Run measurements on a schedule, into the store and into metrics; alert on failure.
     Monitor(Box<Lazy<monitor::MonitorArgs>>),
-    /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root, or the right to make
-    /// network namespaces.
+    /// Run a command on an impaired path (delay, loss, reordering, …) with known truth. Needs root,
+    /// or the right to make network namespaces.
     Lab(Box<Lazy<lab::LabArgs>>),
-    /// Measure the pairs of many hosts, without conflicts, and name what is worse than the rest (needs a build with the feature
-    /// `fleet`).
+    /// Measure the pairs of many hosts, without conflicts, and name what is worse than the rest
+    /// (needs a build with the feature `fleet`).
     Fleet(Box<Lazy<fleet::FleetArgs>>),
     /// Show the configuration file: defaults of commands, named targets, named tests.
     Config,

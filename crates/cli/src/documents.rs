@@ -1,4 +1,5 @@
-//! The documents tell the truth: commands that they show can be read, links lead somewhere, every caveat is explained.
+//! The documents tell the truth: commands that they show can be read, links lead somewhere, every
+//! caveat is explained.
 
 use crate::command::Cli;
 use crate::originals;
@@ -32,7 +33,8 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(|path| (path.clone(), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// The commands that a document shows: lines of `console` blocks behind a prompt, all lines of `sh` blocks.
+/// The commands that a document shows: lines of `console` blocks behind a prompt, all lines of `sh`
+/// blocks.
 fn shown(text: &str) -> Vec<String> {
     let (mut block, mut commands) = ("", Vec::<String>::new());
     let mut goes_on = false;
@@ -59,7 +61,8 @@ fn shown(text: &str) -> Vec<String> {
     commands
 }
 
-/// The words of each command of a line, as a shell would split them; what is redirected is left out.
+/// The words of each command of a line, as a shell would split them; what is redirected is left
+/// out.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words) = (Vec::new(), Vec::new());
     let mut word: Option<String> = None;

@@ -36,7 +36,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Why a command could not do its work: one sentence (none where the reader of stdout has closed it), and the exit code.
+/// Why a command could not do its work: one sentence (none where the reader of stdout has closed
+/// it), and the exit code.
 #[derive(Debug)]
 pub(crate) struct CliError {
     pub(crate) text: String,
@@ -52,7 +53,8 @@ impl CliError {
         CliError { text: text.to_string(), exit: Exit::Failed }
     }
 
-    /// Stdout takes no more. A reader that has closed it, as `head` does, wants no sentence about that either.
+    /// Stdout takes no more. A reader that has closed it, as `head` does, wants no sentence about
+    /// that either.
     pub(crate) fn stdout(error: &std::io::Error) -> Self {
         CliError::failed(stderr::of_stdout(error).unwrap_or_default())
     }

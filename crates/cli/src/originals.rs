@@ -1,4 +1,5 @@
-//! The originals: the names under which their command lines are found, and the program that they are part of.
+//! The originals: the names under which their command lines are found, and the program that they
+//! are part of.
 
 use crate::args::{store, values};
 use crate::error::{CliError, Exit};
@@ -12,7 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The original that a command line asks for, and its arguments: by the name of the binary, or as the first argument.
+/// The original that a command line asks for, and its arguments: by the name of the binary, or as
+/// the first argument.
 pub(crate) fn requested(command: &[String]) -> Option<(&'static Original, &[String])> {
     let called = Path::new(command.first()?).file_name()?.to_str()?;
     let bare = match called.to_ascii_lowercase().strip_suffix(".exe") {

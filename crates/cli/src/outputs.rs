@@ -1,5 +1,6 @@
-//! Where a run's events and outcome go: the terminal and the files. Files are opened before the run starts, written as
-//! it goes, and renamed when they are whole; a file that fails is reported once while the run goes on.
+//! Where a run's events and outcome go: the terminal and the files. Files are opened before the run
+//! starts, written as it goes, and renamed when they are whole; a file that fails is reported once
+//! while the run goes on.
 
 pub(crate) mod histograms;
 pub(crate) mod live;
@@ -112,7 +113,8 @@ fn opened<T>(
     Ok(Some(Target { path: path.clone(), open: Some(open), keeps: false }))
 }
 
-/// Opens the journal. A cut journal can still be read, so its file is kept when the program dies or a write fails.
+/// Opens the journal. A cut journal can still be read, so its file is kept when the program dies or
+/// a write fails.
 fn journal(path: Option<&PathBuf>, create: Create) -> Result<Option<Target<Table>>, CliError> {
     let target = opened(path, create, |sink| Ok(Box::new(Journal::new(sink)) as Table))?;
     let keep = |open: Open<_>| Open { file: open.file.map(NewFile::outlives_the_program), ..open };
@@ -132,8 +134,9 @@ fn console(args: &OutputArgs) -> Console {
 }
 
 impl Outputs {
-    /// Opens everything that a server's `args` ask for but its metrics, which it writes again and again; a
-    /// page in a browser has them, too. What is written all its life are logs, in their place from the start.
+    /// Opens everything that a server's `args` ask for but its metrics, which it writes again and
+    /// again; a page in a browser has them, too. What is written all its life are logs, in their
+    /// place from the start.
     pub(crate) fn of_server(args: &OutputArgs, metrics: Option<Metrics>) -> Result<Self, CliError> {
         let own = OutputArgs { web: WebArgs::default(), metrics_file: None, ..args.clone() };
         let mut outputs = Outputs::with_files(&own, None, &[], NewFile::in_place)?;
@@ -163,8 +166,8 @@ impl Outputs {
         }
     }
 
-    /// Opens everything that `args` ask for. `others` are the files that [`Outputs::with`] and the caller
-    /// open: at most one of all can be stdout.
+    /// Opens everything that `args` ask for. `others` are the files that [`Outputs::with`] and the
+    /// caller open: at most one of all can be stdout.
     pub(crate) fn open(
         args: &OutputArgs,
         sweep_csv: Option<&PathBuf>,
@@ -218,7 +221,8 @@ impl Outputs {
         Outputs { files_beside: made, ..self }
     }
 
-    /// The same with a table of these rows, if `path` is given, one of the `others` of [`Outputs::open`].
+    /// The same with a table of these rows, if `path` is given, one of the `others` of
+    /// [`Outputs::open`].
     pub(crate) fn with(mut self, of: Rows, path: Option<&PathBuf>) -> Result<Self, CliError> {
         self.tables.extend(table(of, path, NewFile::create)?);
         Ok(self)
@@ -242,8 +246,9 @@ impl Outputs {
         Ok(())
     }
 
-    /// For commands that run several measurements at once and report them at their end ([`Outputs::record`], in the order of
-    /// their `place`): shows an event of one of them meanwhile. On the terminal it is the part `number`.
+    /// For commands that run several measurements at once and report them at their end
+    /// ([`Outputs::record`], in the order of their `place`): shows an event of one of them
+    /// meanwhile. On the terminal it is the part `number`.
     pub(crate) fn show_part(&mut self, (number, place): (u32, u32), event: &Event) {
         if let Some(live) = &self.live {
             live.tell(number, event);
@@ -277,7 +282,8 @@ impl Outputs {
             self.serves && matches!(event, Event::Notice { level: Level::Warning | Level::Error, .. });
         let quiet = aside || self.args.quiet && interval;
         match (&mut self.console, &mut self.live) {
-            // What the view shows instead is not said again; the rest waits for the screen to come back.
+            // What the view shows instead is not said again; the rest waits for the screen to come
+            // back.
             (Some(_), Some(live)) if live.holds_stdout() && interval => {}
             (Some(console), Some(live)) if live.holds_stdout() && !quiet => {
                 let mut text = Vec::new();
@@ -304,8 +310,8 @@ impl Outputs {
         }
     }
 
-    /// Prints text for people, held back where stdout shows the run until it is over; nothing where stdout
-    /// has something for machines, or takes no more.
+    /// Prints text for people, held back where stdout shows the run until it is over; nothing where
+    /// stdout has something for machines, or takes no more.
     pub(crate) fn print(&mut self, text: Vec<u8>) {
         match &mut self.live {
             _ if self.console.is_none() => {}

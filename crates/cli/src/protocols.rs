@@ -42,7 +42,8 @@ fn importers() -> Vec<&'static Importer> {
     ALL.into_iter().flat_map(|protocol| protocol.info().importers).chain(compat::IMPORTERS).collect()
 }
 
-/// All originals. Each is also found by its name as that of the binary, in upper or lower case: by a link to it.
+/// All originals. Each is also found by its name as that of the binary, in upper or lower case: by
+/// a link to it.
 pub(crate) fn originals() -> impl Iterator<Item = &'static Original> {
     ALL.into_iter().flat_map(|protocol| protocol.info().originals)
 }

@@ -1,5 +1,5 @@
-//! Requests to end this process (SIGINT, SIGTERM, SIGHUP), for every verb and every original: the first ends the run in good order, a
-//! later one ends the program.
+//! Requests to end this process (SIGINT, SIGTERM, SIGHUP), for every verb and every original: the
+//! first ends the run in good order, a later one ends the program.
 
 use crate::error::{CliError, Context as _};
 use crate::{file, terminal};
@@ -18,7 +18,8 @@ pub(crate) fn end() {
     INTERRUPT.get().inspect(|interrupt| interrupt.ask());
 }
 
-/// Ends the program without waiting for the run: the terminal is given back, and no file that is not whole is left.
+/// Ends the program without waiting for the run: the terminal is given back, and no file that is
+/// not whole is left.
 pub(crate) fn exit_at_once() -> ! {
     terminal::leave_at_once();
     file::remove_partial();

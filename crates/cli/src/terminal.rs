@@ -109,8 +109,8 @@ mod tests {
 
     const INSIDE: &str = "NETCALIPER_TEST_PANIC";
 
-    /// What a program prints that has the screen and panics: with the pen, as while it draws, or without, or while another thread
-    /// has died with it.
+    /// What a program prints that has the screen and panics: with the pen, as while it draws, or
+    /// without, or while another thread has died with it.
     fn printed(how: &str) -> String {
         let itself = std::env::current_exe().unwrap();
         let mut command = Command::new(itself);

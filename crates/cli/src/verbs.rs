@@ -27,7 +27,8 @@ use clap::{Parser, Subcommand};
 use model::{Cost, Phase};
 
 /// The commands that measure, each a question about a path.
-// Only the options of the command that was asked for are made: all of them take longer than many a command.
+// Only the options of the command that was asked for are made: all of them take longer than many a
+// command.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Question {
@@ -39,11 +40,14 @@ pub(crate) enum Question {
     Ping(Box<Lazy<ping::PingArgs>>),
     /// Does a media stream (frames of UDP datagrams at a fixed rate) arrive in time?
     Stream(Box<Lazy<stream::StreamArgs>>),
-    /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or damaged?
+    /// How long do datagrams take one way, and how many are lost, repeated, reordered, late or
+    /// damaged?
     Delay(Box<Lazy<delay::DelayArgs>>),
-    /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion over time?
+    /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion
+    /// over time?
     Train(Box<Lazy<train::TrainArgs>>),
-    /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a grade?
+    /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a
+    /// grade?
     Load(Box<Lazy<load::LoadArgs>>),
 }
 
@@ -85,8 +89,8 @@ impl Question {
         }
     }
 
-    /// Its cost, and its phase where it is a single one that is known before: that of `load` is not, and
-    /// no cost is known of `connect` and `stream`.
+    /// Its cost, and its phase where it is a single one that is known before: that of `load` is
+    /// not, and no cost is known of `connect` and `stream`.
     pub(crate) fn cost(&self) -> Result<Option<(Cost, Option<Phase>)>, CliError> {
         let phase = match self {
             Question::Tcp(args) => tcp::phase(args),

@@ -18,7 +18,8 @@ use serde_json::Value;
 const HEAD: usize = 4096;
 /// Lines that a notice names; of more the number.
 const MOST_NAMED: usize = 5;
-/// Lines with an opening bracket behind something or of a list that are tried: each is searched for its end.
+/// Lines with an opening bracket behind something or of a list that are tried: each is searched for
+/// its end.
 const MOST_LISTS: usize = 100;
 /// Characters of a line that a message quotes.
 const QUOTED: usize = 60;
@@ -85,7 +86,8 @@ pub fn open(bytes: &[u8]) -> Result<File, String> {
     Ok(file)
 }
 
-/// The objects of a list of objects, as `jq -s` makes of several documents; `None` of a list without any.
+/// The objects of a list of objects, as `jq -s` makes of several documents; `None` of a list
+/// without any.
 fn objects(list: &str) -> Option<Vec<String>> {
     let strict: Option<Vec<Value>> = serde_json::from_str(list).ok();
     let values = strict.or_else(|| serde_json::from_str(&with_numbers(list)?).ok())?;
@@ -264,8 +266,8 @@ fn parsed(text: &str) -> Option<Value> {
     strict.or_else(|| serde_json::from_str(&with_numbers(text)?).ok()).filter(Value::is_object)
 }
 
-/// A damaged object without the lines that another output left within it (`2>&1`), and those lines, counted from 0; `None` where
-/// it is whole, or the damage another.
+/// A damaged object without the lines that another output left within it (`2>&1`), and those lines,
+/// counted from 0; `None` where it is whole, or the damage another.
 fn without_odd_lines(text: &str) -> Option<(String, Vec<(usize, &str)>)> {
     if !text.contains('\n') || check_syntax(text.as_bytes()).is_ok() || parsed(text).is_some() {
         return None;
@@ -291,8 +293,8 @@ fn without_odd_lines(text: &str) -> Option<(String, Vec<(usize, &str)>)> {
     None
 }
 
-/// The documents of a text whose lines begin with something else, as logs put a time and a name before each: up to the column of
-/// the first brace. `None` where no whole object follows.
+/// The documents of a text whose lines begin with something else, as logs put a time and a name
+/// before each: up to the column of the first brace. `None` where no whole object follows.
 fn behind_prefixes(text: &str) -> Option<File> {
     let first = text.find('{')?;
     let begin = text[..first].rfind('\n').map_or(0, |at| at + 1);
@@ -317,7 +319,8 @@ fn behind_prefixes(text: &str) -> Option<File> {
     Some(file)
 }
 
-/// `text` with null for `nan` and `inf`, and with the sign that `5.9e 06` lost; `None` where it has neither.
+/// `text` with null for `nan` and `inf`, and with the sign that `5.9e 06` lost; `None` where it has
+/// neither.
 fn with_numbers(text: &str) -> Option<String> {
     let (mut out, mut rest, mut quoted, mut changed) =
         (String::with_capacity(text.len()), text, false, false);

@@ -124,7 +124,8 @@ fn list(values: &Value, (name, most, unit): (&str, f64, f64), numbers: &mut Numb
 const RATES: [(&str, f64); 4] = [("mbit", 1.0), ("kbit", 1e-3), ("gbit", 1e3), ("bit", 1e-6)];
 const TIMES: [(&str, f64); 4] = [("ms", 1.0), ("us", 1e-3), ("\u{b5}s", 1e-3), ("s", 1e3)];
 
-/// The value of a unit, of rates per second: that of the first one where the file names none; `None` of another one.
+/// The value of a unit, of rates per second: that of the first one where the file names none;
+/// `None` of another one.
 fn factor(units: &[(&str, f64)], unit: Option<&str>) -> Option<f64> {
     let Some(unit) = unit else { return Some(1.0) };
     let unit = unit.to_lowercase();

@@ -42,8 +42,8 @@ pub struct Importer {
     pub name: &'static str,
     /// Reads a document; `None` if the program did not write it.
     pub read: fn(&Source) -> Option<Result<ImportedRun, String>>,
-    /// True of a line with which a document in text begins. Text before the first such line is passed over, and the next one
-    /// begins another document.
+    /// True of a line with which a document in text begins. Text before the first such line is
+    /// passed over, and the next one begins another document.
     pub begins: fn(&str) -> bool,
 }
 
@@ -156,8 +156,8 @@ fn one(
     }
 }
 
-/// The outcomes of documents within one of no known program: as its members, or as texts, which is how programs that run others
-/// keep their output.
+/// The outcomes of documents within one of no known program: as its members, or as texts, which is
+/// how programs that run others keep their output.
 fn inner(
     importers: &[&Importer],
     document: &Document,
@@ -385,7 +385,8 @@ impl ImportedPhase {
         }
     }
 
-    /// Leaves intervals out that no test can have, as a damaged number makes them; a sentence about them.
+    /// Leaves intervals out that no test can have, as a damaged number makes them; a sentence about
+    /// them.
     fn without_odd_intervals(&mut self) -> Option<String> {
         let all = self.intervals.len();
         self.intervals.retain(|interval| {

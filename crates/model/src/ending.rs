@@ -21,7 +21,8 @@
 //!   busy for longer than a short test lasts, and the phase is partial.
 //! - A run that the user ended stays interrupted, and a failure that a session knows of keeps its
 //!   reason.
-//! - A phase that a limit of its server has ended (bytes, time, rate) is partial, as its session says.
+//! - A phase that a limit of its server has ended (bytes, time, rate) is partial, as its session
+//!   says.
 //! - A server has no question of its own: its sessions are not judged.
 
 use crate::{

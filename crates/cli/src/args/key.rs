@@ -148,7 +148,8 @@ pub(crate) fn private_in(path: &Path, insecure: bool) -> Result<PrivateKey, CliE
     })
 }
 
-/// What is in a file of keys, which other users must not be able to read unless `insecure` says that they may.
+/// What is in a file of keys, which other users must not be able to read unless `insecure` says
+/// that they may.
 fn read(path: &Path, insecure: bool) -> Result<Vec<u8>, CliError> {
     let unread = |e| CliError::usage(format!("cannot read the key from {}: {e}", path.display()));
     let file = File::open(path).map_err(unread)?;
@@ -180,13 +181,15 @@ fn is_world_readable(_: &std::fs::Metadata) -> bool {
     false
 }
 
-/// The lines of a list: its number, its words. Empty lines and those that begin with `#` say nothing.
+/// The lines of a list: its number, its words. Empty lines and those that begin with `#` say
+/// nothing.
 fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     let said = |(_, words): &(usize, Vec<&str>)| words.first().is_some_and(|word| !word.starts_with('#'));
     (1..).zip(text.lines().map(|line| line.split_whitespace().collect())).filter(said)
 }
 
-/// Whether a file holds a list of keys, each with its name, and not one key alone: a line has a drawn or public key as its second word.
+/// Whether a file holds a list of keys, each with its name, and not one key alone: a line has a
+/// drawn or public key as its second word.
 fn is_list(text: &str) -> bool {
     let drawn = |word: &&str| word.starts_with(DRAWN) || word.starts_with(PUBLIC);
     lines(text).any(|(_, words)| words.get(1).is_some_and(drawn))
@@ -200,7 +203,8 @@ struct List {
 }
 
 impl List {
-    /// Reads a list: `NAME KEY [RIGHT=VALUE …]` in each line. No sentence repeats what may be a secret.
+    /// Reads a list: `NAME KEY [RIGHT=VALUE …]` in each line. No sentence repeats what may be a
+    /// secret.
     fn parse(path: &Path, text: &str) -> Result<Self, CliError> {
         let (mut list, mut names) = (List::default(), HashSet::new());
         for (number, words) in lines(text) {

@@ -51,7 +51,8 @@ fn beside() -> impl Iterator<Item = (Protocol, &'static common::protocol::Legacy
 
 /// An option with its value, its help and its place in it.
 fn arg(option: &'static ProtocolOption, heading: &'static str) -> Arg {
-    // A value is tried on any phase of its kind, so that a wrong one is an error of the command line.
+    // A value is tried on any phase of its kind, so that a wrong one is an error of the command
+    // line.
     let tried = move |text: &str| {
         let mut phase = Phase { ping: Some(model::Ping::default()), ..Phase::default() };
         (option.set)(text, &mut phase).map(|()| text.to_owned())
@@ -89,7 +90,8 @@ type Typed = (&'static ProtocolOption, String);
 /// Options that single protocols bring to a command that measures.
 #[derive(Debug, Default)]
 pub(crate) struct ProtocolArgs {
-    /// Protocols whose options are on the command line, the names of these options, and what they do.
+    /// Protocols whose options are on the command line, the names of these options, and what they
+    /// do.
     typed: Vec<(Protocol, String, Vec<Typed>)>,
 }
 

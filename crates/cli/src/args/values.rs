@@ -9,7 +9,8 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// A size in bytes; a differentiated services code point (0..63, or its name); a duration in ns, which may be 0; bits per second.
+/// A size in bytes; a differentiated services code point (0..63, or its name); a duration in ns,
+/// which may be 0; bits per second.
 pub(crate) use metrics::{
     parse_bytes as bytes, parse_dscp as dscp, parse_duration as pause, parse_rate as rate,
 };
@@ -51,8 +52,8 @@ pub(crate) fn source(text: &str) -> Result<SocketAddr, String> {
     if at.port() == 0 { Ok(at) } else { Err(wrong()) }
 }
 
-/// Networks that may have streams without proving an address: those given, and those of the variable NETCALIPER_ALLOW,
-/// separated by commas.
+/// Networks that may have streams without proving an address: those given, and those of the
+/// variable NETCALIPER_ALLOW, separated by commas.
 pub(crate) fn open_to(given: &[String]) -> Result<Vec<ipnet::IpNet>, CliError> {
     let variable = std::env::var("NETCALIPER_ALLOW").unwrap_or_default();
     let of_variable = variable.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -261,8 +262,8 @@ pub(crate) enum LegacyAsked {
     One(Legacy),
 }
 
-/// `all`, `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings, or have usual ones. Words behind the name
-/// are settings: `NAME:4444 -pattern:pull`.
+/// `all`, `echo`, `echo:9999`, `stamp`: of the protocols whose servers need no settings, or have
+/// usual ones. Words behind the name are settings: `NAME:4444 -pattern:pull`.
 pub(crate) fn legacy(text: &str) -> Result<LegacyAsked, String> {
     if text == "all" {
         return Ok(LegacyAsked::All);

@@ -1,5 +1,5 @@
-//! The one way out of a question that fails, or is interrupted, before it has a result: in the forms
-//! and files that were asked for.
+//! The one way out of a question that fails, or is interrupted, before it has a result: in the
+//! forms and files that were asked for.
 
 use crate::args::{JsonArg, OutputArgs};
 use crate::command::Command;
@@ -40,8 +40,8 @@ impl Form {
         })
     }
 
-    /// Reports why there is no result: a name without an address, a port that is in use, a setting that
-    /// the system refuses, a request to end. A command line that is refused writes no files.
+    /// Reports why there is no result: a name without an address, a port that is in use, a setting
+    /// that the system refuses, a request to end. A command line that is refused writes no files.
     pub(crate) fn report(&self, error: &CliError, command: Vec<String>) {
         if error.text.is_empty() {
             // The reader of stdout is gone.

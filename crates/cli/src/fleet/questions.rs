@@ -71,7 +71,8 @@ mod tests {
     fn tests_are_read_with_their_length_bytes_and_class() {
         let read = |text: &str| test(text, None).unwrap();
         let ping = read("ping -n 20 --rate 100 -l 100");
-        // 20 messages in 200 ms, half a second around; 100 bytes there and back. The last echo may take a second.
+        // 20 messages in 200 ms, half a second around; 100 bytes there and back. The last echo may
+        // take a second.
         assert_eq!((ping.verb, ping.length_ns, ping.bytes), (Verb::Ping, 700_000_000, Some(4_000)));
         assert_eq!(ping.wait_ns, SECOND);
         // Messages of about a millisecond each, of which each one may be lost.

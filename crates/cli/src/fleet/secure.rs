@@ -1,4 +1,5 @@
-//! The connection between a controller and an agent that listens: the handshake of our own control connection, with a shared key.
+//! The connection between a controller and an agent that listens: the handshake of our own control
+//! connection, with a shared key.
 //!
 //! ```text
 //! controller ── [name of the key] noise {e} in hexadecimal, a line ──▶ agent
@@ -22,8 +23,8 @@ const LONGEST: usize = 256;
 /// How long it may take.
 const OPENING: Duration = Duration::from_secs(5);
 
-/// The shared keys of this end: a controller has the first, an agent knows each by its name, which may be let give no orders
-/// (`verbs=`).
+/// The shared keys of this end: a controller has the first, an agent knows each by its name, which
+/// may be let give no orders (`verbs=`).
 pub(crate) struct Keyed(pub(crate) Keyring);
 
 struct Open(Records);
@@ -53,7 +54,8 @@ impl Secure for Keyed {
     fn server(&self, stream: &mut TcpStream) -> Result<(Box<dyn Sealed>, Holder), String> {
         let line = hear(stream)?;
         let (name, message) = line.split_once(' ').unwrap_or(("", &line));
-        // A key that is not known, or gives no orders, is answered like one that the other end does not know: names cannot be tried.
+        // A key that is not known, or gives no orders, is answered like one that the other end does
+        // not know: names cannot be tried.
         let unknown = drawn()?;
         let known = self.0.named(name).filter(|key| key.rights.permits(ORDERS));
         let mut shake =

@@ -148,7 +148,8 @@ fn a_file_is_the_same_in_every_encoding_and_wrapping() {
             let name = format!("{name}, {form}");
             let found = runs(&name, &bytes);
             assert_eq!(found.len(), 1, "{name}");
-            // In UTF-16 with a mark the original of ctsTraffic wrote the table, whose first row has no time.
+            // In UTF-16 with a mark the original of ctsTraffic wrote the table, whose first row has
+            // no time.
             if !(name.starts_with("status.csv") && name.contains("UTF-16") && name.ends_with("with a mark")) {
                 assert!(figures(&found[0]) == want, "{name}: other figures");
             }

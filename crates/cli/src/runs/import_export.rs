@@ -14,8 +14,9 @@ use store::Store;
 /// What is read.
 #[derive(Args, Debug)]
 pub(crate) struct ImportArgs {
-    /// Files: iperf3 -J or --json-stream, irtt -o, flent, ntttcp -x or -j, ctsTraffic's tables, what bwdelaytester, udpmon_bw_mon or
-    /// udpmon_req printed, and runs of this program (--save, --json). gzip is undone; `-` is stdin.
+    /// Files: iperf3 -J or --json-stream, irtt -o, flent, ntttcp -x or -j, ctsTraffic's tables,
+    /// what bwdelaytester, udpmon_bw_mon or udpmon_req printed, and runs of this program (--save,
+    /// --json). gzip is undone; `-` is stdin.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -19,7 +19,8 @@ pub(crate) struct ConnectArgs {
     /// Bytes the client sends on each connection before it ends [default: 1; 64 with --hold].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) transfer: Option<u64>,
-    /// Keep every connection open after its bytes, until all have been opened and this long after: the run ends then.
+    /// Keep every connection open after its bytes, until all have been opened and this long after:
+    /// the run ends then.
     #[arg(long, value_name = "TIME", value_parser = values::duration, conflicts_with = "iterations")]
     pub(crate) hold: Option<u64>,
     #[command(flatten)]

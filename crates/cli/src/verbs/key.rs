@@ -31,7 +31,8 @@ struct NewArgs {
     /// The key's name, by which a server with several keys knows it and gives it rights.
     #[arg(long, value_parser = key::name)]
     name: Option<String>,
-    /// A private key for --key-file instead of a key that both ends share. Its public key is printed: the other end is given that.
+    /// A private key for --key-file instead of a key that both ends share. Its public key is
+    /// printed: the other end is given that.
     #[arg(long)]
     pair: bool,
 }

@@ -14,8 +14,8 @@ use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-/// Peers without a proof at a port where the server sends first: each may take some megabytes of the
-/// kernel's memory.
+/// Peers without a proof at a port where the server sends first: each may take some megabytes of
+/// the kernel's memory.
 const MOST_SENT_TO: usize = 256;
 
 /// Settings of the servers beside a native one.
@@ -108,14 +108,16 @@ fn aside(asked: Legacy, others: &[Legacy]) -> (Legacy, Option<String>) {
 }
 
 impl Answering {
-    /// The addresses that are worth telling: of a row of ports the first, which is that of the conversation.
+    /// The addresses that are worth telling: of a row of ports the first, which is that of the
+    /// conversation.
     fn shown(&self) -> impl Iterator<Item = &SocketAddr> {
         self.bound.addresses().iter().step_by(self.asked.info.ports)
     }
 }
 
 impl Beside {
-    /// An error of taking a protocol's ports, with the option that asks for them, and what else of this server has one of them.
+    /// An error of taking a protocol's ports, with the option that asks for them, and what else of
+    /// this server has one of them.
     fn located(&self, settings: &Settings<'_>, asked: &Legacy, error: CliError) -> CliError {
         let Legacy { protocol, port, .. } = *asked;
         // Errors of taking a port begin with its address.
@@ -162,7 +164,8 @@ impl Beside {
         self.told(|asked, at| format!("answering {} on {at} ({})", asked.protocol, asked.over()))
     }
 
-    /// A table of what listens where, and of what could not be had; nothing where there is no more than one.
+    /// A table of what listens where, and of what could not be had; nothing where there is no more
+    /// than one.
     pub(crate) fn table(&self, own: &Bound) -> Vec<String> {
         if !self.several() {
             return Vec::new();
@@ -215,8 +218,9 @@ fn one(settings: &Settings<'_>, asked: &Legacy, admission: Admission) -> Result<
     Ok(Bound::new((asked.info.config)(config).map_err(CliError::usage)?)?)
 }
 
-/// Failed connections of a test that is over, and why the most failed; and how many of them had damaged data. Others are no failure of the
-/// server: over these protocols clients end a test in mid-connection (ctsTraffic by a reset at its time limit).
+/// Failed connections of a test that is over, and why the most failed; and how many of them had
+/// damaged data. Others are no failure of the server: over these protocols clients end a test in
+/// mid-connection (ctsTraffic by a reset at its time limit).
 fn failures(event: &Event) -> Option<(String, u64)> {
     let Event::Local(totals) = event else { return None };
     let why = totals.causes.first().map_or("unknown", |cause| cause.first.as_str());
@@ -226,7 +230,8 @@ fn failures(event: &Event) -> Option<(String, u64)> {
     (errors > 0).then(|| (text(), damaged.sum()))
 }
 
-/// Answers a legacy protocol until its end is asked for; says what a person should know. `fail` counts failures.
+/// Answers a legacy protocol until its end is asked for; says what a person should know. `fail`
+/// counts failures.
 pub(crate) fn answer(
     answering: Answering,
     stop: &Interrupt,

@@ -1,4 +1,5 @@
-//! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert on failure.
+//! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert
+//! on failure.
 
 use crate::args::store::StoreArgs;
 use crate::args::values;
@@ -25,23 +26,27 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What is measured, how often, and what for.
 #[derive(Args, Debug)]
 pub(crate) struct MonitorArgs {
-    /// Time from the start of a measurement to the start of the next. When one takes longer, starts that fall into it are left out.
+    /// Time from the start of a measurement to the start of the next. When one takes longer, starts
+    /// that fall into it are left out.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = values::duration)]
     every: u64,
     /// End after this number of measurements [default: run until interrupted].
     #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>)]
     count: Option<u64>,
-    /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms, goodput>900M, ….
+    /// What each measurement must find (repeatable), as on the questions themselves: p99<5ms,
+    /// goodput>900M, ….
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
     asserts: Vec<Assertion>,
-    /// Shell command to run when a measurement fails or breaks a condition, after one that did not. It finds the sentences in
-    /// NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN, NETCALIPER_VERB, NETCALIPER_TARGET.
+    /// Shell command to run when a measurement fails or breaks a condition, after one that did not.
+    /// It finds the sentences in NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN,
+    /// NETCALIPER_VERB, NETCALIPER_TARGET.
     #[arg(long, value_name = "COMMAND")]
     on_break: Option<String>,
     /// Shell command to run after a good measurement that follows a broken one.
     #[arg(long, value_name = "COMMAND")]
     on_mend: Option<String>,
-    /// Write metrics into this file after each measurement, for Prometheus' textfile collector: call it something.prom.
+    /// Write metrics into this file after each measurement, for Prometheus' textfile collector:
+    /// call it something.prom.
     #[arg(long, value_name = "FILE")]
     metrics_file: Option<PathBuf>,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
@@ -106,7 +111,8 @@ struct State<'a> {
 }
 
 impl State<'_> {
-    /// Takes in a measurement, or the news that one takes too long, and runs the user's command after a change.
+    /// Takes in a measurement, or the news that one takes too long, and runs the user's command
+    /// after a change.
     fn judge(&mut self, found: &Measured) {
         let is_well = found.broken.is_empty();
         self.broke |= !is_well;
@@ -117,7 +123,8 @@ impl State<'_> {
         self.well = is_well;
     }
 
-    /// A measurement takes longer than planned: reported while it does, for it may be the last news for long.
+    /// A measurement takes longer than planned: reported while it does, for it may be the last news
+    /// for long.
     fn overdue(&mut self, taken: Duration) {
         let why =
             format!("the measurement has taken {} s, longer than planned, and goes on", taken.as_secs());
@@ -130,7 +137,8 @@ impl State<'_> {
 /// limit of a wait for a peer.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The time that a measurement is to take, where that is known; whether it can be made again and again.
+/// The time that a measurement is to take, where that is known; whether it can be made again and
+/// again.
 fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
     const WHICH: &str = "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else";
     let asked = Question::parse(question.iter().map(String::as_str)).map_err(|e| {

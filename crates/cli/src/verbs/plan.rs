@@ -47,7 +47,8 @@ pub(crate) fn client(
     })
 }
 
-/// The connections or flows that were asked for, or the `usual` number of them: as many as servers at least.
+/// The connections or flows that were asked for, or the `usual` number of them: as many as servers
+/// at least.
 pub(crate) fn connections(asked: Option<u32>, usual: u32, target: &TargetArgs) -> u32 {
     asked.unwrap_or_else(|| usual.max(u32::clamped(target.targets.len())))
 }

@@ -34,7 +34,8 @@ const LOOK: Duration = Duration::from_millis(50);
 // Wide: a field for each option, as clap wants them.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::], both families].
+    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::],
+    /// both families].
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Port, TCP and UDP; 0 lets the system choose one.
@@ -42,7 +43,8 @@ pub(crate) struct ServeArgs {
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
-    /// File with the public keys of clients that may have sessions, one a line: NAME KEY [RIGHT=VALUE …]; goes with --key-file.
+    /// File with the public keys of clients that may have sessions, one a line: NAME KEY
+    /// [RIGHT=VALUE …]; goes with --key-file.
     #[arg(long, value_name = "FILE", help_heading = "Security")]
     pub(crate) client_keys: Option<PathBuf>,
     /// Serve these networks only, such as 192.0.2.0/24; repeatable [default: all].
@@ -51,8 +53,9 @@ pub(crate) struct ServeArgs {
     /// Do not serve these networks; repeatable, stronger than --allow.
     #[arg(long, value_name = "CIDR", value_parser = values::network, help_heading = "Security")]
     pub(crate) deny: Vec<ipnet::IpNet>,
-    /// Take orders of a fleet's controllers (`fleet run --direct`) and run tests to TARGET when one asks for it: a host, or a network
-    /// such as 192.0.2.0/24; repeatable. Goes with --psk-file: `verbs=` of a key says whether it gives orders (fleet).
+    /// Take orders of a fleet's controllers (`fleet run --direct`) and run tests to TARGET when one
+    /// asks for it: a host, or a network such as 192.0.2.0/24; repeatable. Goes with --psk-file:
+    /// `verbs=` of a key says whether it gives orders (fleet).
     #[arg(long, value_name = "TARGET", help_heading = "Security")]
     pub(crate) fleet: Vec<String>,
     /// Port for such orders, TCP, at the addresses of the server.
@@ -70,36 +73,42 @@ pub(crate) struct ServeArgs {
     /// Most data connections in one session, 1 to 1000000 [default: 100000].
     #[arg(long, value_name = "N", help_heading = "Limits", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) max_connections: Option<u32>,
-    /// Worker processes that share the connections of tcp and connect, each with a port and a limit of open files of its own, 1 to
-    /// 1024 (Linux) [default: as many as --max-connections needs, none where this process is enough].
+    /// Worker processes that share the connections of tcp and connect, each with a port and a limit
+    /// of open files of its own, 1 to 1024 (Linux) [default: as many as --max-connections needs,
+    /// none where this process is enough].
     #[arg(long, value_name = "N", value_parser = values::count::<u16, 1024>, conflicts_with = "exit_after")]
     pub(crate) processes: Option<u16>,
     /// Longest run that a client gets, in every protocol [default: no limit].
     #[arg(long, value_name = "TIME", value_parser = values::duration, help_heading = "Limits")]
     pub(crate) max_time: Option<u64>,
-    /// Most bits per second of one session and direction, 8 and more; in a protocol without sessions of one address [default: no limit].
+    /// Most bits per second of one session and direction, 8 and more; in a protocol without
+    /// sessions of one address [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_rate: Option<u64>,
-    /// Most bytes of one session, both directions together; in a protocol without sessions of one address [default: no limit].
+    /// Most bytes of one session, both directions together; in a protocol without sessions of one
+    /// address [default: no limit].
     #[arg(long, value_name = "SIZE", value_parser = values::bytes, help_heading = "Limits")]
     pub(crate) max_bytes: Option<u64>,
-    /// Most bits per second and direction of one address, all protocols and sessions together [default: no limit].
+    /// Most bits per second and direction of one address, all protocols and sessions together
+    /// [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_address_rate: Option<u64>,
     /// Most bits per second and direction of all clients together [default: no limit].
     #[arg(long, value_name = "RATE", value_parser = values::limit, help_heading = "Limits")]
     pub(crate) max_total_rate: Option<u64>,
-    /// One session at a time, for 10 minutes at most or as long as --max-time says; others wait in a queue.
+    /// One session at a time, for 10 minutes at most or as long as --max-time says; others wait in
+    /// a queue.
     #[arg(long, help_heading = "Limits")]
     pub(crate) exclusive: bool,
-    /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each while they last.
+    /// Let workers spin instead of sleeping for sessions that ask for it (ping --busy): a core each
+    /// while they last.
     #[arg(long, help_heading = "Limits")]
     pub(crate) busy: bool,
     /// End after this number of data connections [default: run until interrupted].
     #[arg(long, value_name = "N", value_parser = values::count::<u64, { u64::MAX }>, help_heading = "Limits")]
     pub(crate) exit_after: Option<u64>,
-    /// Switch on hardware timestamps of this host's network cards while sessions need them (CAP_NET_ADMIN), and restore them after
-    /// [default: cards that stamp already are used].
+    /// Switch on hardware timestamps of this host's network cards while sessions need them
+    /// (CAP_NET_ADMIN), and restore them after [default: cards that stamp already are used].
     #[arg(long)]
     pub(crate) hardware_stamps: bool,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
@@ -147,7 +156,8 @@ pub(crate) struct Beside {
     pub(crate) end: Box<dyn FnOnce() -> Result<(), CliError>>,
 }
 
-/// Runs a server, and beside it the agent for fleets that `orders` starts where the arguments ask for one.
+/// Runs a server, and beside it the agent for fleets that `orders` starts where the arguments ask
+/// for one.
 pub(crate) fn serve(
     args: &ServeArgs,
     command: Vec<String>,
@@ -279,7 +289,8 @@ pub(crate) fn serve(
     })
 }
 
-/// Worker processes: those asked for, or as many as the connections of a session need that were asked for.
+/// Worker processes: those asked for, or as many as the connections of a session need that were
+/// asked for.
 fn processes(args: &ServeArgs) -> Processes {
     let needed = args.max_connections.map(runtime::processes_for).filter(|&count| count > 1);
     let count = args.processes.or(needed.filter(|_| args.exit_after.is_none())).unwrap_or(0);

@@ -55,7 +55,8 @@ pub(crate) struct DataArgs {
     pub(crate) pull_bytes: u64,
     #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true, help = transfer_help())]
     pub(crate) transfer: Option<u64>,
-    /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by time].
+    /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by
+    /// time].
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true, help = buffer_help())]
@@ -80,8 +81,8 @@ pub(crate) struct DataArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Sweep")]
 pub(crate) struct SweepArgs {
-    /// Vary buffer, connections or rate: buffer=16..1Mi (doubling), connections=1..64/7 (in steps of 7), rate=1M,10M,100M (a
-    /// list). Give it twice to cross two.
+    /// Vary buffer, connections or rate: buffer=16..1Mi (doubling), connections=1..64/7 (in steps
+    /// of 7), rate=1M,10M,100M (a list). Give it twice to cross two.
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) sweep: Vec<String>,
     /// Write one CSV row per setting.
@@ -122,13 +123,14 @@ pub(crate) fn phase(args: &TcpArgs) -> Phase {
     let length = if args.sweep.sweep.is_empty() { 10 * SECOND } else { 3 * SECOND };
     let Defaults { plain, whole_segments, .. } = args.target.protocol.info().defaults;
     let common = plan::common(&args.run, &args.sockets, &args.target, (!ends_by_itself).then_some(length));
-    // A length that was asked for is kept, and so is that of originals that tell how many calls they made; at a rate or up to an
-    // amount iperf3 sends block by block. Our own protocol, whose
+    // A length that was asked for is kept, and so is that of originals that tell how many calls
+    // they made; at a rate or up to an amount iperf3 sends block by block. Our own protocol, whose
     // ends choose the send buffer within a host, is no faster with whole segments.
     let free = data.buffer.is_none() && data.rate.is_none() && data.bytes.is_none();
     let whole_segments = free && whole_segments;
     let connections = common.connections;
-    // The number of bytes of a single connection, which a receiver reads to its end, is its transfer.
+    // The number of bytes of a single connection, which a receiver reads to its end, is its
+    // transfer.
     let alone = plain && connections == 1 && args.sweep.sweep.is_empty();
     let alone = alone && data.transfer.is_none() && args.run.iterations.is_none();
     let (transfer, bytes) = if alone { (data.bytes, None) } else { (data.transfer, data.bytes) };

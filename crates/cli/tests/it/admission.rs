@@ -1,4 +1,5 @@
-//! The real server beside peers that introduce themselves never, or from thousands of addresses, with few descriptors.
+//! The real server beside peers that introduce themselves never, or from thousands of addresses,
+//! with few descriptors.
 
 use crate::support::{BIN, Line, Server, eventually, sized};
 use socket2::{Domain, Socket, Type};
@@ -77,7 +78,8 @@ fn silent_connections_from_fifty_addresses_keep_no_new_address_out() {
     let (port, over, opened) = (server.port, AtomicBool::new(false), AtomicU32::new(0));
     thread::scope(|scope| {
         let _end = Ends(&over);
-        // This process may have as many descriptors as the tests that run beside it leave: 600 at once, always renewed.
+        // This process may have as many descriptors as the tests that run beside it leave: 600 at
+        // once, always renewed.
         scope.spawn(|| {
             let (mut open, mut count) = (VecDeque::new(), 0);
             while !over.load(Ordering::Relaxed) {

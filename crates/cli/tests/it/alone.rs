@@ -1,4 +1,5 @@
-//! Measurements against the lab's truth, which other tests beside them would disturb: `./test` runs them by themselves.
+//! Measurements against the lab's truth, which other tests beside them would disturb: `./test` runs
+//! them by themselves.
 
 mod delay_lab;
 mod fair;

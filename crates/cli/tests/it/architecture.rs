@@ -1,5 +1,5 @@
-//! The rules of ARCHITECTURE.md that neither the compiler nor clippy checks. `cargo metadata` has the
-//! dependencies; sources are searched as text.
+//! The rules of ARCHITECTURE.md that neither the compiler nor clippy checks. `cargo metadata` has
+//! the dependencies; sources are searched as text.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// Our crates that the crate in `crates/<name>` may use, or each in the folder `protocols` without a
-/// row of its own. ARCHITECTURE.md, "Crates", says the same.
+/// Our crates that the crate in `crates/<name>` may use, or each in the folder `protocols` without
+/// a row of its own. ARCHITECTURE.md, "Crates", says the same.
 const MAY_USE: &[(&str, &str)] = &[
     ("metrics", "none"),
     ("transport", "metrics, model"),
@@ -45,8 +45,8 @@ const PURE: [&str; 4] = ["metrics", "transport", "model", "protocols"];
 /// Most lines of production code of a crate, and most fields of a struct that needs no reason.
 const MOST_LINES: usize = 10_000;
 const MOST_FIELDS: usize = 20;
-/// Names that only a protocol, or a program that speaks it, has; and the folder of its crate. Longer
-/// names first: `ntttcp` is not `ttcp`.
+/// Names that only a protocol, or a program that speaks it, has; and the folder of its crate.
+/// Longer names first: `ntttcp` is not `ttcp`.
 const PROTOCOLS: [(&str, &str); 9] = [
     ("bwdelaytester", "protocols/bwdelaytester"),
     ("ctstraffic", "protocols/ctstraffic"),
@@ -186,7 +186,8 @@ fn pure_crates_ban_clocks_sockets_and_sleeps() {
     }
 }
 
-/// `native`, `echo`, `discard` and `stamp` mean other things as well; the manifests tell who uses their crates.
+/// `native`, `echo`, `discard` and `stamp` mean other things as well; the manifests tell who uses
+/// their crates.
 #[test]
 fn a_protocol_is_named_only_by_its_crate_and_the_table() {
     let mut found = Vec::new();
@@ -197,7 +198,8 @@ fn a_protocol_is_named_only_by_its_crate_and_the_table() {
     assert!(found.is_empty(), "protocols named outside their crates and {TABLE}: {found:#?}");
 }
 
-/// Their comments are help. Lists of protocols in it are made of `Info`; examples (`help.rs`) may name one.
+/// Their comments are help. Lists of protocols in it are made of `Info`; examples (`help.rs`) may
+/// name one.
 #[test]
 fn shared_options_name_no_protocol() {
     let folder = root().join("crates/cli/src");
@@ -337,7 +339,8 @@ static SOURCES: LazyLock<Vec<Source>> = LazyLock::new(|| {
     all
 });
 
-/// Sources of what is shipped, without files that hold only tests: `tests.rs`, and modules declared behind `#[cfg(test)]`.
+/// Sources of what is shipped, without files that hold only tests: `tests.rs`, and modules declared
+/// behind `#[cfg(test)]`.
 fn production() -> impl Iterator<Item = &'static Source> {
     static TESTS: LazyLock<BTreeSet<PathBuf>> = LazyLock::new(|| {
         let mut tests = BTreeSet::new();
@@ -392,7 +395,8 @@ fn code_and_literals(kept: &str) -> (String, String) {
     )
 }
 
-/// The folders of our crates below `crates/`, and the folders of those that each uses: whether only in tests.
+/// The folders of our crates below `crates/`, and the folders of those that each uses: whether only
+/// in tests.
 static CRATES: LazyLock<BTreeMap<String, Vec<(String, bool)>>> = LazyLock::new(|| {
     let metadata = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])

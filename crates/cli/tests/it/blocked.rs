@@ -151,7 +151,8 @@ fn udp_that_dies_in_mid_run_is_told_with_the_instant() {
     });
 }
 
-/// The way that has no data carries the words about the other: when these stop, no end hears of it from the data that still arrives.
+/// The way that has no data carries the words about the other: when these stop, no end hears of it
+/// from the data that still arrives.
 #[test]
 fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
     const NAME: &str = "blocked::the_way_back_that_dies_in_mid_run_is_told_with_the_instant";
@@ -163,7 +164,8 @@ fn the_way_back_that_dies_in_mid_run_is_told_with_the_instant() {
         let words = format!("delay 10.77.0.2 --pps 20 --wait block -t 25s {way}");
         let Some(outcome) = dies(NAME, &words, cut) else { return };
         assert!(text(&outcome.json["reason"]).contains(end), "{}", outcome.tell());
-        // The first second passes before the run begins or in it, and an end gives up only eight seconds later.
+        // The first second passes before the run begins or in it, and an end gives up only eight
+        // seconds later.
         assert!((0.1..7.0).contains(&named(&outcome)), "{}", outcome.tell());
     });
 }

@@ -1,6 +1,6 @@
-//! bwdelaytester with the real binary, either end, against an independent peer: `peers/bwdelaytester.py`, written from a
-//! description of the packet with Python's standard library. The peer drops, repeats and reorders chosen numbers, and what is
-//! printed must be that.
+//! bwdelaytester with the real binary, either end, against an independent peer:
+//! `peers/bwdelaytester.py`, written from a description of the packet with Python's standard
+//! library. The peer drops, repeats and reorders chosen numbers, and what is printed must be that.
 
 use crate::support::files::Scratch;
 use crate::support::peer::peer;
@@ -22,7 +22,8 @@ fn heard(test: &str, words: &str, sent: &str) -> Option<Done> {
     let (count, how) = sent.split_once(' ').unwrap();
     let sender = peer(PEER, test, &format!("send 127.0.0.1 {} {count} {how}", server.port))?.wait().exits(0);
     let left: u64 = sender.out.trim().parse().unwrap();
-    // The sender has ended, so all is in the socket; the last line comes when its tenth of a second is over.
+    // The sender has ended, so all is in the socket; the last line comes when its tenth of a second
+    // is over.
     if words.contains("as-original") {
         server.proc.hears("First packet seen");
         eventually("there is a line", || !lines(&server.proc.out()).is_empty());
@@ -98,11 +99,13 @@ fn a_restart_on_the_same_port_is_a_new_run() {
 
 #[test]
 fn the_originals_arithmetic_can_be_had() {
-    // What it makes of each datagram is tested in `compat`; how many of them a line holds depends on when they are read.
+    // What it makes of each datagram is tested in `compat`; how many of them a line holds depends
+    // on when they are read.
     let test = "the_originals_arithmetic_can_be_had";
     let Some(done) = heard(test, "--as-original", "100 100 500 ") else { return };
     let lines = lines(&done.out);
-    // The first line comes with the first packet; the first smallest delay is 0, because nothing is below it.
+    // The first line comes with the first packet; the first smallest delay is 0, because nothing is
+    // below it.
     assert_eq!(lines[0][..5], [1_000, 10, 0, 0, 0], "{}", done.tell());
 }
 
@@ -160,7 +163,8 @@ fn what_was_printed_can_be_read_back_and_what_was_saved_printed_again() {
     for file in [file, folder.with("run.json", &outcome.out)] {
         let again = netcaliper("report").arg(&file).args("--as bwdelaytester").run().exits(0);
         let lines = lines(&again.out);
-        // Rates are by the true length of each tenth of a second: the sum is near that of all packets.
+        // Rates are by the true length of each tenth of a second: the sum is near that of all
+        // packets.
         assert!(!lines.is_empty() && lines.iter().all(|line| line[1] > 0), "{}", again.tell());
         assert_eq!(sum(&lines, 2), 2, "{}", again.tell());
     }

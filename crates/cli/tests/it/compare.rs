@@ -126,7 +126,8 @@ fn a_fifth_of_dead_intervals_passes_no_threshold() {
     compare(&[&fifth, &steady]).args("--threshold 5").run().exits(0);
 }
 
-/// A run of 20 intervals in which so many datagrams of a hundred were lost on the way from the server.
+/// A run of 20 intervals in which so many datagrams of a hundred were lost on the way from the
+/// server.
 fn losing(lost: u64) -> Value {
     let packets =
         |times: u64| json!({ "counts": { "lost": lost * times, "received": (100 - lost) * times } });

@@ -1,11 +1,12 @@
-//! A relay between the ends damages the control connection, or the first bytes of a data connection: neither end hangs
-//! or crashes, and a damaged result is not called complete.
+//! A relay between the ends damages the control connection, or the first bytes of a data
+//! connection: neither end hangs or crashes, and a damaged result is not called complete.
 
 use crate::support::relay::{Harm, Relay, Victim, Way};
 use crate::support::{Done, Outcome, Server, at_once, number, serve, tcp};
 use std::time::Duration;
 
-/// Within this time a broken conversation must have been noticed and told: less than the minute that a run would take.
+/// Within this time a broken conversation must have been noticed and told: less than the minute
+/// that a run would take.
 const NOTICED: Duration = Duration::from_secs(50);
 
 /// A run whose control connection suffers `harm`.
@@ -81,7 +82,8 @@ fn a_conversation_that_breaks_before_the_run_fails_and_a_slow_one_is_only_slow()
 #[test]
 fn a_damaged_first_word_of_a_data_connection_is_refused() {
     let server = serve("");
-    // The magic, the version, the purpose, the session, the number, the identifier, the transfer, the seal, the check.
+    // The magic, the version, the purpose, the session, the number, the identifier, the transfer,
+    // the seal, the check.
     for at in [0, 7, 9, 10, 20, 30, 40, 55, 60, 79] {
         let relay = Relay::new(server.port, 0, Way::Up, Harm::FlipPreamble { at, mask: 4 });
         let line = tcp(relay.at()).args("-P 1 --iterations 3 --transfer 100001 --json");

@@ -1,5 +1,6 @@
-//! ctsTraffic over TCP against an independent peer: `peers/ctstraffic.py`, written from a description of the protocol with
-//! Python's standard library. Clients are the real binary; the server is the engine's, as the binary runs it.
+//! ctsTraffic over TCP against an independent peer: `peers/ctstraffic.py`, written from a
+//! description of the protocol with Python's standard library. Clients are the real binary; the
+//! server is the engine's, as the binary runs it.
 
 use crate::support::files::Scratch;
 use crate::support::ours::{Ours, server_of_ours};
@@ -35,8 +36,9 @@ fn phase(pattern: Pattern, transfer: u64) -> Phase {
     }
 }
 
-/// Name, our pattern, and payload client to server and back of 300,001 bytes: duplex rounds up, push-pull takes turns of
-/// 50,000 and 30,000, the client first: 4 times 50,000 up, 3 times 30,000 and 10,001 down.
+/// Name, our pattern, and payload client to server and back of 300,001 bytes: duplex rounds up,
+/// push-pull takes turns of 50,000 and 30,000, the client first: 4 times 50,000 up, 3 times 30,000
+/// and 10,001 down.
 const PATTERNS: [(&str, Pattern, u64, u64); 4] = [
     ("push", Pattern::Push, 300_001, 0),
     ("pull", Pattern::Pull, 0, 300_001),
@@ -116,7 +118,8 @@ fn a_foreign_client_against_our_server() {
     }
 }
 
-/// What a Python client said that went to each of these servers, one after another, with its settings.
+/// What a Python client said that went to each of these servers, one after another, with its
+/// settings.
 fn clients<'a>(
     test: &str,
     servers: &[Ours],
@@ -136,8 +139,8 @@ fn clients<'a>(
 #[test]
 fn our_client_finds_what_a_server_does_wrong() {
     let test = "our_client_finds_what_a_server_does_wrong";
-    // Settings of the foreign server, arguments of ours, how it fails, in words, and whether the server must
-    // notice: it takes a reset for an end once it has sent all.
+    // Settings of the foreign server, arguments of ours, how it fails, in words, and whether the
+    // server must notice: it takes a reset for an end once it has sent all.
     let cases = [
         ("pull fault=flip:70000", "pull --transfer 100000", "bad_data", "wrong data at offset 70000", false),
         ("duplex fault=flip:9", "duplex --transfer 100000", "bad_data", "wrong data at offset 9", false),

@@ -1,5 +1,5 @@
-//! The command pairs of ctsTraffic's practical guide, as they stand there but for the port and for what would take minutes,
-//! with the real binary at both ends.
+//! The command pairs of ctsTraffic's practical guide, as they stand there but for the port and for
+//! what would take minutes, with the real binary at both ends.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::{Namespace, free_port};
@@ -13,7 +13,8 @@ fn cts(folder: &Path, words: &str) -> Line {
     line
 }
 
-/// Whether the workers of a server run, at every verbosity: its sockets are bound then, and signals end it in good order.
+/// Whether the workers of a server run, at every verbosity: its sockets are bound then, and signals
+/// end it in good order.
 fn serves(server: &Proc) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", server.id()));
     let names =
@@ -21,7 +22,8 @@ fn serves(server: &Proc) -> bool {
     names.flatten().any(|name| name.starts_with("worker-"))
 }
 
-/// A pair over loopback: `{port}` in either line is replaced; the server's workers run before the client starts.
+/// A pair over loopback: `{port}` in either line is replaced; the server's workers run before the
+/// client starts.
 struct Pair {
     folder: Scratch,
     port: u16,
@@ -57,7 +59,8 @@ impl Pair {
     }
 }
 
-/// The figures of the final summary: successes, network errors, protocol errors, bytes received, bytes sent.
+/// The figures of the final summary: successes, network errors, protocol errors, bytes received,
+/// bytes sent.
 #[track_caller]
 fn summary(out: &str) -> [u64; 5] {
     let after = |name: &str| {
@@ -165,7 +168,8 @@ fn good_put_with_status_and_connection_files() {
     ]);
 }
 
-/// "One should append -pattern:pull to both", "-pattern:duplex", "-buffer:1048576", "-buffer:[1024,1048576]", and pushpull.
+/// "One should append -pattern:pull to both", "-pattern:duplex", "-buffer:1048576",
+/// "-buffer:[1024,1048576]", and pushpull.
 #[test]
 fn patterns_and_buffers() {
     // Options of both ends, bytes up and down by the patterns' definition.
@@ -184,8 +188,9 @@ fn patterns_and_buffers() {
     }
 }
 
-/// "-connections:100 -iterations:10 will iterate 10 times over 100 connections for a total of 1000 connections, at which
-/// point ctsTraffic will gracefully exit." "-serverExitLimit:10": the first ten are served, further ones are not accepted.
+/// "-connections:100 -iterations:10 will iterate 10 times over 100 connections for a total of 1000
+/// connections, at which point ctsTraffic will gracefully exit." "-serverExitLimit:10": the first
+/// ten are served, further ones are not accepted.
 #[test]
 fn both_ends_end_after_their_connections() {
     for (limit, total, words) in [
@@ -202,7 +207,8 @@ fn both_ends_end_after_their_connections() {
 /// "-timeLimit … the number of milliseconds to run before exiting", and "-statusUpdate:500".
 #[test]
 fn a_time_limit() {
-    // As many as the client has at once: then the server ends by itself, when it has seen the end of each.
+    // As many as the client has at once: then the server ends by itself, when it has seen the end
+    // of each.
     let pair = Pair::serve("-listen:* -consoleverbosity:1 -serverexitlimit:8");
     let done = pair
         .call("-target:localhost -consoleverbosity:1 -statusUpdate:500 -timeLimit:1600 -ratelimit:1000000")
@@ -212,15 +218,17 @@ fn a_time_limit() {
     // Slices that a busy machine could not end in time are one.
     assert!((1..=4).contains(&lines.len()), "{}", done.out);
     assert!(lines.iter().take(3).zip([0.5, 1.0, 1.5]).all(|(line, at)| line[0] >= at), "{}", done.out);
-    // What was cut is counted nowhere here, and is an error there: the server's exit code is their number.
+    // What was cut is counted nowhere here, and is an error there: the server's exit code is their
+    // number.
     assert_eq!(summary(&done.out)[1..3], [0, 0]);
     let (server, _) = pair.over();
     assert_eq!(summary(&server.out)[..3], [0, 8, 0], "{}", server.tell());
     assert_eq!(server.code, Some(8), "{}", server.tell());
 }
 
-/// "-consoleverbosity … setting 0 turns off all output"; 1 shows status lines, 3 connections. "Any other extension would be written as a
-/// line of text", all three in one file, with the wall clock; and files as the original encodes them.
+/// "-consoleverbosity … setting 0 turns off all output"; 1 shows status lines, 3 connections. "Any
+/// other extension would be written as a line of text", all three in one file, with the wall clock;
+/// and files as the original encodes them.
 #[test]
 fn verbosities_and_logs() {
     let pair = Pair::serve("-listen:* -consoleverbosity:0 -transfer:1000 -serverexitlimit:8");
@@ -271,7 +279,8 @@ fn verbosities_and_logs() {
     assert_eq!((server.out.as_str(), server.err.as_str()), ("", ""));
 }
 
-/// "Looking for connection establishment issues": TIME_WAIT uses the ports up, and `-shutdown:rude` avoids it.
+/// "Looking for connection establishment issues": TIME_WAIT uses the ports up, and `-shutdown:rude`
+/// avoids it.
 #[test]
 fn ephemeral_ports_run_out_unless_the_end_is_rude() {
     const TEST: &str = "ephemeral_ports_run_out_unless_the_end_is_rude";
@@ -307,7 +316,8 @@ fn between_two_namespaces() {
     const TEST: &str = "between_two_namespaces";
     let Some((local, remote)) = Namespace::pair(TEST) else { return };
     let folder = Scratch::new();
-    // Options of both ends, of the client, connections, bytes up and down by the patterns' definition.
+    // Options of both ends, of the client, connections, bytes up and down by the patterns'
+    // definition.
     let pair = |both: &str, client: &str, connections: u64| {
         let words = format!("-listen:* {both} -serverexitlimit:{connections}");
         let server = server_within(&remote, &folder, &words);
@@ -364,8 +374,8 @@ fn told(out: &str, name: &str) -> String {
 const TENTH: &str =
     "-protocol:udp -bitspersecond:2500000 -framerate:60 -bufferdepth:1 -streamlength:2 -consoleverbosity:1";
 
-/// A run of which this machine lost no frame, if it can: sockets hold some tenths of a second, and a busy machine may stand still
-/// for longer. What goes wrong otherwise is not tried again.
+/// A run of which this machine lost no frame, if it can: sockets hold some tenths of a second, and
+/// a busy machine may stand still for longer. What goes wrong otherwise is not tried again.
 fn lossless<T>(run: impl Fn() -> (T, Done)) -> (T, Done) {
     const TRIES: usize = 5;
     let mut last = run();
@@ -378,7 +388,8 @@ fn lossless<T>(run: impl Fn() -> (T, Done)) -> (T, Done) {
     last
 }
 
-/// "A suggested starting point: measuring a common UDP stream". The guide prints `framerate:60` without its dash.
+/// "A suggested starting point: measuring a common UDP stream". The guide prints `framerate:60`
+/// without its dash.
 #[test]
 fn a_stream_with_its_three_files() {
     let client = STREAM.replace("-framerate", "framerate");
@@ -439,7 +450,8 @@ fn ten_streams() {
     pair.over().0.exits(0).prints(&["SuccessfulConnections [10]"]);
 }
 
-/// A START proves no address: streams go to this host and to directly connected networks, unless more is allowed.
+/// A START proves no address: streams go to this host and to directly connected networks, unless
+/// more is allowed.
 #[test]
 fn a_stream_leaves_the_fence_only_when_allowed() {
     const TEST: &str = "a_stream_leaves_the_fence_only_when_allowed";
@@ -548,7 +560,8 @@ fn files_survive_a_crash() {
     netcaliper("report").arg(pair.folder.file("c.csv")).run().exits(0).prints(&["succeeded, 0 failed"]);
 }
 
-/// Settings on which the original hangs for ever end with a sentence about the likely cause, at the end that first stops waiting.
+/// Settings on which the original hangs for ever end with a sentence about the likely cause, at the
+/// end that first stops waiting.
 #[test]
 fn unequal_settings_end_with_a_sentence() {
     for (server, client, says) in [
@@ -571,7 +584,8 @@ fn unequal_settings_end_with_a_sentence() {
     }
 }
 
-/// Frames of another rate have another size: the client says so, at every verbosity that says anything.
+/// Frames of another rate have another size: the client says so, at every verbosity that says
+/// anything.
 #[test]
 fn an_unequal_frame_rate_is_told() {
     let stream = "-protocol:udp -bitspersecond:8000000 -streamlength:1 -consoleverbosity:1";

@@ -1,5 +1,6 @@
-//! ctsTraffic's media stream against an independent peer: `peers/ctstraffic_udp.py`, written from a description of the protocol
-//! with Python's standard library. Clients are the real binary with our own command line, the server is the engine's.
+//! ctsTraffic's media stream against an independent peer: `peers/ctstraffic_udp.py`, written from a
+//! description of the protocol with Python's standard library. Clients are the real binary with our
+//! own command line, the server is the engine's.
 
 use crate::support::net::free_port;
 use crate::support::ours::{Ours, Story, server_of_ours_at};
@@ -23,8 +24,8 @@ fn lines(peer: Proc, cases: usize) -> Vec<Value> {
     all
 }
 
-/// 2 Mbit/s in 20 frames a second for 2 s: 40 frames of 12,500 bytes, 9 datagrams each, held long enough for a host
-/// that is busy with other things to come round.
+/// 2 Mbit/s in 20 frames a second for 2 s: 40 frames of 12,500 bytes, 9 datagrams each, held long
+/// enough for a host that is busy with other things to come round.
 const SETTINGS: &str = "rate=2000000 fps=20 seconds=2";
 const ARGS: &str = "--protocol ctstraffic --rate 2M --fps 20 -i 500ms";
 const LENGTH: &str = "--length 2s --depth 4s";
@@ -33,7 +34,8 @@ fn media() -> Media {
     Media::new(2_000_000, 20, 2, 1, 1_400).unwrap()
 }
 
-/// Streams of ours, successful or not, from another program's server with these settings, and our arguments.
+/// Streams of ours, successful or not, from another program's server with these settings, and our
+/// arguments.
 fn watch(test: &str, cases: &[(&str, &str)]) -> Option<Vec<(Outcome, Value)>> {
     let settings: Vec<String> =
         cases.iter().map(|(set, _)| format!("127.0.0.1 0 {SETTINGS} {set}")).collect();
@@ -55,8 +57,9 @@ fn frames(outcome: &Outcome) -> (u64, u64, u64, u64) {
 fn our_client_watches_a_foreign_server() {
     let test = "our_client_watches_a_foreign_server";
     let good = format!("{LENGTH} --connection-csv /dev/null");
-    // Of a frame that lost a datagram nothing is shown; one of which a datagram came twice is too long. Frame 150 comes at the
-    // very start, when frames up to 120 are waited for (twice 3 s): 9 datagrams of no use.
+    // Of a frame that lost a datagram nothing is shown; one of which a datagram came twice is too
+    // long. Frame 150 comes at the very start, when frames up to 120 are waited for (twice 3 s): 9
+    // datagrams of no use.
     let cases = [
         ("", good.as_str()),
         ("fault=drop:7", LENGTH),

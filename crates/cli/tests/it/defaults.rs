@@ -44,8 +44,8 @@ fn stalled(outcome: &Outcome) -> f64 {
 
 #[test]
 fn default_runs_raise_no_caveat_about_their_defaults() {
-    // A stream lasts a minute by itself. Of messages their number counts, of the others how long they take: their rates are limited,
-    // which no caveat is about.
+    // A stream lasts a minute by itself. Of messages their number counts, of the others how long
+    // they take: their rates are limited, which no caveat is about.
     let questions = [
         "tcp -b 100k",
         "ping --flood -n 2000",
@@ -99,7 +99,8 @@ fn the_parts_of_a_load_are_not_each_others_others() {
         let outcome = Outcome::of(client.wait_within(LIMIT)).exits(0);
         let points = outcome.json["points"].as_array().unwrap();
         assert_eq!(points.len(), 11 * times, "{}", outcome.tell());
-        // It asks for more than the server's longest time, which is longer than a stage takes, also on a busy host.
+        // It asks for more than the server's longest time, which is longer than a stage takes, also
+        // on a busy host.
         assert!(!outcome.json["points"].to_string().contains("\"duration\""), "{}", outcome.tell());
         for point in points {
             let codes = point["caveats"].as_array().unwrap().iter().map(|caveat| text(&caveat["code"]));
@@ -130,7 +131,8 @@ fn a_ping_is_ten_messages_and_a_delay_goes_both_ways() {
         "{ping:#}"
     );
     assert_eq!(ping["interval_ns"], 100_000_000, "{ping:#}");
-    // A line a message, but where a busy host joins intervals; each tells the last round trip and all so far.
+    // A line a message, but where a busy host joins intervals; each tells the last round trip and
+    // all so far.
     let line =
         |line: &&str| line.trim_start().split_once(" s ").is_some_and(|(at, _)| at.parse::<f64>().is_ok());
     let told = done.out.lines().filter(line).count();

@@ -10,7 +10,8 @@ fn delay(target: impl AsRef<std::ffi::OsStr>) -> Line {
     netcaliper("delay").arg(target)
 }
 
-/// The same with senders that sleep to the due times, for what does not depend on when a datagram leaves: others spin before each.
+/// The same with senders that sleep to the due times, for what does not depend on when a datagram
+/// leaves: others spin before each.
 fn blocking(target: impl AsRef<std::ffi::OsStr>) -> Line {
     delay(target).args("--wait block")
 }
@@ -62,7 +63,8 @@ fn every_datagram_is_accounted_for_in_every_direction() {
     server.still_serves();
 }
 
-/// The server finds its time-outs passed, and the order to end, before it has read what came while it was held up.
+/// The server finds its time-outs passed, and the order to end, before it has read what came while
+/// it was held up.
 #[test]
 fn what_a_held_up_receiver_had_not_read_is_not_lost() {
     let server = serve("");
@@ -258,11 +260,13 @@ fn a_sweep_has_a_slot_for_each_value() {
     }
 }
 
-/// Which slot it is depends on how busy this machine is; that it is the one of the definition does not.
+/// Which slot it is depends on how busy this machine is; that it is the one of the definition does
+/// not.
 #[test]
 fn the_knee_is_where_power_is_largest() {
     const TEST: &str = "delay::the_knee_is_where_power_is_largest";
-    // Both are a path of 32 ms of queue, and rates of a tenth to more than twice of what it carries.
+    // Both are a path of 32 ms of queue, and rates of a tenth to more than twice of what it
+    // carries.
     let (rates, path) = sized(
         ("1M,4M,16M,24M --wait block", "--rate 10M --queue 40k"),
         ("5M,20M,80M,120M", "--rate 50M --queue 200k"),
@@ -303,7 +307,8 @@ fn the_mtu_of_each_direction_is_the_paths() {
     assert_eq!(found["down"], serde_json::json!({ "mtu": 1300, "too_big": 1301, "told": false }), "{found}");
 }
 
-/// The control connection passes the black hole, too. Three sizes each way: 30 s when each of 22 was waited for 2 s.
+/// The control connection passes the black hole, too. Three sizes each way: 30 s when each of 22
+/// was waited for 2 s.
 #[test]
 fn a_black_hole_is_measured_or_named() {
     const TEST: &str = "delay::a_black_hole_is_measured_or_named";
@@ -326,7 +331,8 @@ fn a_black_hole_is_measured_or_named() {
     handles.into_iter().for_each(|handle| handle.join().unwrap());
 }
 
-/// 5 datagrams a second each way over 32 kbit/s: by the lab's count what is asked for, and one exchange a second.
+/// 5 datagrams a second each way over 32 kbit/s: by the lab's count what is asked for, and one
+/// exchange a second.
 #[test]
 fn a_slow_path_is_not_filled_with_own_traffic() {
     const TEST: &str = "delay::a_slow_path_is_not_filled_with_own_traffic";
@@ -372,7 +378,8 @@ fn an_interrupted_run_tells_what_it_had() {
     assert!(done.out.contains("\"event\":\"remote\""), "{}", done.tell());
 }
 
-/// A time namespace moves the monotonic clock: one boot identifier, and 5000 s between the two clocks.
+/// A time namespace moves the monotonic clock: one boot identifier, and 5000 s between the two
+/// clocks.
 #[test]
 fn a_server_in_another_time_namespace_reads_another_clock() {
     let name = "delay::a_server_in_another_time_namespace_reads_another_clock";

@@ -1,4 +1,5 @@
-//! Where results cannot go: full disks, closed pipes. The run goes on, and what can be shown is shown.
+//! Where results cannot go: full disks, closed pipes. The run goes on, and what can be shown is
+//! shown.
 
 use crate::support::files::Scratch;
 use crate::support::{Line, Outcome, PATIENCE, eventually, net, netcaliper, number, serve, skip, tcp};
@@ -89,7 +90,8 @@ fn a_disk_that_fills_in_mid_run_keeps_what_came_before() {
     assert_eq!(tiny.0.partial("connections.csv"), None, "nothing else is left");
 }
 
-/// The command line under a limit of 0 bytes on the size of files, at which the kernel also sends SIGXFSZ.
+/// The command line under a limit of 0 bytes on the size of files, at which the kernel also sends
+/// SIGXFSZ.
 fn without_room_in_files(line: Line) -> Line {
     let inner = line.0;
     let mut command = Command::new("sh");
@@ -201,7 +203,8 @@ fn a_reader_that_leaves_does_not_end_the_run() {
     assert!(!done.err.contains("panicked"), "{}", done.tell());
 }
 
-/// A command whose stdout is closed behind its first line, or at once: its exit code and what it says on stderr.
+/// A command whose stdout is closed behind its first line, or at once: its exit code and what it
+/// says on stderr.
 fn read_once(line: Line, first_line: bool) -> (Option<i32>, String) {
     let mut command = line.0;
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -1,4 +1,5 @@
-//! Discard and the character generator: our client against the services of a real inetd, and our server against bare sockets.
+//! Discard and the character generator: our client against the services of a real inetd, and our
+//! server against bare sockets.
 
 use crate::support::files::Scratch;
 use crate::support::net::{Namespace, installed};

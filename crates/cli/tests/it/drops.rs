@@ -1,11 +1,13 @@
-//! What a host's own receive buffer drops is no loss of the network: every stand-in that prints losses reports the kernel's count.
+//! What a host's own receive buffer drops is no loss of the network: every stand-in that prints
+//! losses reports the kernel's count.
 
 use crate::support::lab::on_lab;
 use crate::support::net::Namespace;
 use crate::support::{BIN, Line, Outcome, Proc, as_it_is, at_once, eventually, number, skip};
 use std::process::Command;
 
-/// The receiver and the sender of a paced stream, on `PORT`; with `reversed` the receiver is the client.
+/// The receiver and the sender of a paced stream, on `PORT`; with `reversed` the receiver is the
+/// client.
 struct Case {
     receiver: &'static str,
     sender: &'static str,
@@ -71,7 +73,8 @@ fn counted(space: &Namespace) -> (u64, u64) {
     (of("InDatagrams"), of("RcvbufErrors"))
 }
 
-/// Datagrams that the receiver's sockets dropped. A client's port is the kernel's choice, and its sender's sockets receive nothing.
+/// Datagrams that the receiver's sockets dropped. A client's port is the kernel's choice, and its
+/// sender's sockets receive nothing.
 fn dropped(space: &Namespace, case: &Case) -> u64 {
     if case.reversed {
         return counted(space).1;
@@ -142,7 +145,8 @@ fn reports_its_drops(case: &Case) {
     let before = all.split_once(" datagrams were dropped by this host's receive buffer");
     let (before, _) = before.unwrap_or_else(|| panic!("no drop of {stopped}: {}", done.tell()));
     let reported: u64 = before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
-    // A drop behind the last datagram that was read is not known to the socket; a sender of messages drops answers, too.
+    // A drop behind the last datagram that was read is not known to the socket; a sender of
+    // messages drops answers, too.
     assert!((stopped..=counted(&space).1).contains(&reported), "{reported} of {stopped}: {}", done.tell());
 }
 

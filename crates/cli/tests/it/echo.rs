@@ -1,6 +1,7 @@
-//! Round trips with the real binary against an independent echo service, and an independent asker against ours:
-//! `peers/echo.py`, written from RFC 862 and the description of RtTcpip with Python's standard library. The peer drops, delays
-//! and spoils chosen messages, and what is counted must be that.
+//! Round trips with the real binary against an independent echo service, and an independent asker
+//! against ours: `peers/echo.py`, written from RFC 862 and the description of RtTcpip with Python's
+//! standard library. The peer drops, delays and spoils chosen messages, and what is counted must be
+//! that.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::net::{free_port, free_row, has_ipv6};
@@ -227,7 +228,8 @@ fn k_ends_a_server_of_ours_and_says_what_it_cannot() {
     let Some(server) = peer(PEER, name, "server tcp 127.0.0.1 0") else { return };
     let words = format!("p={} i=127.0.0.1 m=5", server.port());
     let client = |more: &str| netcaliper("rttcpip").args(&words).args(more).run().exits(1);
-    // The servers at the ports asked do not answer this echo: they must not end, and are reported to keep running.
+    // The servers at the ports asked do not answer this echo: they must not end, and are reported
+    // to keep running.
     let done = client("k").complains(&["proprietary"]);
     assert!(done.out.is_empty(), "nothing is measured: {}", done.tell());
     let other = serve("");
@@ -328,7 +330,8 @@ fn the_kernels_stamps_leave_this_program_out() {
         let (all, of_kernel) = (&trips["rtt_ns"], &trips["kernel_ns"]);
         assert!(number(&of_kernel["count"]) <= number(&all["count"]) && number(&of_kernel["count"]) > 0);
         assert!(number(&of_kernel["max"]) <= number(&all["max"]), "{words}: {}", outcome.done.tell());
-        // The shortest may be one whose stamp of departure came too late to be joined with its echo.
+        // The shortest may be one whose stamp of departure came too late to be joined with its
+        // echo.
         if of_kernel["count"] == all["count"] {
             assert!(number(&of_kernel["min"]) <= number(&all["min"]), "{words}: {}", outcome.done.tell());
         }

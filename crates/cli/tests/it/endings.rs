@@ -1,4 +1,5 @@
-//! How runs end before their time: kills, hangs and signals at either end. What was measured until then is always there.
+//! How runs end before their time: kills, hangs and signals at either end. What was measured until
+//! then is always there.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::{
@@ -7,9 +8,11 @@ use crate::support::{
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// Within this time a vanished peer must have been noticed and told: less than the minute that a run would take.
+/// Within this time a vanished peer must have been noticed and told: less than the minute that a
+/// run would take.
 const NOTICED: Duration = Duration::from_secs(50);
-/// Longest time from an interrupt to the program's end: less than the ten seconds that a silent peer is waited for.
+/// Longest time from an interrupt to the program's end: less than the ten seconds that a silent
+/// peer is waited for.
 const AT_ONCE: Duration = Duration::from_secs(9);
 
 /// A client that would run for a minute, with a journal, once it has measured something.
@@ -182,8 +185,8 @@ fn files_are_whole_or_as_they_were() {
     };
     assert_eq!(std::fs::read_to_string(&old).unwrap(), "old");
     assert!(names(&scratch).iter().all(|name| name == "run.html" || name.ends_with(".partial")));
-    // The second Ctrl-C ends the program at once. The server hangs, so that the client waits for it after the first one.
-    // Only the journal's beginning stays under a partial name.
+    // The second Ctrl-C ends the program at once. The server hangs, so that the client waits for it
+    // after the first one. Only the journal's beginning stays under a partial name.
     server.proc.signal("STOP");
     while client.is_running() {
         client.signal("INT");
@@ -209,7 +212,8 @@ fn files_are_whole_or_as_they_were() {
     netcaliper("report").arg(scratch.file("run.jsonl")).run().exits(130);
 }
 
-/// Whether SIGINT is in a set of a program's signals: `SigCgt`, the handled ones, or `ShdPnd`, the pending ones.
+/// Whether SIGINT is in a set of a program's signals: `SigCgt`, the handled ones, or `ShdPnd`, the
+/// pending ones.
 pub(crate) fn has_sigint(program: &Proc, set: &str) -> bool {
     let text = std::fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap_or_default();
     let mask = text.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(':'));
@@ -382,8 +386,9 @@ fn ctrl_c_ends_whatever_is_waited_for_from_a_peer_that_hangs() {
     }
 }
 
-/// Stand-ins for other programs' servers and clients, and the exit codes of an interrupted client and, in one row of each program, of an
-/// interrupted server: the original's, and 130 where the original does not handle SIGINT. FIRST is a port with 16 free ports above it.
+/// Stand-ins for other programs' servers and clients, and the exit codes of an interrupted client
+/// and, in one row of each program, of an interrupted server: the original's, and 130 where the
+/// original does not handle SIGINT. FIRST is a port with 16 free ports above it.
 const STAND_INS: &[(&str, &str, i32, Option<i32>)] = &[
     ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -b 1M", 0, Some(0)),
     ("iperf3 -s -p FIRST", "iperf3 -c 127.0.0.1 -p FIRST -t 60 -R -P 2 -b 1M", 0, None),
@@ -449,7 +454,8 @@ fn started((server, client, ..): &(&str, &str, i32, Option<i32>)) -> [Proc; 2] {
         let (verb, rest) = words.split_once(' ').unwrap();
         netcaliper(verb).args(rest)
     };
-    // What it says once it listens: a look at the kernel's tables of sockets takes 30 ms of CPU time.
+    // What it says once it listens: a look at the kernel's tables of sockets takes 30 ms of CPU
+    // time.
     let word = match server.split(' ').next() {
         Some("iperf3") => "Server listening on ",
         Some("ntttcp") => " threads created",

@@ -1,4 +1,5 @@
-//! A question that fails before it has a result leaves in the form that was asked for, with its exit code, and names its cause.
+//! A question that fails before it has a result leaves in the form that was asked for, with its
+//! exit code, and names its cause.
 
 use crate::support::files::Scratch;
 use crate::support::net::free_port;

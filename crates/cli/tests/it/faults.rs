@@ -1,5 +1,5 @@
-//! A relay between the ends damages one connection: the damage is noticed, classed, and told with its exact place, by
-//! the end that saw it and in the client's result; and it stays the only one.
+//! A relay between the ends damages one connection: the damage is noticed, classed, and told with
+//! its exact place, by the end that saw it and in the client's result; and it stays the only one.
 
 use crate::support::relay::{Harm, Relay, Way};
 use crate::support::{Outcome, Server, number, serve, tcp, text};
@@ -38,7 +38,8 @@ fn one_error(outcome: Outcome, class: &str) -> Outcome {
     outcome
 }
 
-/// The words with which the receiver tells wrong data at `offset`, and those with which the sender does.
+/// The words with which the receiver tells wrong data at `offset`, and those with which the sender
+/// does.
 fn wrong_at(offset: u64) -> (String, String) {
     (
         format!("wrong data at offset {offset}: expected "),
@@ -149,7 +150,8 @@ fn random_payload_finds_blocks_that_changed_places() {
         let first = relay.first_swapped();
         assert!((3 * BLOCK..3 * BLOCK + 16).contains(&first), "blocks that differ: {first}");
         one_error(outcome, "data_errors").tells(&wrong_at(first).0);
-        // A swap by one period of the fixed pattern is invisible in it, which is why there is the other.
+        // A swap by one period of the fixed pattern is invisible in it, which is why there is the
+        // other.
         let outcome = harmed(&server, way, harm, "--payload pattern");
         outcome.moved(
             1,
@@ -184,7 +186,8 @@ fn lost_and_added_bytes_are_found_with_and_without_comparing() {
         assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
     }
     for count in [1, 16, 100_000] {
-        // The client closes once all is confirmed: only the server can see what comes then, and it says so.
+        // The client closes once all is confirmed: only the server can see what comes then, and it
+        // says so.
         let outcome = harmed(&server, Way::Up, Harm::Append { count }, "");
         let errors = outcome.remote_sum("/data_errors");
         assert_eq!(errors, 1, "{count} bytes too many: {}", outcome.tell());
@@ -202,8 +205,8 @@ fn a_stream_that_is_cut_short_is_an_error_with_its_length() {
         assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());
         assert_eq!(outcome.connections()[0]["rx_bytes"], offset, "{}", outcome.tell());
         outcome.tells(&format!("too few bytes: {offset} of {TRANSFER} arrived"));
-        // A server that got no core before the run was over has not met the connection, or counts what it reads then in no
-        // interval.
+        // A server that got no core before the run was over has not met the connection, or counts
+        // what it reads then in no interval.
         let counted = (0..10).any(|_| {
             let outcome = harmed(&server, Way::Up, Harm::Close { offset }, "").exits(1);
             assert_eq!(outcome.errors().0, 1, "{}", outcome.tell());

@@ -34,7 +34,8 @@ impl Fleet {
         Fleet { port, agents, scratch }
     }
 
-    /// The same hosts with servers that take orders, by keys with rights, and test the first two of them.
+    /// The same hosts with servers that take orders, by keys with rights, and test the first two of
+    /// them.
     fn of_servers() -> Fleet {
         let scratch = Scratch::new();
         let key = |byte: &str| format!("netcaliper-psk-1:{}", byte.repeat(32));

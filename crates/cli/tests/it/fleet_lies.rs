@@ -1,4 +1,5 @@
-//! Agents that lie, as a controller meets them: exit code, status, matrix, pages and store count alike.
+//! Agents that lie, as a controller meets them: exit code, status, matrix, pages and store count
+//! alike.
 
 use crate::support::files::Scratch;
 use crate::support::fleet::{PING, last_run, testing};
@@ -6,7 +7,8 @@ use crate::support::{Done, as_it_is, at_once, netcaliper, peer, serve, skip};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A lie, tests of the run, and measured ones among them; the exit code and what is said of each other test.
+/// A lie, tests of the run, and measured ones among them; the exit code and what is said of each
+/// other test.
 type Lie = (&'static str, u64, u64, i32, &'static str);
 
 /// An honest host and one that lies, both pretended, and a real outcome that they report.

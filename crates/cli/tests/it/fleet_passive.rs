@@ -1,4 +1,5 @@
-//! Hosts without an agent, which run another program's server and take part as targets; and the reports of a real run.
+//! Hosts without an agent, which run another program's server and take part as targets; and the
+//! reports of a real run.
 
 use crate::support::files::Scratch;
 use crate::support::fleet::{PING, all_measured, ended, last_run, testing};

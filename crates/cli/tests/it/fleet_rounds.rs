@@ -1,4 +1,5 @@
-//! Schedules: rounds of a plan, one after the other. The agents of both hosts run on this one, in the namespace of the test.
+//! Schedules: rounds of a plan, one after the other. The agents of both hosts run on this one, in
+//! the namespace of the test.
 
 use crate::support::files::Scratch;
 use crate::support::fleet::testing;

@@ -50,7 +50,8 @@ impl Site {
         eventually("results come", || lines(&self.state("leader")) >= n);
     }
 
-    /// No agent keeps a result. The last acknowledgements may be under way when the controller has ended.
+    /// No agent keeps a result. The last acknowledgements may be under way when the controller has
+    /// ended.
     fn nothing_is_kept(self) {
         for (name, agent) in NAMES.iter().zip(self.agents) {
             eventually(&format!("{name} keeps no result"), || !self.fleet.scratch.file(name).exists());

@@ -1,4 +1,5 @@
-//! Reports as pages: what is in them, that nothing in them is foreign, and that they work in a real browser.
+//! Reports as pages: what is in them, that nothing in them is foreign, and that they work in a real
+//! browser.
 
 use crate::support::browser::{Browser, Tab};
 use crate::support::files::Scratch;
@@ -105,7 +106,8 @@ fn what_cannot_be_written_is_said_before_the_run() {
     two.complains(&["one run"]);
 }
 
-/// A file of this outcome, in which every text that a peer or the network can choose tries to become markup.
+/// A file of this outcome, in which every text that a peer or the network can choose tries to
+/// become markup.
 pub(crate) fn hostile_run(scratch: &Scratch, outcome: &str) -> PathBuf {
     const EVIL: &str = "</script></pre>\"'><img src=x onerror=\"document.body.dataset.owned=1\"><script>document.body.dataset.owned=2</script>";
     let mut run: Value = serde_json::from_str(outcome).unwrap();

@@ -1,4 +1,5 @@
-//! Our iperf3 server against the real iperf3, where it is installed, and against clients that are none.
+//! Our iperf3 server against the real iperf3, where it is installed, and against clients that are
+//! none.
 
 use crate::support::iperf3::{self, missing};
 use crate::support::{Done, Line, Proc, sized};
@@ -228,7 +229,8 @@ fn begun(server: &Ours, letter: char) -> TcpStream {
     control
 }
 
-/// A test of our own making, byte by byte: the whole conversation as the originals' captures have it.
+/// A test of our own making, byte by byte: the whole conversation as the originals' captures have
+/// it.
 fn whole_test(server: &Ours, letter: char) {
     let mut control = raw(server);
     for byte in cookie(letter) {

@@ -1,4 +1,5 @@
-//! Credentials: our iperf3 server and client, with each other and with the real iperf3 where it is installed.
+//! Credentials: our iperf3 server and client, with each other and with the real iperf3 where it is
+//! installed.
 
 use crate::support::files::Scratch;
 use crate::support::iperf3;

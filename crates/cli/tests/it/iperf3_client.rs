@@ -1,4 +1,5 @@
-//! Our iperf3 client against the real server, where it is installed, and the native report about such tests.
+//! Our iperf3 client against the real server, where it is installed, and the native report about
+//! such tests.
 
 use crate::support::files::Scratch;
 use crate::support::iperf3;
@@ -12,7 +13,8 @@ use std::process::Command;
 /// The independent peer.
 const PEER: &str = "iperf3.py";
 
-/// The real server. Between two tests there is a moment in which it is busy, and one in which its port is closed.
+/// The real server. Between two tests there is a moment in which it is busy, and one in which its
+/// port is closed.
 struct Real {
     proc: Proc,
     port: String,
@@ -152,7 +154,8 @@ fn printed_reports_streams_of_documents_and_exit_codes() {
         "receiver",
         "iperf Done.",
     ]);
-    // Without -b, a test seldom ends where a block does: its last interval has retransmissions and window all the same.
+    // Without -b, a test seldom ends where a block does: its last interval has retransmissions and
+    // window all the same.
     let done = ours(server.ready(), "-t 1 --fq-rate 100M");
     let line =
         done.out.lines().find(|line| line.contains(" 0.00-")).unwrap_or_else(|| panic!("{}", done.tell()));

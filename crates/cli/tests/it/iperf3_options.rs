@@ -1,4 +1,5 @@
-//! Options of iperf3 that do something on this host: files, lines' beginnings, the background, cores, pacing, multipath TCP.
+//! Options of iperf3 that do something on this host: files, lines' beginnings, the background,
+//! cores, pacing, multipath TCP.
 
 use crate::support::files::Scratch;
 use crate::support::iperf3;

@@ -1,4 +1,5 @@
-//! Keys: how they are made, who they let in to do what, and that nothing a run leaves behind has one in it.
+//! Keys: how they are made, who they let in to do what, and that nothing a run leaves behind has
+//! one in it.
 
 use crate::support::files::Scratch;
 use crate::support::net::both_kinds;
@@ -192,7 +193,8 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
         let _ = link.read_to_end(&mut said);
         said
     };
-    // As it is; and under another number (bytes 24 to 31), whether the check at the end fits or not.
+    // As it is; and under another number (bytes 24 to 31), whether the check at the end fits or
+    // not.
     let replayed = said(&read);
     assert_eq!(
         (replayed.len(), replayed[0], replayed[15]),
@@ -212,7 +214,8 @@ fn an_opening_that_was_read_on_the_path_opens_nothing() {
     assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
 }
 
-/// Passes datagrams between clients of `near` and `server`, and keeps those of clients that open flows.
+/// Passes datagrams between clients of `near` and `server`, and keeps those of clients that open
+/// flows.
 fn tapped_datagrams(near: UdpSocket, server: u16) -> mpsc::Receiver<Vec<u8>> {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || {
@@ -240,7 +243,8 @@ fn tapped_datagrams(near: UdpSocket, server: u16) -> mpsc::Receiver<Vec<u8>> {
     told
 }
 
-/// Size of the datagrams that open a flow (INIT, COOKIE, OPEN of docs/protocols/native.md), the offset of their kind, and the kinds.
+/// Size of the datagrams that open a flow (INIT, COOKIE, OPEN of docs/protocols/native.md), the
+/// offset of their kind, and the kinds.
 const CONTROL: usize = 144;
 const KIND: usize = 32;
 const INIT: u8 = 1;
@@ -266,7 +270,8 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
     };
     let (init, open) = (read(INIT), read(OPEN));
     let thief = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    // The server answers datagrams in their order: no answer to one before INIT comes behind that of INIT.
+    // The server answers datagrams in their order: no answer to one before INIT comes behind that
+    // of INIT.
     let answers = |datagrams: &[&[u8]]| {
         let send = |datagram: &[u8]| thief.send_to(datagram, (Ipv4Addr::LOCALHOST, server.port)).unwrap();
         datagrams.iter().for_each(|datagram| assert_eq!(send(datagram), datagram.len()));
@@ -279,8 +284,8 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
         }
         all
     };
-    // A replayed INIT is answered with a cookie that is valid for the thief's address only, in no more bytes than it has; an OPEN
-    // with the cookie of another address is not answered.
+    // A replayed INIT is answered with a cookie that is valid for the thief's address only, in no
+    // more bytes than it has; an OPEN with the cookie of another address is not answered.
     assert_eq!(answers(&[&open, &init]), [(CONTROL, COOKIE)]);
     // Changed in any byte; as many at once as a socket of the smallest default size holds.
     let bytes: Vec<usize> = (0..CONTROL).collect();
@@ -302,7 +307,8 @@ fn an_opening_of_datagrams_that_was_read_on_the_path_opens_nothing() {
     assert_eq!(outcome.remote_sum("/opened"), 1, "{}", outcome.tell());
 }
 
-/// `secret` as it might be written somewhere: the bytes, and in hexadecimal and base64 at each offset.
+/// `secret` as it might be written somewhere: the bytes, and in hexadecimal and base64 at each
+/// offset.
 fn forms(secret: &[u8; 32]) -> Vec<Vec<u8>> {
     let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -340,7 +346,8 @@ fn thread_names(process: u32) -> Vec<u8> {
     names
 }
 
-/// Both ends with a key, and with pairs, and every output that there is: no key is in any of it, in no form.
+/// Both ends with a key, and with pairs, and every output that there is: no key is in any of it, in
+/// no form.
 #[test]
 fn no_secret_is_in_anything_that_a_run_leaves() {
     let scratch = Scratch::new();

@@ -108,11 +108,13 @@ fn tcp_goodput_agrees_with_what_the_path_carried() {
     };
     let outcome = Outcome::of(done).moved(4, 4_000_004, 0);
     let sent = 4_000_004;
-    // Payload of every packet of the data flows is at most what was carried, and what was lost came again.
+    // Payload of every packet of the data flows is at most what was carried, and what was lost came
+    // again.
     let up = &truth["up"]["counts"];
     assert!(number(&up["left_bytes"]) > sent, "{up}");
     assert!(number(&up["lost_random"]) > 0, "{up}");
-    // What the sender's kernel repeated is what was lost on the way, and what it only believed to be.
+    // What the sender's kernel repeated is what was lost on the way, and what it only believed to
+    // be.
     let repeated = number(&outcome.local()["tcp"]["retransmits"]);
     let lost = number(&up["lost_random"]) + number(&up["dropped_queue"]);
     assert!(repeated + 8 >= lost, "{repeated} repeated, {lost} lost: {}", outcome.tell());
@@ -126,10 +128,12 @@ fn damage_that_checksums_do_not_show_is_found_by_comparing() {
     for seed in 1..=8 {
         let options = format!("--up corrupt=1% --seed {seed}");
         let Some((truth, done)) = measured(NAME, &options, arguments) else { return };
-        // Flipped bits arrive with checksums that fit: TCP takes them, and only the comparison tells.
+        // Flipped bits arrive with checksums that fit: TCP takes them, and only the comparison
+        // tells.
         assert!(number(&truth["up"]["counts"]["corrupted"]) > 0, "{}", done.tell());
         assert_ne!(done.code, Some(0), "{}", done.tell());
-        // Now and then it is the conversation that is hit, which ends the run with a sentence: then once more.
+        // Now and then it is the conversation that is hit, which ends the run with a sentence: then
+        // once more.
         if done.out.is_empty() {
             assert!(done.err.contains("netcaliper: "), "{}", done.tell());
             continue;

@@ -85,8 +85,8 @@ fn all_that_can_be_had_is_there() {
     }
 }
 
-/// Protocols that cannot prove an address serve this host and directly connected networks, unless more is allowed: other
-/// addresses get no answer to any request, and each is named once on stderr.
+/// Protocols that cannot prove an address serve this host and directly connected networks, unless
+/// more is allowed: other addresses get no answer to any request, and each is named once on stderr.
 #[test]
 fn answers_stay_inside_the_fence() {
     const NAME: &str = "legacy::answers_stay_inside_the_fence";

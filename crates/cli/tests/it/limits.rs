@@ -1,4 +1,5 @@
-//! Limits of a server hold in every protocol: what is sent and received, for how long, and what is said of it.
+//! Limits of a server hold in every protocol: what is sent and received, for how long, and what is
+//! said of it.
 
 use crate::support::files::Scratch;
 use crate::support::{Outcome, Server, as_it_is, netcaliper, number, serve, tcp};

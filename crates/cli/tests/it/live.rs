@@ -6,7 +6,8 @@ use crate::support::{BIN, PATIENCE, Proc, Server, netcaliper, serve, skip};
 use serde_json::Value;
 use std::path::Path;
 
-/// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a skip on record) without Python.
+/// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a
+/// skip on record) without Python.
 fn on_terminal(test: &str, size: &str, steps: &[&str], words: &str) -> Option<Value> {
     on_terminal_by(&[], test, size, steps, words)
 }
@@ -118,7 +119,8 @@ fn tables_beside_the_result_are_printed_when_the_view_has_ended() {
 
 #[test]
 fn a_second_signal_leaves_the_terminal_as_it_was() {
-    // A listener that never accepts: the run waits for its answer, and for 0.7 s after the first signal.
+    // A listener that never accepts: the run waits for its answer, and for 0.7 s after the first
+    // signal.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let words = format!("tcp {} -t 600s --connect-timeout 600s", silent.local_addr().unwrap());
     let steps = ["see:netcaliper tcp", "signal:INT", "pause:0.55", "signal?:TERM"];
@@ -154,8 +156,8 @@ fn a_terminal_that_takes_nothing_does_not_hold_the_run_up() {
     let lines = |n: u32, file: &Path| format!("lines:{n}:{}", file.display());
     let saved = format!("--status-csv {} --save {}", log.display(), file.display());
     let words = format!("{} -i 100ms {saved}", endless(&server));
-    // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it is told to: its totals are
-    // written although the terminal has read nothing.
+    // The whole screen anew is more than a pseudo terminal holds. The run goes on, and ends when it
+    // is told to: its totals are written although the terminal has read nothing.
     let (on, end) = (lines(40, &log), lines(4, &file));
     let steps = ["see:goodput up", "deaf", "size:200x60", on.as_str(), "signal:TERM", end.as_str(), "hear"];
     let Some(seen) = on_terminal("a_terminal_that_takes_nothing", "80x24", &steps, &words) else {

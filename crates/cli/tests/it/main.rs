@@ -1,4 +1,5 @@
-//! The real binary, run as users run it: one executable, so that what the tests share is built and linked once.
+//! The real binary, run as users run it: one executable, so that what the tests share is built and
+//! linked once.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 

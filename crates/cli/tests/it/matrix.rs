@@ -1,7 +1,9 @@
-//! The stand-ins of originals as cells: each against a good server, one that accepts and says nothing, and one whose process is killed
-//! in the middle. The exit code is the original's, the printout is whole, and the sentence names what went wrong.
+//! The stand-ins of originals as cells: each against a good server, one that accepts and says
+//! nothing, and one whose process is killed in the middle. The exit code is the original's, the
+//! printout is whole, and the sentence names what went wrong.
 //!
-//! The questions over the same protocols are tried in virtual time (`crates/protocols/tests/tests/it/matrix/`).
+//! The questions over the same protocols are tried in virtual time
+//! (`crates/protocols/tests/tests/it/matrix/`).
 
 use crate::support::{Done, Proc, at_once, eventually, netcaliper, sized};
 use std::net::{TcpListener, UdpSocket};
@@ -12,7 +14,8 @@ use std::time::Duration;
 struct Row {
     /// Its command line against a server at `PORT` that serves it well.
     line: &'static str,
-    /// The protocol of its server: one of `serve --legacy`, or the command line of the stand-in's own server.
+    /// The protocol of its server: one of `serve --legacy`, or the command line of the stand-in's
+    /// own server.
     server: &'static str,
     /// A word of a whole printout.
     prints: &'static str,
@@ -20,7 +23,8 @@ struct Row {
     longer: Result<&'static str, &'static str>,
     /// Exit codes: good, mute and killed server.
     codes: [i32; 3],
-    /// What is said, on either pipe, where the server is mute, and after how many seconds; or why that is not tried.
+    /// What is said, on either pipe, where the server is mute, and after how many seconds; or why
+    /// that is not tried.
     mute: Result<(&'static str, u64), &'static str>,
     /// What is said where it is killed.
     killed: &'static str,
@@ -167,7 +171,8 @@ fn is_listening(port: u16) -> bool {
     })
 }
 
-/// Sockets that accept, up to their backlog, and that nobody reads, at a port and, for the conversation of ntttcp, the one below.
+/// Sockets that accept, up to their backlog, and that nobody reads, at a port and, for the
+/// conversation of ntttcp, the one below.
 fn mute() -> (u16, [TcpListener; 2], UdpSocket) {
     loop {
         let streams = TcpListener::bind("127.0.0.1:0").unwrap();

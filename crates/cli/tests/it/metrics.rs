@@ -83,7 +83,8 @@ fn a_monitor_measures_tells_and_calls() {
         .exits(3);
     let lines: Vec<&str> = done.out.lines().collect();
     assert_eq!(lines.len(), 3, "{}", done.tell());
-    // Twenty messages have no 99th percentile that a trend could be read from; what the user asked for is told all the same.
+    // Twenty messages have no 99th percentile that a trend could be read from; what the user asked
+    // for is told all the same.
     assert!(
         lines
             .iter()

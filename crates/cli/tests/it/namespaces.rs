@@ -1,11 +1,13 @@
-//! Between network namespaces that the tests make: exhausted ports, a cable that is pulled, a path with two ends.
+//! Between network namespaces that the tests make: exhausted ports, a cable that is pulled, a path
+//! with two ends.
 
 use crate::support::files::Scratch;
 use crate::support::net::{Namespace, has_ipv6};
 use crate::support::{Outcome, Server, connect, netcaliper, number, skip, tcp, text};
 use std::time::Duration;
 
-/// Within this time a vanished peer must have been noticed and told: less than the minute that a run would take.
+/// Within this time a vanished peer must have been noticed and told: less than the minute that a
+/// run would take.
 const NOTICED: Duration = Duration::from_secs(50);
 
 /// A server within a namespace, on the default port.
@@ -48,7 +50,8 @@ fn exhausted_ports_are_explained_and_a_rude_end_leaves_them_free() {
     }
     let advice = text(&outcome.caveat("ephemeral-ports").unwrap()["advice"]);
     assert!(advice.contains("--shutdown rude") && advice.contains("tcp_tw_reuse"), "{advice}");
-    // A dead end is asked, not hammered: four slots that back off to a second try a few dozen times, not thousands.
+    // A dead end is asked, not hammered: four slots that back off to a second try a few dozen
+    // times, not thousands.
     assert!(number(&local["network_errors"]) < 200, "{}", outcome.tell());
     // And the summary says the sentence to people.
     netcaliper("report").arg(&saved).run().exits(1).prints(&[
@@ -63,7 +66,8 @@ fn exhausted_ports_are_explained_and_a_rude_end_leaves_them_free() {
 fn two_hosts_measure_the_path_between_them() {
     const NAME: &str = "namespaces::two_hosts_measure_the_path_between_them";
     let Some((here, there)) = Namespace::pair(NAME) else { return };
-    // There is no server yet; an unused address of the network answers nothing, and no route leads elsewhere.
+    // There is no server yet; an unused address of the network answers nothing, and no route leads
+    // elsewhere.
     for (target, told) in [
         ("10.77.0.99", &["No route to host", "no connection within"][..]),
         ("10.77.0.2", &["Connection refused"]),
@@ -213,7 +217,8 @@ fn a_page_at_an_address_of_the_cable_wants_its_token() {
         let line = server.proc.hears("live view at http://");
         let (at, token) = line.split("http://").nth(1).unwrap().split_once("/?token=").unwrap();
         assert_eq!(at.rsplit_once(':').unwrap().0, bound.rsplit_once(':').unwrap().0);
-        // No request without the token is answered: neither the other host, nor one that calls it by a name of its own, nor this host itself.
+        // No request without the token is answered: neither the other host, nor one that calls it
+        // by a name of its own, nor this host itself.
         for (space, host) in [(&here, at), (&here, "localhost"), (&there, at), (&there, "127.0.0.1")] {
             let paths = ["/", "/events", "/run.json", "/metrics", "/?token=00"];
             for (path, answer) in paths.iter().zip(asked_from(space, at, host, &paths)) {

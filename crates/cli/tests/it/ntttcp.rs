@@ -1,5 +1,5 @@
-//! ntttcp with the real binary, both roles, against an independent peer (`peers/ntttcp.py`) that behaves as the original does:
-//! it goes only when a data connection ends after its own timer.
+//! ntttcp with the real binary, both roles, against an independent peer (`peers/ntttcp.py`) that
+//! behaves as the original does: it goes only when a data connection ends after its own timer.
 
 use crate::support::files::Scratch;
 use crate::support::net::free_row;
@@ -19,7 +19,8 @@ fn told(done: &Done, name: &str) -> String {
     line.rsplit_once(':').unwrap().1.to_owned()
 }
 
-/// A program that says these words when it listens, and the first of its ports, which are in a row, with others `aside`.
+/// A program that says these words when it listens, and the first of its ports, which are in a row,
+/// with others `aside`.
 fn listening(aside: u16, says: &str, line: impl Fn(u16) -> Line) -> (Proc, u16) {
     for _ in 0..50 {
         let port = free_row(16, aside);
@@ -83,7 +84,8 @@ fn a_busy_or_unwilling_receiver_is_an_error() {
     }
 }
 
-/// What each of these receivers printed, and what the sender said that went to it, with these words behind its port.
+/// What each of these receivers printed, and what the sender said that went to it, with these words
+/// behind its port.
 fn received(receivers: Vec<(Proc, u16)>, role: &str, words: &[&str]) -> Option<Vec<(Done, Value)>> {
     let cases = receivers.iter().zip(words).map(|((_, port), words)| format!("{role} {port} {words}"));
     let senders = peer(PEER, "ntttcp", &cases.collect::<Vec<_>>().join(" / "))?.wait().exits(0);
@@ -133,7 +135,8 @@ fn datagrams_go_to_a_receiver_that_only_goes_when_something_comes() {
     assert_eq!((&heard["filler"], &heard["heard"]), (&json!(true), &json!([0x58, 1, 0x52])), "{heard}");
     let sent: u64 = told(&done, "total bytes").parse().unwrap();
     let got = heard["bytes"].as_u64().unwrap();
-    // A megabyte a second for a second; each of eight may send one datagram more. What came behind its timer counts nowhere.
+    // A megabyte a second for a second; each of eight may send one datagram more. What came behind
+    // its timer counts nowhere.
     assert!(sent <= 1_008_000 && got > 0, "{sent} {got}");
     assert!(!done.out.contains("retrans segs"), "{}", done.tell());
     done.prints(&["8 connections tested"]);
@@ -208,7 +211,8 @@ fn a_receiver_of_windows_that_goes_is_no_failure() {
     done.complains(&["the receiver closed all data connections"]);
 }
 
-/// NTttcp prints `ERROR: …` lines where a sender of ttcp ends before the receiver's time; ours takes that for the end of the test.
+/// NTttcp prints `ERROR: …` lines where a sender of ttcp ends before the receiver's time; ours
+/// takes that for the end of the test.
 #[test]
 fn a_sender_of_ttcp_that_ends_before_the_time_is_no_error() {
     let (ours, port) = windows_receiver("-r -m 1,*,127.0.0.1 -ns -t 60");
@@ -252,7 +256,8 @@ fn a_receiver_that_is_killed_is_told_with_the_time_of_the_figures() {
     }
 }
 
-/// Our receiver in Windows' spelling, on free ports whose neighbours a thousand above are free, too.
+/// Our receiver in Windows' spelling, on free ports whose neighbours a thousand above are free,
+/// too.
 fn windows_receiver(words: &str) -> (Proc, u16) {
     let line = |port: u16| netcaliper("ntttcp").args(&format!("{words} -p {port}"));
     listening(1_000, "Copyright Version", line)
@@ -284,7 +289,8 @@ fn windows_table(done: &Done, threads: usize, bytes: u64, length: u64) {
 fn a_server_takes_one_test_after_the_other() {
     let line = |port: u16| netcaliper("serve").args(&format!("--port 0 --legacy ntttcp:{port}"));
     let (server, port) = listening(1_000, "answering ntttcp on ", line);
-    // An unsynchronised sender has a test of its own; none of its connections counts in the next one.
+    // An unsynchronised sender has a test of its own; none of its connections counts in the next
+    // one.
     let words = format!("-s127.0.0.1 -p {port} -P 2 -n 2 -t 1 -B 20M -N");
     let sent = netcaliper("ntttcp").args(&words).run().exits(0);
     let sent: u64 = told(&sent, "INFO: total bytes").parse().unwrap();
@@ -339,7 +345,8 @@ fn both_ends_of_ours_agree_and_the_result_files_are_written() {
     assert!(log.contains("INFO: total bytes") && !log.contains("Real-time"), "{log}");
 }
 
-/// The console's lines without time stamps and with a dot for each variable number. Lines whose position varies are left out.
+/// The console's lines without time stamps and with a dot for each variable number. Lines whose
+/// position varies are left out.
 fn shape(text: &str, from: &str, to: &str) -> Vec<String> {
     let lines = text.lines().skip_while(|line| !line.contains(from)).filter(|line| {
         let told = ["Real-time", "socket closed", "test exited because", "Interface:[eth"];
@@ -368,7 +375,8 @@ fn the_console_has_the_originals_lines() {
     let words = format!("-s127.0.0.1 -p {port} -P 1 -n 1 -W 1 -t 1 -C 1 -B 100M -V");
     let here = netcaliper("ntttcp").args(&words).run().exits(0);
     let there = ours.wait().exits(0);
-    // warmcool_send.console and warmcool_recv.console of ntttcp 1.4.3; the receiver there had a warm-up and a cool-down, too.
+    // warmcool_send.console and warmcool_recv.console of ntttcp 1.4.3; the receiver there had a
+    // warm-up and a cool-down, too.
     let here = here.prints(&[
         " INFO: Warning! '-B' is specified and the network bandwidth may be limited\n",
         "\nbandwidth limit (bits/sec):\t 100000000\n",

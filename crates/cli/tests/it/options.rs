@@ -1,5 +1,5 @@
-//! Every command line that cannot be: exit 2, one sentence that says what was wrong and what was expected, nothing on
-//! stdout and nothing on the wire.
+//! Every command line that cannot be: exit 2, one sentence that says what was wrong and what was
+//! expected, nothing on stdout and nothing on the wire.
 
 use crate::support::{Done, net, netcaliper, tcp};
 use std::collections::BTreeMap;

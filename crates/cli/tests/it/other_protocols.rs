@@ -1,4 +1,5 @@
-//! A peer of another protocol, at either end, gets one sentence, soon; and other clients are not affected.
+//! A peer of another protocol, at either end, gets one sentence, soon; and other clients are not
+//! affected.
 
 use crate::support::files::Scratch;
 use crate::support::{BIN, Proc, Server, at_once, iperf3, net, netcaliper, serve, skip, tcp};
@@ -33,7 +34,8 @@ fn until_closed(stream: &mut TcpStream) -> Vec<u8> {
     }
 }
 
-// ---- at the server --------------------------------------------------------------------------------------------------
+// ---- at the server
+// --------------------------------------------------------------------------------------------------
 
 #[test]
 fn other_clients_are_answered_in_their_own_words() {
@@ -183,7 +185,8 @@ fn what_cannot_be_in_a_conversation_ends_only_that() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         until_closed(&mut stream);
     }
-    // A data connection of a session that nobody has, a purpose that nobody knows, another wire version.
+    // A data connection of a session that nobody has, a purpose that nobody knows, another wire
+    // version.
     for preamble in [preamble(3, 2), preamble(1, 9), preamble(77, 1)] {
         answer(&server, &preamble);
     }
@@ -208,9 +211,11 @@ fn the_udp_port_answers_hellos_and_nothing_else() {
     server.still_serves();
 }
 
-// ---- at the client --------------------------------------------------------------------------------------------------
+// ---- at the client
+// --------------------------------------------------------------------------------------------------
 
-/// A server that accepts every connection, says `banner`, answers the first bytes with `reply`, and hangs up or not.
+/// A server that accepts every connection, says `banner`, answers the first bytes with `reply`, and
+/// hangs up or not.
 fn listener(banner: &'static [u8], reply: &'static [u8], hangs_up: bool) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -224,7 +229,8 @@ fn listener(banner: &'static [u8], reply: &'static [u8], hangs_up: bool) -> u16 
             }
             if hangs_up {
                 let _ = stream.shutdown(std::net::Shutdown::Write);
-                // A socket that is closed with unread bytes is reset, which may overtake its orderly end.
+                // A socket that is closed with unread bytes is reset, which may overtake its
+                // orderly end.
                 thread::spawn(move || std::io::copy(&mut stream, &mut std::io::sink()));
             } else {
                 kept.push(stream);
@@ -264,8 +270,8 @@ fn other_servers_are_called_by_their_name() {
 /// A line that passes for ours.
 const FORGED: &str = "Run complete: 1 Tbit/s";
 
-/// What a rogue server says wherever it may: terminal commands, and lines that pass for ours, at a line's end, where a paragraph is
-/// broken, and at the edge of a terminal of 80 columns.
+/// What a rogue server says wherever it may: terminal commands, and lines that pass for ours, at a
+/// line's end, where a paragraph is broken, and at the edge of a terminal of 80 columns.
 fn evil() -> String {
     let fill = |with: &str| format!("{}{FORGED}", with.repeat(78));
     let blank =
@@ -334,8 +340,8 @@ fn rogue(how: &'static str) -> u16 {
     port
 }
 
-/// A refusal, a version, a host's name and all else that a server says are its own texts: what they would have a terminal do is not
-/// printed, and no line is theirs.
+/// A refusal, a version, a host's name and all else that a server says are its own texts: what they
+/// would have a terminal do is not printed, and no line is theirs.
 #[test]
 fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
     let tame = |text: &str| {
@@ -381,8 +387,8 @@ fn what_a_server_says_does_not_speak_to_the_terminal_or_in_our_name() {
     });
 }
 
-/// The same in what is read by programs: a document that is printed, or a file that a terminal shows, has no such characters, and
-/// neither have the texts that a reader of JSON gets.
+/// The same in what is read by programs: a document that is printed, or a file that a terminal
+/// shows, has no such characters, and neither have the texts that a reader of JSON gets.
 #[test]
 fn what_a_server_says_does_not_speak_through_documents() {
     fn commands(text: &str) -> bool {

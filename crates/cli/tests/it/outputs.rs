@@ -1,4 +1,5 @@
-//! What a run writes: JSON by its schema, journals and CSVs that agree with it, reports that print it again.
+//! What a run writes: JSON by its schema, journals and CSVs that agree with it, reports that print
+//! it again.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::outcome::same_report;

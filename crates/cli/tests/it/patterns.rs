@@ -1,5 +1,5 @@
-//! Direction, payload, verification and ending: every combination moves exactly what was asked for, by the count
-//! of both ends.
+//! Direction, payload, verification and ending: every combination moves exactly what was asked for,
+//! by the count of both ends.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::{Server, at_once, netcaliper, serve, sized, tcp};
@@ -44,8 +44,8 @@ const ENDINGS: [&str; 3] = ["graceful", "rude", "random"];
 const PAYLOADS: [&str; 3] =
     ["--payload pattern -l 2Mi", "--payload random -l [1024,1048576]", "--payload zeros -l 1000"];
 
-/// Runs of a pattern by its place: three whose checks, endings and payloads meet, over all patterns, in every pair; `bench/deep` has
-/// all nine of checks and endings.
+/// Runs of a pattern by its place: three whose checks, endings and payloads meet, over all
+/// patterns, in every pair; `bench/deep` has all nine of checks and endings.
 fn every_verification_and_ending(at: usize) {
     const TRANSFER: u64 = 1_234_567;
     const RUNS: u64 = 3 * 2;

@@ -1,4 +1,5 @@
-//! What a released version wrote is read for ever: its documents, a journal and a store, as `tests/released/make` wrote them once.
+//! What a released version wrote is read for ever: its documents, a journal and a store, as
+//! `tests/released/make` wrote them once.
 
 use crate::support::files::Scratch;
 use crate::support::netcaliper;
@@ -79,7 +80,8 @@ fn outcomes_of_every_release_are_printed_as_they_were_and_can_be_compared() {
     for path in versions().iter().flat_map(|version| outcomes(version)) {
         let printed = netcaliper("report").arg(&path).run().exits(exit_of(&path));
         assert!(!printed.out.trim().is_empty(), "{}", path.display());
-        // What is read and written again has lost nothing: each field of the file is there with its value.
+        // What is read and written again has lost nothing: each field of the file is there with its
+        // value.
         let again = netcaliper("report").arg(&path).arg("--json").run().exits(exit_of(&path));
         let again: Value = serde_json::from_str(&again.out).unwrap();
         let mut lost = Vec::new();
@@ -90,8 +92,8 @@ fn outcomes_of_every_release_are_printed_as_they_were_and_can_be_compared() {
     }
 }
 
-/// Fields of `old` that `new` lacks or has with another value; `new` may have more. Caveats are found anew from the figures, by the rules of
-/// the version that reads.
+/// Fields of `old` that `new` lacks or has with another value; `new` may have more. Caveats are
+/// found anew from the figures, by the rules of the version that reads.
 fn missing(old: &Value, new: &Value, at: &str, lost: &mut Vec<String>) {
     match (old, new) {
         (Value::Object(old), Value::Object(_)) => {

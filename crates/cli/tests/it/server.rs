@@ -9,7 +9,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 const SMALL: &str = "-P 2 --iterations 1 --transfer 100001";
 
-// ---- keys -----------------------------------------------------------------------------------------------------------
+// ---- keys
+// -----------------------------------------------------------------------------------------------------------
 
 /// A small run at this server.
 fn small(server: &Server) -> Line {
@@ -119,11 +120,13 @@ fn with_a_key_protocols_without_one_are_answered_only_when_that_is_said() {
     serve("--echo=0").end();
 }
 
-// ---- many workers ---------------------------------------------------------------------------------------------------
+// ---- many workers
+// ---------------------------------------------------------------------------------------------------
 
 #[test]
 fn sixty_four_workers_at_each_end_lose_nothing_and_end() {
-    // Twice as many on the server: a second set for round trips. A lock that is held across a wait would hang here.
+    // Twice as many on the server: a second set for round trips. A lock that is held across a wait
+    // would hang here.
     let server = serve("--workers 64");
     let size = sized(50_001, 200_001);
     let all = 128 * size;
@@ -136,7 +139,8 @@ fn sixty_four_workers_at_each_end_lose_nothing_and_end() {
     server.end();
 }
 
-// ---- fences ---------------------------------------------------------------------------------------------------------
+// ---- fences
+// ---------------------------------------------------------------------------------------------------------
 
 #[test]
 fn allow_and_deny_decide_by_the_clients_address() {
@@ -165,7 +169,8 @@ fn allow_and_deny_decide_by_the_clients_address() {
     }
 }
 
-// ---- limits ---------------------------------------------------------------------------------------------------------
+// ---- limits
+// ---------------------------------------------------------------------------------------------------------
 
 /// The change with this name that the server made, as asked and as given.
 #[track_caller]
@@ -251,7 +256,8 @@ fn sessions_that_ended_badly_leave_their_place() {
     accepts_again(&server);
 }
 
-// ---- queues ---------------------------------------------------------------------------------------------------------
+// ---- queues
+// ---------------------------------------------------------------------------------------------------------
 
 #[test]
 fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
@@ -279,7 +285,8 @@ fn who_asks_for_the_server_alone_waits_and_is_waited_for() {
     assert!(order.is_sorted(), "each ended before the next began: {told}");
 }
 
-// ---- the end by count -----------------------------------------------------------------------------------------------
+// ---- the end by count
+// -----------------------------------------------------------------------------------------------
 
 #[test]
 fn a_server_may_end_after_an_exact_number_of_connections() {
@@ -302,7 +309,8 @@ fn a_server_may_end_after_an_exact_number_of_connections() {
     server.proc.wait().exits(0);
 }
 
-// ---- many -----------------------------------------------------------------------------------------------------------
+// ---- many
+// -----------------------------------------------------------------------------------------------------------
 
 #[test]
 fn many_clients_at_once_all_succeed() {

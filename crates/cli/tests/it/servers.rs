@@ -3,7 +3,8 @@
 use crate::support::net::free_port;
 use crate::support::{Line, Outcome, as_it_is, at_once, number, serve};
 
-/// Each question that several servers can be asked at once, with its shortest run and no number of connections.
+/// Each question that several servers can be asked at once, with its shortest run and no number of
+/// connections.
 const QUESTIONS: [&str; 7] = [
     "tcp -t 500ms",
     "connect -t 500ms",

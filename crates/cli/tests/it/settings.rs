@@ -21,7 +21,8 @@ fn goodput(outcome: &Outcome, way: &str) -> f64 {
     outcome.point()[way]["goodput_bps"].as_f64().unwrap()
 }
 
-// ---- where ----------------------------------------------------------------------------------------------------------
+// ---- where
+// ----------------------------------------------------------------------------------------------------------
 
 #[test]
 fn ipv4_and_names_reach_a_server_on_all_addresses() {
@@ -77,7 +78,8 @@ fn a_server_listens_where_it_is_told() {
     tcp(server.on("127.0.0.2")).args(SMALL).run().exits(1);
 }
 
-// ---- from where -----------------------------------------------------------------------------------------------------
+// ---- from where
+// -----------------------------------------------------------------------------------------------------
 
 #[test]
 fn source_addresses_are_used_in_turn_and_local_ports_come_from_the_range() {
@@ -118,8 +120,8 @@ fn cores_and_workers_are_as_asked() {
     tcp(server.at()).args("-P 9 --iterations 1 --transfer 100001 --workers 1").outcome().moved(9, 900_009, 0);
 }
 
-/// The goodput of `ways` is within 3 % of `rate`; on a machine that is too busy for that it may be less, but then the
-/// outcome says so.
+/// The goodput of `ways` is within 3 % of `rate`; on a machine that is too busy for that it may be
+/// less, but then the outcome says so.
 #[track_caller]
 fn keeps(outcome: &Outcome, ways: &[&str], rate: f64) {
     for way in ways {
@@ -133,7 +135,8 @@ fn keeps(outcome: &Outcome, ways: &[&str], rate: f64) {
     }
 }
 
-// ---- how fast, how long ---------------------------------------------------------------------------------------------
+// ---- how fast, how long
+// ---------------------------------------------------------------------------------------------
 
 #[test]
 fn a_rate_is_kept_in_both_directions() {
@@ -220,7 +223,8 @@ fn the_omitted_start_does_not_count() {
         ns < 2_600_000_000 && sum(|i| &i["local"]["ns"], true) > 900_000_000,
         "a third is left out: {ns}"
     );
-    // What a busy host sends too late for the omitted second, it sends in the next ones, and no more than that.
+    // What a busy host sends too late for the omitted second, it sends in the next ones, and no
+    // more than that.
     let (early, rate) = (sum(|i| &i["local"]["tx_bytes"], true), 4e6);
     assert!(bytes + early <= 3 * 500_000 * 101 / 100, "{bytes} after {early}: {}", outcome.tell());
     let behind = 500_000_u64.saturating_sub(early) as f64 * 8e9 / ns as f64;
@@ -249,7 +253,8 @@ fn a_run_by_time_stops_its_connections_in_good_order() {
     }
 }
 
-// ---- sockets --------------------------------------------------------------------------------------------------------
+// ---- sockets
+// --------------------------------------------------------------------------------------------------------
 
 /// What both ends say about their sockets.
 fn effective(outcome: &Outcome) -> [&Value; 2] {
@@ -342,7 +347,8 @@ fn many_connections_at_once() {
         let outcome = tcp(server.at()).args(&words).outcome().moved(connections, connections * 5_003, 0);
         number(&outcome.local()["peak"])
     };
-    // At 20 kbit/s the first ends after two seconds: on a slow machine perhaps before the last has come.
+    // At 20 kbit/s the first ends after two seconds: on a slow machine perhaps before the last has
+    // come.
     let peaks: Vec<u64> =
         ["20k", "2500"].into_iter().map(peak).take_while(|peak| *peak < connections).collect();
     assert!(peaks.len() < 2, "{peaks:?}");

@@ -1,5 +1,6 @@
-//! A request to end that arrives as two signals, as coreutils' `timeout` sends them (to its child, then to the child's process
-//! group): every command of the program keeps its result and its exit code.
+//! A request to end that arrives as two signals, as coreutils' `timeout` sends them (to its child,
+//! then to the child's process group): every command of the program keeps its result and its exit
+//! code.
 
 use crate::support::files::Scratch;
 use crate::support::lab::{lab, served, sh};
@@ -28,7 +29,8 @@ fn start(mut line: Line) -> Proc {
 /// A command that goes on until it is signalled.
 struct Case {
     line: Line,
-    /// On stdout or stderr once there is something to keep; where it is empty nothing is printed before the end.
+    /// On stdout or stderr once there is something to keep; where it is empty nothing is printed
+    /// before the end.
     begun: &'static str,
     code: i32,
     /// On stdout or stderr in the end.
@@ -80,7 +82,8 @@ const SHORT: [&str; 13] = [
 /// Verbs that this build lacks.
 const ABSENT: &[&str] = if cfg!(feature = "fleet") { &[] } else { &["agent", "fleet"] };
 
-/// A verb that waits for a signal, at a server at `at`; `None` for one that the program does not have.
+/// A verb that waits for a signal, at a server at `at`; `None` for one that the program does not
+/// have.
 fn verb(name: &str, at: &str, scratch: &Scratch) -> Option<Case> {
     let plain = |words: &str| as_it_is(name).arg(at).args(words);
     Some(match name {
@@ -124,7 +127,8 @@ fn verb(name: &str, at: &str, scratch: &Scratch) -> Option<Case> {
     })
 }
 
-/// What the programs of an original wait for: one as a client, at a server of ours at `port`, one as a server.
+/// What the programs of an original wait for: one as a client, at a server of ours at `port`, one
+/// as a server.
 fn original(name: &str, port: &dyn Fn(&str) -> u16) -> Option<Vec<Case>> {
     let own = |words: &str| as_it_is(name).args(words);
     let client = |words: &str, protocol: &str| own(&words.replace("PORT", &port(protocol).to_string()));
@@ -267,7 +271,8 @@ fn a_lab_keeps_its_result_when_a_request_to_end_is_two_signals() {
     running.wait_within(PROMPTLY).exits(130).prints(&["Run interrupted"]).complains(&["lab: up:"]);
 }
 
-/// One signal to the lab alone, as a supervisor sends it that knows one process: what the command started ends, too.
+/// One signal to the lab alone, as a supervisor sends it that knows one process: what the command
+/// started ends, too.
 #[test]
 fn a_lab_that_is_signalled_alone_ends_what_runs_in_it() {
     const NAME: &str = "signals::a_lab_that_is_signalled_alone_ends_what_runs_in_it";

@@ -1,5 +1,5 @@
-//! STAMP with the real binary against an independent peer in both roles: `peers/stamp.py`, written from RFC 8762 and RFC 8972
-//! with Python's standard library (its hmac, not ours).
+//! STAMP with the real binary against an independent peer in both roles: `peers/stamp.py`, written
+//! from RFC 8762 and RFC 8972 with Python's standard library (its hmac, not ours).
 
 use crate::support::files::Scratch;
 use crate::support::net::{has_ipv6, installed};
@@ -63,7 +63,8 @@ fn losses_on_each_way_are_told_apart() {
     assert_eq!(number(&facts["back"]["lost"]), 2, "{facts}");
     assert_eq!(number(&facts["back"]["duplicated"]), 1, "{facts}");
     assert_eq!((number(&facts["lost_somewhere"]), number(&facts["numbered"])), (0, 1), "{facts}");
-    // The peer's clock says that it may be wrong by a second and is not disciplined; it is this host's own clock.
+    // The peer's clock says that it may be wrong by a second and is not disciplined; it is this
+    // host's own clock.
     assert!(facts["remote_error_ns"] == 1_000_000_000 && facts["remote_synced"] == false, "{facts}");
     let (bound, offset) = (number(&facts["clock_bound_ns"]), facts["clock_offset_ns"].as_i64().unwrap());
     assert!(offset.unsigned_abs() <= bound + 1_000_000, "one clock: {offset} ± {bound}");
@@ -77,7 +78,8 @@ fn losses_on_each_way_are_told_apart() {
 #[test]
 fn what_a_remote_end_does_not_tell_is_not_made_up() {
     let name = "what_a_remote_end_does_not_tell_is_not_made_up";
-    // One that copies our numbers: no direction. One without times: no ways. One that cuts its answers: no TTL.
+    // One that copies our numbers: no direction. One without times: no ways. One that cuts its
+    // answers: no TTL.
     let hows = ["stateless drop-there=3 drop-back=5", "zeros", "cut=36", "cut=38", "cut=41"];
     let Some((_server, at)) = reflectors(name, &hows) else { return };
     let outcome = ping(&at[0], "-n 20").outcome();
@@ -137,7 +139,8 @@ fn our_reflector_answers_what_an_independent_sender_asks() {
     let (server, port) = ours(netcaliper("serve"));
     // 14 and 41 octets are TWAMP-Light's; 44 STAMP's, the rest padded by zeros.
     let sizes = [(13, 0), (14, 44), (41, 44), (44, 44), (112, 112), (1400, 1400)];
-    // Extensions: padding understood; an unknown one, and Direct Measurement, sent back as such; a broken one called so.
+    // Extensions: padding understood; an unknown one, and Direct Measurement, sent back as such; a
+    // broken one called so.
     let extensions = [
         ("8001000401020304", "0001000401020304"),
         ("80f0000201028001000100", "80f0000201020001000100"),
@@ -192,7 +195,8 @@ fn our_reflector_counts_each_session_by_itself_and_believes_no_repeat() {
     let words = cases
         .iter()
         .map(|(octets, tlv, _)| format!("127.0.0.1 {port} 4 {octets} {sealed} tlv={tlv} again=2 ttl=60"));
-    // Nor is a packet that was captured and comes from elsewhere. Without the key, and with another, there is no answer.
+    // Nor is a packet that was captured and comes from elsewhere. Without the key, and with
+    // another, there is no answer.
     let more =
         [format!("127.0.0.1 {port} 2 112 {sealed} elsewhere=1"), format!("127.0.0.1 {port} 2 112 wait=0.3")];
     let words: Vec<String> = words.chain(more).collect();
@@ -221,7 +225,8 @@ fn our_reflector_counts_each_session_by_itself_and_believes_no_repeat() {
     server.wait().exits(0);
 }
 
-/// Requests that wait at the listening socket while their sender is given a socket of its own belong to its session.
+/// Requests that wait at the listening socket while their sender is given a socket of its own
+/// belong to its session.
 #[test]
 fn requests_that_arrive_before_the_session_has_a_socket_are_of_the_session() {
     let (server, port) = ours(netcaliper("serve"));

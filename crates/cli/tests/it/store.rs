@@ -39,7 +39,8 @@ fn every_run_is_kept_and_found_again() {
         .run()
         .exits(0)
         .prints(&["goodput to server", "phase.connections"]);
-    // A name that no run has is told with those there are, and a number that there is not costs no other run.
+    // A name that no run has is told with those there are, and a number that there is not costs no
+    // other run.
     let other = at(netcaliper("history"), &store).args("--figure goodput").run().exits(2).says_one_sentence();
     other.complains(&["figure called 'goodput'", "goodput.up", "rtt.p99"]);
     let other = at(netcaliper("history"), &store).args("--forget 1 99").run().exits(1).says_one_sentence();
@@ -89,7 +90,8 @@ fn a_store_in_trouble_costs_no_run() {
 fn a_full_disk_costs_no_run() {
     let scratch = Scratch::new();
     let server = serve("");
-    // No file of this process may grow beyond 4 KiB: SQLite is refused as it would be on a full disk.
+    // No file of this process may grow beyond 4 KiB: SQLite is refused as it would be on a full
+    // disk.
     let script =
         format!("trap '' XFSZ; ulimit -f 8; exec {BIN} tcp {} -v -t 200ms -i 100ms -b 2M -P 1", server.at());
     let line = Line(Command::new("sh")).arg("-c").arg(script);

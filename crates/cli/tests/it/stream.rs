@@ -22,7 +22,8 @@ fn judged(end: &Value, frames: u64, datagrams: u64) {
     let (received, lost) = (number(&packets["received"]), packets["lost"].as_i64().unwrap());
     assert_eq!(received as i64 + lost, datagrams as i64, "{packets}");
     if lost == 0 {
-        // A machine that stood still may have shown frames too late, but none can be missing for good.
+        // A machine that stood still may have shown frames too late, but none can be missing for
+        // good.
         assert_eq!(end["playout"]["never"], 0, "{end}");
         assert_eq!(number(&end["playout"]["need_ns"]["count"]), frames, "{end}");
     }

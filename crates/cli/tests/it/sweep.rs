@@ -134,8 +134,8 @@ fn connect_keeps_its_rate() {
     for rate in [20.0, 300.0] {
         let outcome = connect(server.at()).args(&format!("--rate {rate} -t 3s -P 16")).outcome().good();
         let share = number(&outcome.local()["opened"]) as f64 / (3.0 * rate);
-        // A busy machine may be late, and then says so; never may it be too fast. The first comes at once, and one more
-        // fits at the end, on each of two workers.
+        // A busy machine may be late, and then says so; never may it be too fast. The first comes
+        // at once, and one more fits at the end, on each of two workers.
         assert!(
             share < 1.0 + 4.0 / (3.0 * rate) && (share > 0.97 || outcome.admits_lateness()),
             "{share} of {rate}/s: {}",

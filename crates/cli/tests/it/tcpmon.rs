@@ -1,5 +1,5 @@
-//! tcpmon with the real binary, either end, against an independent peer: `peers/tcpmon.py`, written from the description of its
-//! messages with Python's standard library.
+//! tcpmon with the real binary, either end, against an independent peer: `peers/tcpmon.py`, written
+//! from the description of its messages with Python's standard library.
 
 use crate::support::files::Scratch;
 use crate::support::peer::peer;
@@ -59,7 +59,8 @@ fn the_face_asks_for_everything_and_prints_it() {
     let rows: Vec<&str> = rows.filter(|line| line.contains(" ; 1000 ; ")).collect();
     assert_eq!(rows.len(), 3, "{}", done.tell());
     if cfg!(target_os = "linux") {
-        // Number, time, size, sends, socket, elapsed, two buffers, threshold, window, two times, segments sent again.
+        // Number, time, size, sends, socket, elapsed, two buffers, threshold, window, two times,
+        // segments sent again.
         for row in &rows {
             let cells: Vec<&str> = row.trim_end_matches(" ; ").split(" ; ").collect();
             assert!(cells.len() == 13 && cells.iter().all(|cell| cell.parse::<u64>().is_ok()), "{row}");
@@ -101,7 +102,8 @@ fn our_responder_counts_many_connections_at_once() {
         assert_eq!([&told["net"], &told["cpu_bytes"]].map(number), [26_888, 12_384]);
         if cfg!(target_os = "linux") {
             assert!(told["dev"].as_str().unwrap().contains("lo:") && number(&told["cpus"]) >= 2, "{told}");
-            // The first card is the one that was named, with the nine counters of UDPmon; there is no second.
+            // The first card is the one that was named, with the nine counters of UDPmon; there is
+            // no second.
             let cards = [&told["cards"], &told["counts"]].map(ToString::to_string);
             assert_eq!(cards, [r#"["lo",""]"#, "[9,0]"], "{told}");
         }

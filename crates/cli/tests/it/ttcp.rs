@@ -1,4 +1,5 @@
-//! ttcp with the real binary, against an independent peer (`peers/ttcp.py`) and against nuttcp where it is there.
+//! ttcp with the real binary, against an independent peer (`peers/ttcp.py`) and against nuttcp
+//! where it is there.
 
 use crate::support::files::Scratch;
 use crate::support::net::has_ipv6;
@@ -84,7 +85,8 @@ fn a_timed_transmission_ends_and_random_data_is_the_same_for_a_seed() {
     never_faster(sent, seconds);
 }
 
-/// A megabyte a second, a tenth of a second that is made up for, and a buffer: however late the clock is looked at.
+/// A megabyte a second, a tenth of a second that is made up for, and a buffer: however late the
+/// clock is looked at.
 fn never_faster(sent: u64, seconds: f64) {
     assert!(sent > 0 && sent as f64 <= 1e6 * seconds + 1e5 + 8_192.0, "{sent} in {seconds}");
 }
@@ -128,9 +130,11 @@ fn datagrams_have_the_markers_of_either_kind() {
 
 #[test]
 fn datagrams_of_either_kind_are_received() {
-    // epi_ttcp's sender with two buffers left out, the classic one, one whose start is lost, one whose ends are.
+    // epi_ttcp's sender with two buffers left out, the classic one, one whose start is lost, one
+    // whose ends are.
     let cases = [
-        // The time-out bounds the wait for the first datagram, too; the receiver that hears no end waits for it.
+        // The time-out bounds the wait for the first datagram, too; the receiver that hears no end
+        // waits for it.
         ("send udp {} 600 50 mute", 30_000, 51),
         ("send epi {} 600 50 skip7 skip9", 48 * 600, 48 + 4 + 1),
         ("send udp {} 600 50", 30_000, 52),
@@ -197,7 +201,8 @@ fn a_number_of_bytes_is_the_transfer_of_the_only_connection() {
     refused.complains(&["cannot share a number of bytes among connections"]);
 }
 
-/// What the program shows on a terminal where these words are waited for and answered, and what is left of the terminal.
+/// What the program shows on a terminal where these words are waited for and answered, and what is
+/// left of the terminal.
 fn on_terminal(test: &str, script: &[&str], words: &str) -> Option<(String, Value)> {
     let Some(mut command) = python() else {
         skip(test, "python3 is not there");
@@ -297,8 +302,8 @@ fn the_native_verb_and_the_server_speak_it_too() {
     // A busy host ends the sender late, and the datagrams until then count as sent.
     let sent = number(&local["packets"]["counts"]["sent"]);
     assert!(sent > 0 && remote.ended()["bytes"] == sent * 500, "{}", outcome.tell());
-    // A megabit a second, and one datagram. A sender that a busy host starts late makes up for 100 ms
-    // at most.
+    // A megabit a second, and one datagram. A sender that a busy host starts late makes up for 100
+    // ms at most.
     let traffic = &local["traffic"];
     let most = (number(&traffic["tx_ns"]) + 100_000_000) / 8_000 + 500;
     assert!((1..=most).contains(&number(&traffic["tx_bytes"])), "{traffic}");

@@ -1,5 +1,6 @@
-//! UDPmon with the real binary against independent ends: `peers/udpmon.py`, written from the description of its messages with
-//! Python's standard library. The peer loses, repeats and delays chosen packets, and what is counted must be that.
+//! UDPmon with the real binary against independent ends: `peers/udpmon.py`, written from the
+//! description of its messages with Python's standard library. The peer loses, repeats and delays
+//! chosen packets, and what is counted must be that.
 
 use crate::support::files::Scratch;
 use crate::support::lab::{lab, sh};
@@ -77,7 +78,8 @@ fn our_responder_counts_for_each_of_many_requesters_what_it_sent() {
 #[test]
 fn our_requester_tells_what_became_of_its_packets() {
     const NAME: &str = "udpmon::our_requester_tells_what_became_of_its_packets";
-    // A request for the sums, and one for a histogram, are not heard at first: they come again after three seconds.
+    // A request for the sums, and one for a histogram, are not heard at first: they come again
+    // after three seconds.
     let words = "respond 127.0.0.1 0 drop=3,4,11 late=7 twice=9 mute=2:1";
     let Some((server, at)) = service(PEER, NAME, words) else { return };
     let outcome = netcaliper("train")
@@ -97,7 +99,8 @@ fn our_requester_tells_what_became_of_its_packets() {
         number(&did["tests"]) >= 4 && number(&did["ends"]) >= 4 && number(&did["packets"]) == 80,
         "{did}"
     );
-    // Exchanges of 200 before and 20 behind each train; the first message has version 0 and asks for 2 × 20 records.
+    // Exchanges of 200 before and 20 behind each train; the first message has version 0 and asks
+    // for 2 × 20 records.
     assert!(number(&did["asks"]) >= 4 * 220 && number(&did["zero_version"]) == 0, "{did}");
     assert_eq!(numbers(&did["setup"])[..3], [32 * 40, 0, 0], "{did}");
     assert_eq!(numbers(&did["order"])[..20], (0..20).collect::<Vec<i64>>()[..], "{did}");
@@ -122,7 +125,8 @@ fn column(text: &str, title: &str) -> String {
     line.split(';').nth(place).unwrap().trim().to_owned()
 }
 
-/// What a program prints, whose run, saved, is printed again, from its journal and from its outcome.
+/// What a program prints, whose run, saved, is printed again, from its journal and from its
+/// outcome.
 fn printed_again(program: &str, words: &str) -> Done {
     let scratch = Scratch::new();
     let file = scratch.file("run.jsonl");
@@ -223,7 +227,8 @@ fn a_receiver_tells_each_senders_packets_and_what_its_host_did() {
     let file = scratch.file("run.jsonl");
     let words = format!("-u 0 -L 10 -H -I lo --save {}", file.display());
     let (recv, port) = listening("udpmon_recv", &words);
-    // One sender loses 3 and 4 of seven packets, the other nothing of five; neither begins with a word.
+    // One sender loses 3 and 4 of seven packets, the other nothing of five; neither begins with a
+    // word.
     let words = ["0-2,5-8", "0-4"].map(|frames| format!("127.0.0.1 {port} {frames} size=200"));
     let Some(senders) = peer(PEER, NAME, &format!("send {}", words.join(" / "))) else { return };
     assert_eq!(senders.wait().exits(0).out, "{\"sent\": 7}\n{\"sent\": 5}\n");
@@ -306,7 +311,8 @@ fn a_drivers_counters_are_told() {
     let Some(asker) = peer(PEER, NAME, &format!("ask 127.0.0.1 {port} 0-99")) else { return };
     let told = asker.wait().exits(0).last_json();
     let counts = numbers(&told["card_counts"]);
-    // Loopback has no driver that counts: packets in and out are the kernel's, of the same readings as its texts.
+    // Loopback has no driver that counts: packets in and out are the kernel's, of the same readings
+    // as its texts.
     let packets = |text: usize, column: usize| {
         let dev = told["texts"][text].as_str().unwrap();
         let line = dev.lines().find_map(|line| line.trim().strip_prefix("lo:")).unwrap();
@@ -348,7 +354,8 @@ fn a_server_keeps_what_requesters_tested() {
 
 #[test]
 fn a_stream_without_a_word_is_accounted_for_from_its_first_packet() {
-    // The last of them is accounted for a moment after it came, which no line tells: a busy host is given longer.
+    // The last of them is accounted for a moment after it came, which no line tells: a busy host is
+    // given longer.
     let told = |patience: Duration| {
         let (server, port) = responder("");
         for n in [50, 1] {
@@ -404,7 +411,8 @@ fn loss_and_order_are_those_of_the_path() {
     assert!(lost > 10 && (gone..=gone + repeated).contains(&lost), "{flow} {}", done.tell());
     // Packets behind the last that came are missing only in the sender's count.
     assert!(count("num_lost") <= gone && count("num_lost") + 4 >= gone, "{}", done.tell());
-    // A packet that is held back leaves behind a later one; so may a request that had to be repeated meanwhile.
+    // A packet that is held back leaves behind a later one; so may a request that had to be
+    // repeated meanwhile.
     let (order, reordered) = (count("num_badorder"), number(&flow["reordering"]["reordered"]));
     assert!(order > 10 && (order..=order + repeated).contains(&reordered), "{flow} {}", done.tell());
 }

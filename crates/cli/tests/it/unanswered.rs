@@ -1,6 +1,7 @@
-//! Runs that nothing answers, of the real binary: every protocol that the binary knows, with every question that it carries, against a
-//! listener that accepts and says nothing and a bound UDP port that nobody reads. More questions, and the whole time of each wait, are
-//! tried over the simulated network (`protocol-tests`, `endings`).
+//! Runs that nothing answers, of the real binary: every protocol that the binary knows, with every
+//! question that it carries, against a listener that accepts and says nothing and a bound UDP port
+//! that nobody reads. More questions, and the whole time of each wait, are tried over the simulated
+//! network (`protocol-tests`, `endings`).
 
 use crate::support::{as_it_is, at_once, netcaliper};
 use std::collections::BTreeSet;
@@ -12,8 +13,8 @@ use std::time::Duration;
 /// Longest wait for the end.
 const SOON: Duration = Duration::from_secs(50);
 
-/// Silence after which the port closes its connections: clients that have given up before wait 10 s at most. Only NTttcp's senders wait
-/// longer, 30 s.
+/// Silence after which the port closes its connections: clients that have given up before wait 10 s
+/// at most. Only NTttcp's senders wait longer, 30 s.
 const SILENCE: Duration = Duration::from_secs(12);
 
 /// A port at which connections are accepted and kept, and datagrams are queued, in silence.

@@ -1,4 +1,5 @@
-//! Running measurements and servers in a browser: content, access, and that a real browser shows it.
+//! Running measurements and servers in a browser: content, access, and that a real browser shows
+//! it.
 
 use crate::html::hostile_run;
 use crate::support::browser::{Browser, Tab};
@@ -87,7 +88,8 @@ impl Feed {
     }
 }
 
-/// The feed of a page, and its first message, when the run has said what it is: the page is there before.
+/// The feed of a page, and its first message, when the run has said what it is: the page is there
+/// before.
 fn known(at: &str) -> (Feed, Value) {
     loop {
         let mut feed = Feed::open(at);
@@ -300,7 +302,8 @@ fn a_server_shows_who_is_served() {
     server.proc.wait().exits(0);
 }
 
-/// A relay in front of a page that can be cut: all connections end, and new ones are refused until it is mended.
+/// A relay in front of a page that can be cut: all connections end, and new ones are refused until
+/// it is mended.
 struct Cable {
     port: u16,
     whole: Arc<AtomicBool>,

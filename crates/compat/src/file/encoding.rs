@@ -1,4 +1,5 @@
-//! Bytes as text: what packs them, which encoding they are in, and what terminals and copies leave among them.
+//! Bytes as text: what packs them, which encoding they are in, and what terminals and copies leave
+//! among them.
 
 use super::HEAD;
 use flate2::bufread::GzDecoder;
@@ -42,7 +43,8 @@ pub(super) fn bounded(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The content of a packed file, of all its members, and how many bytes follow that are no member; zeros, which fill blocks, are none.
+/// The content of a packed file, of all its members, and how many bytes follow that are no member;
+/// zeros, which fill blocks, are none.
 pub(super) fn unpacked(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, String> {
     let mut found = None::<(Vec<u8>, usize)>;
     for _ in 0..MOST_PACKED {
@@ -158,12 +160,14 @@ pub(super) fn is_utf16(bytes: &[u8]) -> bool {
     matches!(Wide::marked(bytes), Some((Wide::Utf16Le | Wide::Utf16Be, _)))
 }
 
-/// Text of UTF-8, UTF-16 or UTF-32, with or without byte order marks, also of UTF-8 to which a program appended UTF-16.
-/// Invalid characters are replaced; colours and other commands of terminals are left out, and a carriage return alone ends a line.
+/// Text of UTF-8, UTF-16 or UTF-32, with or without byte order marks, also of UTF-8 to which a
+/// program appended UTF-16. Invalid characters are replaced; colours and other commands of
+/// terminals are left out, and a carriage return alone ends a line.
 pub fn decode(bytes: &[u8]) -> Cow<'_, str> {
     let text = match Wide::marked(bytes) {
         Some((wide, mark)) => Cow::Owned(wide.text(&bytes[mark..])),
-        // A unit of ASCII has a zero among its first four bytes; text before the first zero is of another encoding.
+        // A unit of ASCII has a zero among its first four bytes; text before the first zero is of
+        // another encoding.
         None => match Wide::guessed(bytes).filter(|_| bytes[..bytes.len().min(4)].contains(&0)) {
             Some(wide) => Cow::Owned(wide.text(bytes)),
             None => narrow(bytes),

@@ -75,7 +75,8 @@ impl<P: Platform> Worker<P> {
         Some(Link { flow, ..link })
     }
 
-    /// The flow of a link that could not be connected, unless its source keeps it for another address.
+    /// The flow of a link that could not be connected, unless its source keeps it for another
+    /// address.
     fn unless_kept(
         &mut self,
         group: Group,

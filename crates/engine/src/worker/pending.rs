@@ -13,8 +13,8 @@ const PATIENCE: u64 = 10 * SECOND;
 /// Interval of the looks through the pending links, ns. After a newer link took its place, a
 /// link stays for one more look: bytes of its peer may be unread.
 const LOOK: u64 = SECOND / 20;
-/// Age of a link from which on taking data proves something, where this end speaks first, ns. Before
-/// that the buffers alone may have taken the data.
+/// Age of a link from which on taking data proves something, where this end speaks first, ns.
+/// Before that the buffers alone may have taken the data.
 const TAKES: u64 = 3 * SECOND;
 
 /// Bytes of a peer that prove something in a protocol without an introduction: a peer that has said

@@ -433,7 +433,8 @@ fn new_peers_get_sockets_of_their_own_and_are_echoed() {
     }
 }
 
-/// Sends small datagrams without end: its worker is never idle. One that `asks` leaves when it is answered.
+/// Sends small datagrams without end: its worker is never idle. One that `asks` leaves when it is
+/// answered.
 #[derive(Default)]
 struct Endless {
     asks: bool,
@@ -559,7 +560,8 @@ impl Flow for Pacer {
     }
 }
 
-/// Not a test of anything: prints how late paced sends leave under each policy, for the table of `idle.rs`.
+/// Not a test of anything: prints how late paced sends leave under each policy, for the table of
+/// `idle.rs`.
 #[test]
 #[ignore = "a measurement: cargo test --release -p engine -- --ignored --nocapture lateness"]
 fn lateness() {

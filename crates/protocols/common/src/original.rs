@@ -183,7 +183,8 @@ pub struct Bound {
     pub run: RunServer,
 }
 
-/// The address that the value `text` of the option `name` is, with the interface of a link-local one (`fe80::1%eth0`).
+/// The address that the value `text` of the option `name` is, with the interface of a link-local
+/// one (`fe80::1%eth0`).
 ///
 /// # Errors
 /// One sentence that names the option and an example.
@@ -196,8 +197,8 @@ pub fn address(name: &str, text: &str) -> Result<Address, String> {
 pub const NO_EFFECT: &str = ", because it has no effect here";
 
 impl Driver {
-    /// A socket's place at a written address, with the number of its interface. A link-local address without an interface is refused
-    /// with the names of this host's.
+    /// A socket's place at a written address, with the number of its interface. A link-local
+    /// address without an interface is refused with the names of this host's.
     ///
     /// # Errors
     /// One sentence about the address.

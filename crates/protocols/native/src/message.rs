@@ -173,7 +173,8 @@ pub enum Message {
         #[serde(with = "field")]
         totals: Box<Totals>,
     },
-    /// The server is asked to end, or a limit ends the session; the client should end its run in good order.
+    /// The server is asked to end, or a limit ends the session; the client should end its run in
+    /// good order.
     Stopping {
         reason: String,
         /// A limit ends the session.

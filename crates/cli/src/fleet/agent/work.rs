@@ -77,8 +77,8 @@ fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Age
     (agent, (happens, inputs))
 }
 
-/// Takes orders at these addresses from controllers with one of these keys, within these ceilings. At
-/// the end of the server, tests that run end in their time.
+/// Takes orders at these addresses from controllers with one of these keys, within these ceilings.
+/// At the end of the server, tests that run end in their time.
 fn beside(addresses: &[SocketAddr], keys: Keyring, ceilings: Ceilings) -> Result<Beside, CliError> {
     let bind = |address: &SocketAddr| {
         TcpListener::bind(address).context(format_args!("cannot listen for orders on {address}"))
@@ -213,7 +213,8 @@ mod tests {
         assert!(limit(Verb::Delay, "--pps 100 -l 1000").is_ok());
         assert!(limit(Verb::Load, "").is_err() && limit(Verb::Train, "").is_err());
         assert_eq!(within(&Ceilings::default(), Verb::Load, "").unwrap(), [""; 0]);
-        // Nothing, no number and all there is are no bounds, and neither are options that hide each other.
+        // Nothing, no number and all there is are no bounds, and neither are options that hide each
+        // other.
         for (verb, text) in [
             (Verb::Delay, "-b 0"),
             (Verb::Delay, "-b 0 -P 1"),

@@ -94,11 +94,13 @@ mod tests {
     use super::*;
     use crate::terminal::LEAVE;
 
-    /// A terminal as far as it concerns the view: written from ECMA-48 (CUP, ED, SGR) and xterm's handling of wide characters.
+    /// A terminal as far as it concerns the view: written from ECMA-48 (CUP, ED, SGR) and xterm's
+    /// handling of wide characters.
     #[derive(Default)]
     struct Terminal {
         size: (usize, usize),
-        /// A character with its marks, empty in the right half of one of two columns; and the parameters of its SGR.
+        /// A character with its marks, empty in the right half of one of two columns; and the
+        /// parameters of its SGR.
         cells: Vec<Vec<(String, Vec<u32>)>>,
         at: (usize, usize),
         style: Vec<u32>,
@@ -115,7 +117,8 @@ mod tests {
             terminal
         }
 
-        /// What terminals make of their text when their size changes differs: it is replaced by something else here.
+        /// What terminals make of their text when their size changes differs: it is replaced by
+        /// something else here.
         fn resize(&mut self, width: u16, height: u16) {
             self.size = (width.into(), height.into());
             self.cells = vec![vec![("?".to_owned(), vec![31]); width.into()]; height.into()];
@@ -214,7 +217,8 @@ mod tests {
         }
     }
 
-    /// Text of narrow and wide characters and of marks, in any style, anywhere in the grid or beyond it.
+    /// Text of narrow and wide characters and of marks, in any style, anywhere in the grid or
+    /// beyond it.
     fn scribble(grid: &mut Grid, numbers: &mut Numbers) {
         const TEXTS: [&str; 8] = ["plain text", "字語", "a字b語c", "▁▄█", "e\u{301}e", "😀😀", "⢁⣿", "   "];
         const COLORS: [Color; 4] = [Color::Default, Color::Red, Color::Yellow, Color::Cyan];

@@ -1,12 +1,13 @@
-//! `netcaliper delay` on a path whose truth is known: what it counted against what the lab did to each datagram. Counts only:
-//! how long things take depends on how busy this machine is.
+//! `netcaliper delay` on a path whose truth is known: what it counted against what the lab did to
+//! each datagram. Counts only: how long things take depends on how busy this machine is.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::lab::{lab, served};
 use crate::support::{BIN, Outcome, number, sized, skip};
 use serde_json::Value;
 
-/// What a datagram of this much UDP payload is with the headers of IPv4 and UDP; no word of a flow is as long.
+/// What a datagram of this much UDP payload is with the headers of IPv4 and UDP; no word of a flow
+/// is as long.
 const PAYLOAD: usize = 200;
 const LENGTH: &str = "228";
 
@@ -68,8 +69,9 @@ fn fate(seen: &[Seen], sent: usize) -> [usize; 3] {
     [lost, repeated, reordered]
 }
 
-/// Runs `delay` on a path with these conditions for datagrams; its outcome, the lab's report, and its trace. Where a host that was
-/// too busy lost datagrams itself or sent them long after their time, it is tried again.
+/// Runs `delay` on a path with these conditions for datagrams; its outcome, the lab's report, and
+/// its trace. Where a host that was too busy lost datagrams itself or sent them long after their
+/// time, it is tried again.
 fn measured(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, Value, Csv)> {
     const TRIES: usize = 6;
     let run = || once(test, conditions, arguments);
@@ -105,7 +107,8 @@ fn once(test: &str, conditions: &str, arguments: &str) -> Option<(Outcome, Value
     Some((outcome, told, Csv::read(&trace)))
 }
 
-/// Whether this run can be compared: the lab dropped nothing that it does not know of, and has told of every packet.
+/// Whether this run can be compared: the lab dropped nothing that it does not know of, and has told
+/// of every packet.
 #[track_caller]
 fn usable(report: &Value) {
     for way in ["up", "down"] {
@@ -155,7 +158,8 @@ fn loss_repeats_and_order_are_the_paths_at_a_thousand_a_second() {
     agrees(&outcome, &trace);
 }
 
-/// The rate that is asked for; what this machine does not send in time is given up, and what leaves is compared.
+/// The rate that is asked for; what this machine does not send in time is given up, and what leaves
+/// is compared.
 #[test]
 fn loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second() {
     const TEST: &str = "loss_repeats_and_order_are_the_paths_at_twenty_thousand_a_second";
@@ -198,7 +202,8 @@ fn damage_is_told_from_loss_exactly() {
     }
 }
 
-/// 20 ms there and 5 ms back, which no exchange over the path can tell from 12.5 ms each way: the bound has to say so.
+/// 20 ms there and 5 ms back, which no exchange over the path can tell from 12.5 ms each way: the
+/// bound has to say so.
 #[test]
 fn the_truth_lies_within_the_bound_of_the_clock() {
     const TEST: &str = "the_truth_lies_within_the_bound_of_the_clock";
@@ -211,11 +216,12 @@ fn the_truth_lies_within_the_bound_of_the_clock() {
     for (way, to) in [("up", remote), ("down", local)] {
         assert_eq!(to["clock"], "in_band");
         let (least, bound) = (number(&to["delay_ns"]["min"]), number(&to["clock_bound_ns"]));
-        // The smallest delay is at least what was applied, and the clocks are wrong by the bound at most. Three digits are
-        // kept of a delay, and a delay below 0 is told as 0.
+        // The smallest delay is at least what was applied, and the clocks are wrong by the bound at
+        // most. Three digits are kept of a delay, and a delay below 0 is told as 0.
         let applied = number(&report[way]["delay_ns"]["min"]);
         assert!(least + bound + least / 500 >= applied, "{way}: {least} ± {bound}, {applied} was applied");
-        // Nor is it larger than the bound allows: the fastest of 500 datagrams is held up on these hosts by far less than 5 ms.
+        // Nor is it larger than the bound allows: the fastest of 500 datagrams is held up on these
+        // hosts by far less than 5 ms.
         let lateness = 5_000_000;
         assert!(
             least <= applied + lateness + bound + least / 500,
@@ -228,8 +234,9 @@ fn the_truth_lies_within_the_bound_of_the_clock() {
     assert!(number(&found["exchanges"]) > 16, "{found}");
 }
 
-/// The sender itself is held up for 200 ms, and the path for 50 ms twice a second. Percentiles from the intended send have both;
-/// those from the actual send have the path's alone. Only what must be is asserted: a busy machine may make all of it worse.
+/// The sender itself is held up for 200 ms, and the path for 50 ms twice a second. Percentiles from
+/// the intended send have both; those from the actual send have the path's alone. Only what must be
+/// is asserted: a busy machine may make all of it worse.
 #[test]
 fn a_stalled_sender_hides_no_spikes() {
     const TEST: &str = "delay_lab::a_stalled_sender_hides_no_spikes";
@@ -255,7 +262,8 @@ fn a_stalled_sender_hides_no_spikes() {
     let Some((local, remote, trace)) = run("", 3) else { return };
     assert_eq!(count(&local, "sent") + count(&local, "unsent"), 3_000, "{local}");
     let (actual, intended) = (&remote["delay_ns"], &remote["intended_ns"]);
-    // What the lab itself did to them is a part of each delay. A busy host sends fewer while the path is held up than a tenth.
+    // What the lab itself did to them is a part of each delay. A busy host sends fewer while the
+    // path is held up than a tenth.
     let applied = held(&trace);
     let rank = |share: f64| applied[(applied.len() as f64 * share).ceil() as usize - 1];
     assert!(*applied.last().unwrap() >= 25_000_000, "the path was held up for 50 ms, six times: {applied:?}");
@@ -265,9 +273,11 @@ fn a_stalled_sender_hides_no_spikes() {
             assert!(number(&delays[name]) * 1001 / 1000 >= rank(share), "{name} of {applied:?}: {delays}");
         }
     }
-    // What was to leave when the sender stopped left 200 ms later, less one place in the schedule, and three digits are kept.
+    // What was to leave when the sender stopped left 200 ms later, less one place in the schedule,
+    // and three digits are kept.
     assert!(number(&intended["max"]) >= 195_000_000, "{intended}");
-    // With --nonblock those places are given up instead: 200 ms are 200 of them, but for the last millisecond's.
+    // With --nonblock those places are given up instead: 200 ms are 200 of them, but for the last
+    // millisecond's.
     let (local, ..) = run("--nonblock", 2).unwrap();
     let unsent = count(&local, "unsent");
     assert!(unsent >= 190, "{local}");

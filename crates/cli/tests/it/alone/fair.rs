@@ -1,19 +1,22 @@
-//! Equal connections of many clients share one server evenly, and none is told of an error that the network did not make.
+//! Equal connections of many clients share one server evenly, and none is told of an error that the
+//! network did not make.
 
 use crate::support::net::{a_core, installed};
 use crate::support::{Outcome, Proc, netcaliper, serve, sized, skip, tcp};
 use serde_json::Value;
 use std::process::Command;
 
-/// A run that the machine disturbed is repeated so often; what must never happen must not happen in any.
+/// A run that the machine disturbed is repeated so often; what must never happen must not happen in
+/// any.
 const TRIES: usize = 5;
 /// The slowest connection moves at least this part of the median of its kind.
 const EVEN: f64 = 0.5;
-/// Below this part of the median a connection has starved: no disturbance of the machine explains it.
+/// Below this part of the median a connection has starved: no disturbance of the machine explains
+/// it.
 const STARVED: f64 = 0.05;
 
-/// Starts `of_each` clients of each of `kinds` in turn and reads the rate of each. Repeats until the slowest of each kind moved at
-/// least half of the median of its kind; none may starve.
+/// Starts `of_each` clients of each of `kinds` in turn and reads the rate of each. Repeats until
+/// the slowest of each kind moved at least half of the median of its kind; none may starve.
 #[track_caller]
 fn share_evenly(kinds: &[&str], of_each: usize, start: impl Fn(&str) -> Proc, rate: impl Fn(Proc) -> f64) {
     let (mut best, mut told) = (0.0_f64, String::new());
@@ -67,8 +70,9 @@ fn kinds_of_connections_beside_each_other() {
     );
 }
 
-/// Connections whose first bytes came late to a busy server were reset after 5 s. One core is as busy as several. `./test` looks for
-/// the cause in the simulated engine (`Defect::RegisterWhenIdle`), and here for what a second shows.
+/// Connections whose first bytes came late to a busy server were reset after 5 s. One core is as
+/// busy as several. `./test` looks for the cause in the simulated engine
+/// (`Defect::RegisterWhenIdle`), and here for what a second shows.
 #[test]
 fn a_thousand_downloads_are_never_reset() {
     let core = format!("--affinity {}", a_core());

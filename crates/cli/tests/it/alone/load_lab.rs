@@ -1,5 +1,6 @@
-//! `netcaliper load` on a path whose truth is known: what it says that a full queue adds to the delay of each direction, against
-//! what the lab did to each of the datagrams that it measured with.
+//! `netcaliper load` on a path whose truth is known: what it says that a full queue adds to the
+//! delay of each direction, against what the lab did to each of the datagrams that it measured
+//! with.
 
 use crate::support::files::{Csv, Scratch};
 use crate::support::lab::{lab, served};
@@ -8,7 +9,8 @@ use crate::support::{BIN, Outcome, PATIENCE, netcaliper, number, sized, skip, te
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// A datagram of 160 bytes that measures delay, with the headers of IPv4 and UDP; no word of its flow is as long.
+/// A datagram of 160 bytes that measures delay, with the headers of IPv4 and UDP; no word of its
+/// flow is as long.
 const LENGTH: &str = "188";
 const STAGES: [&str; 4] = ["idle", "down", "up", "both"];
 const MS: f64 = 1e6;
@@ -29,8 +31,8 @@ fn median(mut delays: Vec<f64>) -> f64 {
     delays[delays.len() / 2]
 }
 
-/// The median delay that the lab applied to the measuring datagrams of a direction, a stage after the other: each has a flow of
-/// its own.
+/// The median delay that the lab applied to the measuring datagrams of a direction, a stage after
+/// the other: each has a flow of its own.
 fn applied(trace: &Csv, way: &str) -> Vec<f64> {
     let column = |name| trace.column(name);
     let (ways, lengths, flows, classes) =
@@ -52,8 +54,9 @@ fn applied(trace: &Csv, way: &str) -> Vec<f64> {
     measuring.map(|(_, delays)| median(delays)).collect()
 }
 
-/// How much longer than the measuring datagrams of its stage each load was under way, s: its flows are those whose first long packet
-/// came between the measuring datagrams of the stage before and its own.
+/// How much longer than the measuring datagrams of its stage each load was under way, s: its flows
+/// are those whose first long packet came between the measuring datagrams of the stage before and
+/// its own.
 fn load_beyond_probes(trace: &Csv) -> Vec<f64> {
     let column = |name| trace.column(name);
     let (ways, lengths) = (column("direction"), column("length"));
@@ -92,12 +95,13 @@ fn measured(outcome: &Outcome, stage: &str, way: &str) -> f64 {
     number(&end["packets"]["delay_ns"]["p50"]) as f64
 }
 
-/// How long the transfers have to fill the path, s, at each try of a host that was too busy for it: one that takes noise for a full
-/// queue (HyStart) needs longer.
+/// How long the transfers have to fill the path, s, at each try of a host that was too busy for it:
+/// one that takes noise for a full queue (HyStart) needs longer.
 const RAMPS: [u32; 6] = [2, 2, 4, 8, 16, 16];
 
-/// Runs `load` with these words on a path of 5 ms each way with this rate and queue: its outcome, the lab's trace, and the grade that
-/// it gives; or why this host did not get to its end. `None`, and a skip on record, without the privilege.
+/// Runs `load` with these words on a path of 5 ms each way with this rate and queue: its outcome,
+/// the lab's trace, and the grade that it gives; or why this host did not get to its end. `None`,
+/// and a skip on record, without the privilege.
 fn loaded(test: &str, path: &str, words: &str) -> Option<Result<(Outcome, Csv, String), String>> {
     let test = format!("load_lab::{test}");
     let lab = lab(&test, "-q --wait sleep --delay 5ms")?;
@@ -139,8 +143,8 @@ fn a_queue_of_half_a_second_is_recognised_each_way() {
     panic!("{told:#?}");
 }
 
-/// Whether a full queue of half a second was found where it was. Of a host that is too busy to fill the path, or whose own delays
-/// are as long, nothing can be asked but to try again.
+/// Whether a full queue of half a second was found where it was. Of a host that is too busy to fill
+/// the path, or whose own delays are as long, nothing can be asked but to try again.
 fn recognised(outcome: &Outcome, trace: &Csv, grade: &str) -> Result<(), String> {
     let ways = ["up", "down"];
     let truth = ways.map(|way| applied(trace, way));
@@ -157,8 +161,8 @@ fn recognised(outcome: &Outcome, trace: &Csv, grade: &str) -> Result<(), String>
         return Err(format!("the way that is not loaded: {down:?} ns, {up:?} ns"));
     }
     for (s, stage) in STAGES.into_iter().enumerate().skip(1) {
-        // Of what the full queue adds. The way that is not loaded has the busy host's own delays and next to none of the
-        // path's.
+        // Of what the full queue adds. The way that is not loaded has the busy host's own delays
+        // and next to none of the path's.
         let allowed = 0.05 * added[s][0].max(added[s][1]);
         for (w, way) in ways.into_iter().enumerate() {
             let found = measured(outcome, stage, way) - measured(outcome, STAGES[0], way);
@@ -175,16 +179,19 @@ fn recognised(outcome: &Outcome, trace: &Csv, grade: &str) -> Result<(), String>
 #[test]
 fn a_queue_of_ten_milliseconds_passes() {
     let mut grades = Vec::new();
-    // A host that is busy with others delays messages by more than such a queue: then it is tried again.
+    // A host that is busy with others delays messages by more than such a queue: then it is tried
+    // again.
     for ramp in RAMPS {
-        // Of a path of 10 Mbit/s such a queue holds eight packets, which the windows of four connections overflow at once.
+        // Of a path of 10 Mbit/s such a queue holds eight packets, which the windows of four
+        // connections overflow at once.
         let (path, load) = sized(("--rate 10M --queue 10ms", "-P 1"), ("--rate 20M --queue 10ms", "-P 4"));
         let words = format!("-t 1s --ramp {}s {load}", ramp / 2);
         let Some(run) = loaded("a_queue_of_ten_milliseconds_passes", path, &words) else { return };
         let (grade, beyond) =
             run.map_or_else(|why| (why, Vec::new()), |(_, trace, grade)| (grade, load_beyond_probes(&trace)));
-        // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full buffer. And the load does not go
-        // on while messages that were dropped are waited for, twice 5 s.
+        // Two such queues are 20 ms: what hosts add to that may be some, but not as much as a full
+        // buffer. And the load does not go on while messages that were dropped are waited for,
+        // twice 5 s.
         if ["Grade A", "Grade B"].iter().any(|good| grade.starts_with(good))
             && beyond.iter().all(|s| *s < 5.0)
         {

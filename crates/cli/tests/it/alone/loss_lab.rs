@@ -1,11 +1,13 @@
-//! Paths of the lab that carry TCP and lose nine datagrams in ten: these are measured, and no firewall is suspected.
+//! Paths of the lab that carry TCP and lose nine datagrams in ten: these are measured, and no
+//! firewall is suspected.
 
 use crate::support::files::Scratch;
 use crate::support::lab::{lab, served};
 use crate::support::{BIN, Outcome, at_once, number, sized, text};
 use serde_json::Value;
 
-/// Runs a question on a path that loses nine datagrams in ten; its outcome, and how many the lab lost each way.
+/// Runs a question on a path that loses nine datagrams in ten; its outcome, and how many the lab
+/// lost each way.
 fn lossy(test: &str, loss: &str, question: &str) -> Option<(Outcome, [u64; 2])> {
     let options = format!("-q --wait sleep --only udp --seed 9 {loss} --report");
     let lab = lab(&format!("loss_lab::{test}"), &options)?;

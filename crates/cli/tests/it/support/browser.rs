@@ -63,8 +63,8 @@ impl Browser {
     }
 }
 
-/// A page whose size, medium and colours can be set, and that answers scripts (DevTools protocol over pipes: messages end with a zero
-/// byte).
+/// A page whose size, medium and colours can be set, and that answers scripts (DevTools protocol
+/// over pipes: messages end with a zero byte).
 pub(crate) struct Tab {
     browser: Child,
     asked: ChildStdin,
@@ -137,8 +137,8 @@ impl Tab {
         super::eventually(script, || self.evaluated(script)["result"]["result"]["value"] == true);
     }
 
-    /// Checks the boxes of the page's elements, at the size of a screen and of a phone, and on paper. The dark scheme differs in
-    /// colours only.
+    /// Checks the boxes of the page's elements, at the size of a screen and of a phone, and on
+    /// paper. The dark scheme differs in colours only.
     #[track_caller]
     pub(crate) fn fits(&mut self, name: &str) {
         for (size, medium) in [((1400, 900), "screen"), ((390, 844), "screen"), ((718, 1000), "print")] {

@@ -35,7 +35,8 @@ pub(crate) fn lines(state: &Path) -> usize {
     text.map_or(0, |text| text.lines().count())
 }
 
-/// Why each task of the last run has no outcome; `measured` where it has one. No task has two outcomes.
+/// Why each task of the last run has no outcome; `measured` where it has one. No task has two
+/// outcomes.
 #[track_caller]
 pub(crate) fn endings(state: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(last_run(state).expect("no run").join("results.jsonl")).unwrap();

@@ -21,7 +21,8 @@ pub(crate) fn ours(with: impl FnOnce(Line) -> Line) -> (Proc, String) {
     (server, port)
 }
 
-/// The real server, which listens, and its port; `None` (and a skip on record) where it is not installed.
+/// The real server, which listens, and its port; `None` (and a skip on record) where it is not
+/// installed.
 #[track_caller]
 pub(crate) fn real(test: &str, with: impl Fn(Line) -> Line) -> Option<(Proc, String)> {
     if missing(test) {

@@ -1,5 +1,5 @@
-//! Runs the real binary as users do, and reads what it says. Every wait is bounded, every child is killed when its handle
-//! goes, and nothing here asserts how fast the machine is.
+//! Runs the real binary as users do, and reads what it says. Every wait is bounded, every child is
+//! killed when its handle goes, and nothing here asserts how fast the machine is.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -311,7 +311,8 @@ impl Proc {
                     tail(&out)
                 );
             }
-            // A program mostly closes its pipes when it ends, but it may before, and a child of its own may keep them open.
+            // A program mostly closes its pipes when it ends, but it may before, and a child of its
+            // own may keep them open.
             if self.pipes.over(Duration::from_millis(100)) {
                 thread::sleep(Duration::from_millis(1));
             }
@@ -331,8 +332,9 @@ impl Drop for Proc {
 /// A command line in the making.
 pub(crate) struct Line(pub(crate) Command);
 
-/// `netcaliper VERB` that prints all tables; a ping is a closed loop unless something else is asked for, without the
-/// local baseline, which takes a quarter of a second at full speed, and datagrams go to the server alone.
+/// `netcaliper VERB` that prints all tables; a ping is a closed loop unless something else is asked
+/// for, without the local baseline, which takes a quarter of a second at full speed, and datagrams
+/// go to the server alone.
 pub(crate) fn netcaliper(verb: &str) -> Line {
     let line = as_it_is(verb);
     match verb {
@@ -394,8 +396,8 @@ impl Line {
         Proc::spawn(&mut self.0)
     }
 
-    /// Runs it to its end. A test that was shorter than the host was busy, which the program says, is run again: the busier the host, the
-    /// more often, but not without end.
+    /// Runs it to its end. A test that was shorter than the host was busy, which the program says,
+    /// is run again: the busier the host, the more often, but not without end.
     #[track_caller]
     pub(crate) fn run(mut self) -> Done {
         let mut left = 5;
@@ -458,8 +460,8 @@ impl Server {
         tcp(self.at()).args("-P 2 --iterations 1 --transfer 100001").outcome().moved(2, 200_002, 0);
     }
 
-    /// Ends one that had an interrupted client: on a busy host that client aborts connections which have not ended within 0.7 s, and to
-    /// the server these have failed.
+    /// Ends one that had an interrupted client: on a busy host that client aborts connections which
+    /// have not ended within 0.7 s, and to the server these have failed.
     #[track_caller]
     pub(crate) fn ends(self) -> Done {
         self.proc.signal("INT");
@@ -476,7 +478,8 @@ impl Server {
     }
 }
 
-/// The size, rate or time of a test: `./test` takes the first, which shows the same, and `bench/deep` the second.
+/// The size, rate or time of a test: `./test` takes the first, which shows the same, and
+/// `bench/deep` the second.
 pub(crate) fn sized<T>(usual: T, deep: T) -> T {
     if std::env::var_os("NETCALIPER_DEEP").is_some() { deep } else { usual }
 }

@@ -38,11 +38,13 @@ pub(crate) fn free_port() -> u16 {
     free_row(1, 1)
 }
 
-/// Ports that a test of this process was given: no other test gets them, or binds them to see whether they are free.
+/// Ports that a test of this process was given: no other test gets them, or binds them to see
+/// whether they are free.
 static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as many `aside` above. They are outside
-/// the range of ephemeral ports, which other tests use, and outside the range of the Python peers.
+/// The first of `n` ports in a row, with the one below them, that were free a moment ago, and as
+/// many `aside` above. They are outside the range of ephemeral ports, which other tests use, and
+/// outside the range of the Python peers.
 pub(crate) fn free_row(n: u16, aside: u16) -> u16 {
     let mut given = GIVEN.lock().unwrap_or_else(PoisonError::into_inner);
     let any = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), n) as u16;
@@ -101,7 +103,8 @@ impl Namespace {
         Some(space)
     }
 
-    /// Two that are joined, see [`Namespace::join`]; where that cannot be had, `test` is counted as skipped.
+    /// Two that are joined, see [`Namespace::join`]; where that cannot be had, `test` is counted as
+    /// skipped.
     pub(crate) fn pair(test: &str) -> Option<(Namespace, Namespace)> {
         let (here, there) = (Namespace::for_test(test)?, Namespace::for_test(test)?);
         if !here.join(&there) {
@@ -116,13 +119,15 @@ impl Namespace {
         &self.0
     }
 
-    /// Programs within it find these lines in `/etc/hosts`; whether that can be arranged (`ip netns exec` does).
+    /// Programs within it find these lines in `/etc/hosts`; whether that can be arranged (`ip netns
+    /// exec` does).
     pub(crate) fn hosts(&self, lines: &str) -> bool {
         let folder = Path::new("/etc/netns").join(&self.0);
         std::fs::create_dir_all(&folder).is_ok() && std::fs::write(folder.join("hosts"), lines).is_ok()
     }
 
-    /// An address that swallows all packets, and names that are looked up there; whether the kernel can.
+    /// An address that swallows all packets, and names that are looked up there; whether the kernel
+    /// can.
     pub(crate) fn silence(&self) -> Option<&'static str> {
         let name = &self.0;
         let pair = succeeds("ip", &format!("-n {name} link add nc0 type veth peer name nc1"));
@@ -171,8 +176,8 @@ impl Namespace {
         Line(command)
     }
 
-    /// Joins it with `other` by a pair of virtual Ethernet devices, `10.77.0.1` here and `10.77.0.2` there; whether the
-    /// kernel can.
+    /// Joins it with `other` by a pair of virtual Ethernet devices, `10.77.0.1` here and
+    /// `10.77.0.2` there; whether the kernel can.
     pub(crate) fn join(&self, other: &Namespace) -> bool {
         let (a, b) = (&self.0, &other.0);
         if !succeeds("ip", &format!("link add nc0 netns {a} type veth peer name nc0 netns {b}")) {
@@ -185,9 +190,11 @@ impl Namespace {
         true
     }
 
-    /// From now on every UDP datagram that comes in over the virtual cable is dropped, over IPv4; whether that can be arranged.
+    /// From now on every UDP datagram that comes in over the virtual cable is dropped, over IPv4;
+    /// whether that can be arranged.
     pub(crate) fn drops_udp(&self) -> bool {
-        // Octet 23 of an Ethernet frame is the protocol of IPv4: 17 is UDP, of which 2 (TC_ACT_SHOT) becomes.
+        // Octet 23 of an Ethernet frame is the protocol of IPv4: 17 is UDP, of which 2
+        // (TC_ACT_SHOT) becomes.
         let filter = "filter add dev nc0 ingress protocol ip bpf da bytecode";
         let program = "4,48 0 0 23,21 0 1 17,6 0 0 2,6 0 0 4294967295";
         let mut command = Command::new("tc");

@@ -1,4 +1,5 @@
-//! A server of ctsTraffic's that the engine runs, as the binary runs it, in a thread: what it told can be asked of it.
+//! A server of ctsTraffic's that the engine runs, as the binary runs it, in a thread: what it told
+//! can be asked of it.
 
 use common::ServerConfig;
 use model::{ConnectionRecord, Event, Phase, Status, Totals};

@@ -136,8 +136,8 @@ impl Outcome {
         self
     }
 
-    /// A perfect run of `connections` completed connections that moved exactly `up` and `down` bytes, by the count of
-    /// both ends.
+    /// A perfect run of `connections` completed connections that moved exactly `up` and `down`
+    /// bytes, by the count of both ends.
     #[track_caller]
     pub(crate) fn moved(self, connections: u64, up: u64, down: u64) -> Outcome {
         let it = self.good();
@@ -220,8 +220,8 @@ impl Outcome {
     }
 }
 
-/// Two printouts are the same, but for the place of notices before the summary: a saved outcome does not know when they
-/// were given.
+/// Two printouts are the same, but for the place of notices before the summary: a saved outcome
+/// does not know when they were given.
 #[track_caller]
 pub(crate) fn same_report(again: &str, live: &str) {
     let sorted = |text: &str| {

@@ -5,7 +5,8 @@ use serde_json::Value;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// A peer with these arguments, or `None` (and `test` on record as skipped) where there is no Python.
+/// A peer with these arguments, or `None` (and `test` on record as skipped) where there is no
+/// Python.
 pub(crate) fn peer(script: &str, test: &str, words: &str) -> Option<Proc> {
     call(script, test, words).map(Line::spawn)
 }
@@ -17,7 +18,8 @@ pub(crate) fn service(script: &str, test: &str, words: &str) -> Option<(Proc, St
     Some((server, at))
 }
 
-/// Services of one process, which costs more to start than most cases: the words of each after `role`, and their addresses.
+/// Services of one process, which costs more to start than most cases: the words of each after
+/// `role`, and their addresses.
 pub(crate) fn services(
     script: &str,
     test: &str,
@@ -54,8 +56,8 @@ pub(crate) fn call(script: &str, test: &str, words: &str) -> Option<Line> {
     Some(Line(command))
 }
 
-/// Python's interpreter itself, which `python3` may only look for, without the packages of the machine (`-S -E`): it starts in a
-/// tenth of the time.
+/// Python's interpreter itself, which `python3` may only look for, without the packages of the
+/// machine (`-S -E`): it starts in a tenth of the time.
 pub(crate) fn python() -> Option<Command> {
     static INTERPRETER: OnceLock<Option<String>> = OnceLock::new();
     let found = INTERPRETER.get_or_init(|| {

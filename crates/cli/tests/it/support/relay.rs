@@ -1,5 +1,5 @@
-//! A TCP relay between client and server that damages one data connection in a chosen way. It knows enough of the
-//! framing (preamble, spans, marks) to count payload bytes.
+//! A TCP relay between client and server that damages one data connection in a chosen way. It knows
+//! enough of the framing (preamble, spans, marks) to count payload bytes.
 
 use socket2::SockRef;
 use std::io::{ErrorKind, Read, Write};
@@ -75,7 +75,8 @@ struct Job {
 }
 
 impl Relay {
-    /// A relay to `server` that does `harm` to the `victim`-th data connection (from 0), and to no other.
+    /// A relay to `server` that does `harm` to the `victim`-th data connection (from 0), and to no
+    /// other.
     pub(crate) fn new(server: u16, victim: u32, way: Way, harm: Harm) -> Relay {
         Relay::to(server, Victim::Data(victim), way, harm)
     }
@@ -126,8 +127,8 @@ impl Relay {
         assert_eq!(self.done.load(Ordering::Relaxed), times, "times the relay did its harm");
     }
 
-    /// The offset of the first payload byte that a swap altered: of blocks of random bytes it need not be the first,
-    /// one time in 256 those are alike.
+    /// The offset of the first payload byte that a swap altered: of blocks of random bytes it need
+    /// not be the first, one time in 256 those are alike.
     pub(crate) fn first_swapped(&self) -> u64 {
         self.swapped.load(Ordering::Relaxed)
     }
@@ -178,8 +179,8 @@ fn serve(mut client: TcpStream, server: u16, seen: &AtomicU32, victim: Victim, j
     let _ = back.join();
 }
 
-/// Passes on what comes, at once, until either socket ends. `std::io::copy` moves bytes between sockets with splice(2), which holds a piece
-/// that is no whole segment back for up to 200 ms.
+/// Passes on what comes, at once, until either socket ends. `std::io::copy` moves bytes between
+/// sockets with splice(2), which holds a piece that is no whole segment back for up to 200 ms.
 pub(crate) fn forward(mut from: TcpStream, mut to: TcpStream) -> std::io::Result<()> {
     to.set_nodelay(true)?;
     let mut buffer = vec![0; 64 * 1024];
@@ -242,7 +243,8 @@ impl Pipe {
             let mut out = Vec::with_capacity(n + 64);
             let then = self.pass(&buffer[..n], &mut out);
             if !self.write(&mut to, &out) {
-                // What the other end said before it went is still to be forwarded: that direction decides.
+                // What the other end said before it went is still to be forwarded: that direction
+                // decides.
                 self.fate.broken.store(true, Ordering::Relaxed);
                 return;
             }
@@ -254,7 +256,8 @@ impl Pipe {
                 }
                 Then::Reset => return self.reset(&from, &to),
                 Then::Stall => {
-                    // The ends give up at some time; until then both directions stay open and silent.
+                    // The ends give up at some time; until then both directions stay open and
+                    // silent.
                     while !self.fate.reset.load(Ordering::Relaxed)
                         && from.peek(&mut buffer).is_ok_and(|n| n > 0)
                     {
@@ -340,8 +343,8 @@ impl Pipe {
         Then::Go
     }
 
-    /// How many bytes of payload come next in the open span that this harm leaves alone: byte by byte, megabytes take a debug build
-    /// long.
+    /// How many bytes of payload come next in the open span that this harm leaves alone: byte by
+    /// byte, megabytes take a debug build long.
     fn untouched(&self, harm: Harm) -> u64 {
         let (first, end) = match harm {
             Harm::Flip { offset, .. } | Harm::Insert { offset, .. } => (offset, offset + 1),
@@ -427,8 +430,8 @@ impl Pipe {
         Then::Go
     }
 
-    /// The held payload with its halves exchanged, and the framing where it was; says which byte is the first that
-    /// is another now.
+    /// The held payload with its halves exchanged, and the framing where it was; says which byte is
+    /// the first that is another now.
     fn swapped(&mut self, size: usize, out: &mut Vec<u8>) -> Option<usize> {
         let first = self.held[..size].iter().zip(&self.held[size..]).position(|(a, b)| a != b);
         self.held.rotate_left(size);

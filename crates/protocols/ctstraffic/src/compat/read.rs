@@ -25,7 +25,8 @@ pub(super) fn heads(line: &str) -> bool {
     Shape::of(line).is_some()
 }
 
-/// True if a file is one of ctsTraffic's tables: its first line, and no other one, is a header of theirs.
+/// True if a file is one of ctsTraffic's tables: its first line, and no other one, is a header of
+/// theirs.
 pub(crate) fn is_table(bytes: &[u8]) -> bool {
     let start = &bytes[..bytes.len().min(2048)];
     heads(decode(start).lines().next().unwrap_or_default())

@@ -248,7 +248,8 @@ impl<'a> File<'a> {
             return;
         }
         let packets = self.numbers.count(&sum["packets"], "packets received");
-        // A datagram that overtakes is taken back from the lost, so that a few may be less than none.
+        // A datagram that overtakes is taken back from the lost, so that a few may be less than
+        // none.
         let lost = self.numbers.signed(&sum["lost_packets"], "lost packets");
         let order = self.numbers.count(&sum["out_of_order"], "packets out of order").filter(|_| !reported);
         let jitter = self.numbers.time(&sum["jitter_ms"], "jitter", 1e6);

@@ -106,7 +106,8 @@ impl Client {
         self.kill_at = None;
         if self.servers.iter().any(|server| server.step == Step::Running) {
             self.end_sessions(now);
-            // Flows of datagrams say for a round trip that they have ended: the servers' data fill the queue until that is heard.
+            // Flows of datagrams say for a round trip that they have ended: the servers' data fill
+            // the queue until that is heard.
             let is_heard_late = self.plan.phase.probe.is_some() && self.asked.is_some();
             self.kill_at = Some(now.plus(CUT_AFTER.max(if is_heard_late { self.patience_ns } else { 0 })));
         } else {

@@ -116,8 +116,8 @@ fn peak(records: &[ConnectionRecord]) -> u64 {
     most.max().map_or(0, |most| u64::try_from(most).unwrap_or(0))
 }
 
-/// A table of frames: the complete ones, by seconds of the receiver's clock, and their jitter. Beside it the number of rows whose
-/// time no stream has.
+/// A table of frames: the complete ones, by seconds of the receiver's clock, and their jitter.
+/// Beside it the number of rows whose time no stream has.
 pub(super) fn frames(rows: &[Frame]) -> (ImportedPhase, u64) {
     let mut odd = 0;
     let mut all = Frames::default();

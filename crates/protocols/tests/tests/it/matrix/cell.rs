@@ -201,8 +201,8 @@ impl Cell {
         net.done(client).map(|at| at.since(START))
     }
 
-    /// Runs it with a client of whose every connection and flow the server gets so many bytes and no more: the connections that the
-    /// server still has at this time, ns since the beginning.
+    /// Runs it with a client of whose every connection and flow the server gets so many bytes and
+    /// no more: the connections that the server still has at this time, ns since the beginning.
     pub(super) fn left_of_a_client(&self, bytes: u64, at: u64) -> usize {
         RANDOM.set(1);
         let mut net = Network::new(7);

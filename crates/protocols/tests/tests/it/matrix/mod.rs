@@ -170,12 +170,13 @@ fn a_server_that_falls_silent_is_given_up_in_every_step() {
     assert!(late.is_empty(), "{} of them:\n{}", late.len(), late.join("\n"));
 }
 
-/// Protocols whose servers keep a silent client's link for longer: a minute until a native client has
-/// proposed a session, the stall time of a slow pace (ctsTraffic), and the sockets of peers that send
-/// datagrams.
+/// Protocols whose servers keep a silent client's link for longer: a minute until a native client
+/// has proposed a session, the stall time of a slow pace (ctsTraffic), and the sockets of peers
+/// that send datagrams.
 const PATIENT: [&str; 4] = ["native", "ctstraffic", "udpmon", "stamp"];
 
-/// A client that falls silent within any step leaves nothing at its server: the sizes are those above.
+/// A client that falls silent within any step leaves nothing at its server: the sizes are those
+/// above.
 #[test]
 fn a_client_that_falls_silent_in_any_step_leaves_its_server() {
     let mut left = Vec::new();
