@@ -8,6 +8,7 @@
 mod agree;
 mod follow;
 mod reach;
+mod resume;
 mod rhythm;
 mod silence;
 
@@ -28,6 +29,7 @@ use model::{
     Event, Interval, Kind, Level, OwnTraffic, PacketReport, Phase, SessionInfo, Status, Totals, Traffic,
 };
 use reach::{REACH, Reach};
+use resume::Resumption;
 use rhythm::Rhythm;
 use silence::Silence;
 use std::collections::{BTreeMap, VecDeque};
@@ -76,6 +78,8 @@ const CUT_AFTER: u64 = SECOND / 10;
 /// Limit for a server without an answer since an interrupt: an interrupt ends a run within a
 /// second.
 const UNANSWERED: u64 = 9 * SECOND / 10;
+/// Time added for a server without an answer whose host has accepted another connection, ns.
+const REACHED: u64 = SECOND;
 /// Limit for the results of a server with an answer since an interrupt.
 const ANSWERING: u64 = 5 * SECOND;
 /// Limit for a server's results after its connections have ended, ns.
@@ -155,6 +159,8 @@ struct Server {
     stopping: Option<Status>,
     /// Its connection was reset before its hello, and was made anew.
     retried: bool,
+    /// Attempts to go on with the session on another connection.
+    resumption: Resumption,
     failure: Option<String>,
 }
 
@@ -301,6 +307,7 @@ impl Client {
                 log: Log::default(),
                 stopping: None,
                 retried: false,
+                resumption: Resumption::default(),
                 failure: None,
             })
             .collect();
@@ -611,7 +618,9 @@ impl Client {
         if self.stage != Stage::Agreeing {
             why = format!("{why} {}", self.after(now));
         }
-        self.lose(at, &why, now);
+        if !self.servers[at].awaits_another(&why) {
+            self.lose(at, &why, now);
+        }
     }
 }
 
@@ -619,11 +628,15 @@ impl Session for Client {
     fn handle(&mut self, cx: &mut Context<'_>, input: Input<'_>) {
         self.clock = *cx.clock;
         match input {
-            Input::Up(link, Path { .. }, Some(key)) => self.up(cx, link, key),
+            Input::Up(link, Path { .. }, Some(key)) => {
+                if !self.another_up(cx, link, key) {
+                    self.up(cx, link, key);
+                }
+            }
             Input::Up(_, _, None) => {}
             Input::Message(message) => self.note(cx.now, message),
             Input::Refused(key, fault) => {
-                let Some(at) = self.by_key(key) else { return };
+                let Some(at) = self.by_key(key) else { return self.another_down(None, Some(key), cx.now) };
                 let reset = CONNECTION_RESET.contains(&fault.errno);
                 match reset && self.servers[at].step == Step::Connecting {
                     true if self.retry(cx.now, at) => {}
@@ -632,16 +645,14 @@ impl Session for Client {
                 }
             }
             Input::Begun(_) | Input::Lost(_) | Input::Limited(..) => {}
-            Input::Bytes(link, bytes) => {
-                if let Some(at) = self.by_link(link) {
-                    self.bytes(cx, at, bytes);
-                }
-            }
-            Input::Down(link, fault) => {
-                if let Some(at) = self.by_link(link) {
-                    self.down(cx.now, at, fault);
-                }
-            }
+            Input::Bytes(link, bytes) => match self.by_link(link) {
+                Some(at) => self.bytes(cx, at, bytes),
+                None => self.another_bytes(cx, link, bytes),
+            },
+            Input::Down(link, fault) => match self.by_link(link) {
+                Some(at) => self.down(cx.now, at, fault),
+                None => self.another_down(Some(link), None, cx.now),
+            },
             Input::Tally { group: REACH, .. } | Input::Idle(REACH) => {}
             Input::Dropped(REACH, _) => self.reached(cx.now),
             Input::Tally { index, from, to, tally, .. } => self.tally(cx.now, index, from, to, tally),
@@ -676,7 +687,8 @@ impl Session for Client {
         }
         let step = self.servers.iter().filter_map(|server| self.patience(server)).map(|wait| wait.until());
         let beat = self.beats().then_some(self.beat);
+        let another = self.servers.iter().filter_map(Server::resumes_at);
         let late = self.release_due();
-        step.chain(beat).chain(late).chain(self.stop_at).chain(self.kill_at).min()
+        step.chain(beat).chain(another).chain(late).chain(self.stop_at).chain(self.kill_at).min()
     }
 }

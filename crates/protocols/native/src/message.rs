@@ -23,6 +23,8 @@ use uuid::Uuid;
 pub const MAX_MESSAGE: usize = 1 << 20;
 /// The capability of a client that sends its messages as slowly as the server says.
 pub(super) const SLOWER_MESSAGES: &str = "slower-messages";
+/// The capability of ends that go on with a session on another control connection.
+pub(super) const RESUMES: &str = "resume";
 /// The capability of a client that opens connections at other ports than the server's own.
 pub(super) const PROCESS_PORTS: &str = "doors";
 /// Deepest nesting.
@@ -168,6 +170,18 @@ pub enum Message {
     },
     /// The client has ended its connections.
     Stop,
+    /// The first message of a client that goes on with a session on another control connection: on
+    /// the one before, the end of the run has remained unanswered.
+    Resume {
+        session: u64,
+        /// Of this attempt: numbers of a session rise.
+        number: u32,
+        /// Seal of both ([`crate::opening`]), in hexadecimal.
+        seal: String,
+    },
+    /// The server goes on with it here: reports that were not acknowledged and the session's
+    /// records follow, all of them.
+    Resumed,
     /// The server's counts over the phase.
     Result {
         #[serde(with = "field")]

@@ -16,8 +16,10 @@
 //! ones below it: a window of fixed length would refuse an opening whose SYN was retransmitted,
 //! which arrives seconds late, behind any number of others.
 
+use super::message::Message;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::Word;
+use common::auth::hex;
 use hmac::{Hmac, Mac};
 use sha2::Sha256;
 use std::collections::BTreeMap;
@@ -27,6 +29,11 @@ use uuid::Uuid;
 
 /// Bytes of a seal.
 pub const SEAL: usize = 16;
+
+/// The bytes that the seal of a [`crate::Message::Resume`] covers.
+pub(super) fn resumption(session: u64, number: u32) -> Vec<u8> {
+    [b"netcaliper resume ".as_slice(), &session.to_be_bytes(), &number.to_be_bytes()].concat()
+}
 
 /// The key that seals the openings of one session.
 #[derive(Clone)]
@@ -97,6 +104,13 @@ impl Opener {
     /// The session's number at the server, and the bytes of the key.
     pub(super) fn session(&self) -> (u64, [u8; 32]) {
         (self.session, self.key.bytes())
+    }
+
+    /// The first message of attempt `number` to go on with the session on another control
+    /// connection.
+    pub fn resume(&self, number: u32) -> Message {
+        let seal = hex(&self.key.seal(&resumption(self.session, number)));
+        Message::Resume { session: self.session, number, seal }
     }
 
     /// A number that no opening of the session has had.

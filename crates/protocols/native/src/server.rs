@@ -4,6 +4,7 @@
 mod arrive;
 mod grant;
 mod reports;
+mod resume;
 mod standing;
 
 use super::client::A_THOUSAND;
@@ -20,10 +21,11 @@ use crate::quota::{ByAddress, Lines, Rate};
 use common::driver::Driver;
 use common::keys::Named;
 use common::message::{SessionMessage, downcast};
-use common::{Rights, ServerConfig};
+use common::{Patience, Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
 use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
 use reports::Reports;
+use resume::Resumable;
 use standing::Moved;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -74,17 +76,21 @@ impl ServerPlan {
 
 /// Longest message a client may send.
 const LONGEST: usize = 64 * 1024;
-/// Limit for a client's hello and proof, ns.
-const PATIENCE: u64 = 10 * SECOND;
-/// Limit for the proposal of a connected client, ns.
-const IDLE: u64 = 60 * SECOND;
-/// Limit for the start of a granted session, which may wait for other servers of the run, ns.
-const WAIT: u64 = 600 * SECOND;
+/// The waits for a client's hello, and for the proof of its key.
+const HELLO: Patience = Patience::of("no hello", 10 * SECOND);
+const PROOF: Patience = Patience::of("no proof of a key", 10 * SECOND);
+/// The wait for a proposal: of a client that says nothing, and of one that pings.
+const PROPOSAL: Patience = Patience::of("no proposal", Patience::LIMIT);
+const PROPOSAL_WITH_PINGS: Patience = PROPOSAL.within(60 * SECOND);
+/// The wait for the start of a granted session, which may wait for other servers of the run.
+const GO: Patience = Patience::of("no start of the session", 600 * SECOND);
 /// Limit for the start of a granted session that excludes all others, ns.
 const WAIT_EXCLUSIVE: u64 = 60 * SECOND;
-/// Longest silence of a client that is queued or whose session runs, ns; clients ping once a
+/// The wait for the next word of a client that is queued or whose session runs: clients ping once a
 /// second.
-const SILENCE: u64 = 9 * SECOND;
+const WORD: Patience = Patience::of("no word", 9 * SECOND);
+/// Why a session that excludes all others is ended.
+const EXCLUDED_FOR_LONG: &str = "the session has excluded all others for longer than agreed";
 /// Limit for connections to end here after the client has reported their end, ns.
 const LINGER: u64 = 2 * SECOND;
 /// Limit for running sessions to end when the server is stopped, ns.
@@ -164,6 +170,10 @@ struct ClientState {
     held: Option<Held>,
     /// Reports on intervals that are to be sent, or are under way.
     reports: Reports,
+    /// The client goes on with a session on another connection.
+    resumes: bool,
+    /// Its latest session, until another one is proposed.
+    resumable: Option<Resumable>,
 }
 
 impl ClientState {
@@ -377,7 +387,7 @@ impl Server {
         self.enter_idle(cx, link);
         self.driver.notice(Level::Info, text);
         self.send_reports(cx.now, link, true);
-        self.say(link, &Message::Result { totals });
+        self.say_last(link, Message::Result { totals });
         self.admit_queued(cx);
         self.check_budget();
         self.check_over(cx);
@@ -426,7 +436,7 @@ impl Server {
             SessionMessage::Own(Posted::ForeignPeer(path, guess)) => self.foreign(path, guess),
             SessionMessage::Own(Posted::Track(track)) => {
                 if let Some(link) = track.group.and_then(|group| self.link_of(group)) {
-                    track.messages().for_each(|message| self.say(link, &message));
+                    track.messages().for_each(|message| self.say_last(link, message));
                 }
             }
             _ => {}
@@ -500,9 +510,10 @@ impl Server {
         for link in self.clients.keys().copied().collect::<Vec<_>>() {
             let Some(client) = self.clients.get(&link) else { continue };
             let lingers_until = client.lingers_until();
-            let late = self.limits(client).find(|&(at, _)| at <= now);
-            if let Some((_, why)) = late {
-                self.refuse(cx, link, why);
+            let late = Server::waits(client).find(|wait| wait.is_over(now)).map(|wait| wait.to_string());
+            let excludes = Server::excludes_until(client).is_some_and(|at| at <= now);
+            if let Some(why) = excludes.then(|| EXCLUDED_FOR_LONG.to_owned()).or(late) {
+                self.refuse(cx, link, &why);
             } else if lingers_until.is_some_and(|at| at <= now) {
                 self.drop_group(now, link);
             }
@@ -520,22 +531,30 @@ impl Server {
         self.check_over(cx);
     }
 
-    /// Instants at which a client is refused unless it goes on, each with the reason; the first one
-    /// that has passed counts.
-    fn limits(&self, client: &ClientState) -> impl Iterator<Item = (Mono, &'static str)> {
+    /// When a session that excludes all others is ended at the latest.
+    fn excludes_until(client: &ClientState) -> Option<Mono> {
         let until = client.held.as_ref().and_then(|held| held.until);
-        let until = until.filter(|_| client.step != Step::Dropping);
-        let excludes = until.map(|at| (at, "the session has excluded all others for longer than agreed"));
-        let waited = match client.step {
-            Step::Greeting | Step::Proving => Some((PATIENCE, "nothing was said for too long")),
-            Step::Idle if self.ending.is_none() => Some((IDLE, "nothing was proposed for too long")),
-            Step::Granted => Some((WAIT, "the session was not started in time")),
+        until.filter(|_| client.step != Step::Dropping)
+    }
+
+    /// The waits for a client, which is refused when one of them is over: the waits of its step,
+    /// and the wait for its next word.
+    fn waits(client: &ClientState) -> impl Iterator<Item = Patience> + use<> {
+        let of_step = match client.step {
+            Step::Greeting => Some(HELLO),
+            Step::Proving => Some(PROOF),
+            Step::Idle => Some(PROPOSAL_WITH_PINGS),
+            Step::Granted => Some(GO),
             _ => None,
         };
-        let is_heard = matches!(client.step, Step::Granted | Step::Queued | Step::Running);
-        let quiet = is_heard.then(|| (client.heard.plus(SILENCE), "nothing was heard for too long"));
-        let waited = waited.map(|(ns, why)| (client.since.plus(ns), why));
-        excludes.into_iter().chain(waited).chain(quiet)
+        let of_word = match client.step {
+            Step::Idle => Some(PROPOSAL),
+            Step::Granted | Step::Queued | Step::Running => Some(WORD),
+            _ => None,
+        };
+        let (since, heard) = (client.since, client.heard.max(client.since));
+        let of_step = of_step.map(|wait| wait.since(since));
+        of_step.into_iter().chain(of_word.map(|wait| wait.since(heard)))
     }
 
     /// The connections of a session that the user ends here have not failed.
@@ -614,7 +633,8 @@ impl Session for Server {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let limits = self.clients.values().flat_map(|client| self.limits(client)).map(|(at, _)| at);
+        let waits = self.clients.values().flat_map(Server::waits).map(|wait| wait.until());
+        let limits = waits.chain(self.clients.values().filter_map(Server::excludes_until));
         let draining = self.clients.values().filter_map(ClientState::lingers_until);
         let draining = draining.chain(self.clients.values().filter_map(|client| client.reports.due()));
         let ending = self.ending.filter(|at| *at < Mono(u64::MAX) && !self.over);

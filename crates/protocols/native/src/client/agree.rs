@@ -3,7 +3,7 @@
 use super::reach::BLOCKED;
 use super::{AHEAD, CONNECTION_REFUSED, Client, GRACE, Granted, PINGS, Stage, Step};
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Message, MessageError, PROCESS_PORTS, SLOWER_MESSAGES, encode};
+use crate::message::{Message, MessageError, PROCESS_PORTS, RESUMES, SLOWER_MESSAGES, encode};
 use crate::opening::{Opener, OpeningKey};
 use crate::preamble::{Guess, Preamble, Purpose, guess, is_ours};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
@@ -51,14 +51,16 @@ impl Client {
     fn hello(&self, at: usize) -> Message {
         Message::Hello {
             version: self.plan.config.version.clone(),
-            capabilities: vec!["tcp".into(), "connect".into(), PROCESS_PORTS.into(), SLOWER_MESSAGES.into()],
+            capabilities: ["tcp", "connect", PROCESS_PORTS, SLOWER_MESSAGES, RESUMES]
+                .map(Into::into)
+                .to_vec(),
             nonce: hex(&self.servers[at].nonce),
             host: String::new(),
         }
     }
 
     /// The first message of a handshake, where there is a key.
-    fn shake(&mut self, at: usize) -> Option<Message> {
+    pub(super) fn shake(&mut self, at: usize) -> Option<Message> {
         let drawn = self.secrets.draw();
         let (protocol, key, proof) = match (&self.plan.config.keys.own, self.plan.config.keys.shared.first())
         {
@@ -103,7 +105,7 @@ impl Client {
 
     /// True if the server may have this public key: the key's name is the server's, with or without
     /// the port, its address, or `*` for all servers.
-    fn is_known(&self, at: usize, key: &[u8; 32]) -> bool {
+    pub(super) fn is_known(&self, at: usize, key: &[u8; 32]) -> bool {
         let Peer { name, address, .. } = &self.servers[at].peer;
         let host = name.rsplit_once(':').map_or(name.as_str(), |(host, _)| host);
         let ip = address.ip().to_string();
@@ -147,7 +149,8 @@ impl Client {
                 let why = "a pre-shared key was given, but the server has none and cannot prove who it is";
                 return Err(why.to_owned());
             }
-            (Step::Greeting, Message::Hello { version, host, .. }) => {
+            (Step::Greeting, Message::Hello { version, host, capabilities, .. }) => {
+                self.servers[at].resumption.is_able = capabilities.iter().any(|name| name == RESUMES);
                 let ours = host_mark(&self.plan.clock_id, &self.servers[at].nonce);
                 self.servers[at].same_host = !ours.is_empty() && host == ours;
                 self.servers[at].version = version;
@@ -334,7 +337,8 @@ impl Client {
     /// The proposal to each server: its share of the connections.
     pub(super) fn proposal(&self) -> Phase {
         let phase = self.plan.phase.clone();
-        Phase { connections: phase.connections.div_ceil(self.shares), ..phase }
+        // The identifiers of connections hold all that is drawn from the seed.
+        Phase { connections: phase.connections.div_ceil(self.shares), draw_seed: None, ..phase }
     }
 
     fn accepted(&mut self, cx: &Context<'_>, at: usize, message: Message) -> Agreed {
@@ -400,6 +404,7 @@ fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
         duration_ns: granted.duration_ns,
         omit_ns: granted.omit_ns,
         rate: granted.rate,
+        rate_high: granted.rate_high,
         burst: granted.burst,
         exclusive: granted.exclusive,
         // A server that has other sessions chooses.
@@ -421,6 +426,8 @@ fn is_reduction(asked: &Phase, granted: &Phase) -> bool {
         && granted.omit_ns <= asked.omit_ns
         && no_more(asked.duration_ns, granted.duration_ns)
         && no_more(asked.rate, granted.rate)
+        && no_more(asked.rate_high.or(asked.rate), granted.rate_high.or(granted.rate))
+        && (granted.rate_high.is_none() || asked.rate_high.is_some())
         && (granted.burst == asked.burst || granted.burst.is_none())
         && (granted.exclusive || !asked.exclusive)
         && *granted == rest

@@ -2,7 +2,7 @@
 
 use super::{
     ACKNOWLEDGED, ANSWERING, CONNECTION_RESET, COUNTING, CUT_AFTER, Client, FIRST_BEAT, GRACE, GROUP,
-    HEARTBEAT, LIVELY, MOST_BEATS, PATIENCE, SILENCE, Server, Stage, Step, UNANSWERED, reach,
+    HEARTBEAT, LIVELY, MOST_BEATS, PATIENCE, REACHED, SILENCE, Server, Stage, Step, UNANSWERED, reach,
 };
 use crate::message::Message;
 use crate::udp::trains_of;
@@ -10,7 +10,7 @@ use common::Patience;
 use metrics::{Ending, Mono, SECOND, Tally};
 use model::ending::JudgedPhase;
 use model::{Event, Status, Totals};
-use transport::Order;
+use transport::{FIREWALL, Order};
 
 /// The longest round trip with which connections end in good order within the time that an
 /// interrupt leaves, ns.
@@ -58,8 +58,12 @@ impl Client {
                     None => self.cut_off(now),
                 }
             }
-            // A live server answers; silence shows a dead one.
+            // A live server answers; silence shows a dead one, or a connection that waits for a
+            // retransmission.
             self.ping_all(now);
+            self.servers_in(|step| step == Step::Running)
+                .into_iter()
+                .for_each(|at| self.expect_answer(at, now));
             self.beat = now.plus(CUT_AFTER);
             return;
         }
@@ -95,8 +99,12 @@ impl Client {
     /// Asks the servers for their results, which they send once their connections have ended.
     fn end_sessions(&mut self, now: Mono) {
         for at in self.servers_in(|step| step == Step::Running) {
+            if self.asked.is_none() {
+                self.beat(at, now);
+            }
             self.say(at, &Message::Stop);
             self.enter(at, Step::Collecting, now);
+            self.expect_answer(at, now);
         }
     }
 
@@ -200,6 +208,7 @@ impl Client {
             if let Some(link) = self.servers[at].link.take() {
                 self.driver.close(link);
             }
+            self.close_others(at);
         }
         (self.driver.status, self.driver.reason) = (status, reason);
         let asked = JudgedPhase { phase: &self.plan.phase, protocol: "native", needs_report: false };
@@ -288,6 +297,7 @@ impl Client {
             });
             self.ping_long(now);
         }
+        self.open_others(now);
         for at in 0..self.servers.len() {
             if let Some(patience) = self.patience(&self.servers[at]).filter(|wait| wait.until() <= now) {
                 self.overdue(at, patience, now);
@@ -324,7 +334,13 @@ impl Client {
         let since = self.asked?;
         // A segment that found a queue on the way full arrives a round trip later.
         let rtts = 2 * self.patience_ns.max(server.base_rtt);
-        let limit_ns = if server.heard >= since { ANSWERING } else { UNANSWERED.saturating_add(rtts) };
+        let silent = UNANSWERED.saturating_add(rtts);
+        let limit_ns = match (server.heard >= since, server.resumption.is_reached) {
+            (true, _) => ANSWERING,
+            // The server's kernel answers: a program that runs follows.
+            (false, true) => silent.saturating_add(REACHED),
+            (false, false) => silent,
+        };
         Some(Patience::new("no results", since).within(limit_ns))
     }
 
@@ -345,6 +361,7 @@ impl Client {
             Step::Collecting if now.since(since) >= counting => {
                 format!("it sent no results within {} s", counting / SECOND)
             }
+            Step::Connecting => format!("{patience}: {FIREWALL}"),
             step if !step.is_long() => patience.to_string(),
             _ if self.stage == Stage::Agreeing => {
                 format!("vanished: nothing was heard from it for {} s", SILENCE / SECOND)

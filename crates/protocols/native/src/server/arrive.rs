@@ -5,7 +5,7 @@ use super::{
     MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, MOST_SILENT, Server, Step,
 };
 use crate::auth::{hex, host_mark, unhex};
-use crate::message::{Frames, Message, MessageError, PROCESS_PORTS, SLOWER_MESSAGES};
+use crate::message::{Frames, Message, MessageError, PROCESS_PORTS, RESUMES, SLOWER_MESSAGES};
 use crate::quota::{Lines, Rate, to_give_way};
 use crate::secure::{PAIRS, Proof, SHARED, Shake, prologue};
 use metrics::{Clamped, Wall};
@@ -49,6 +49,8 @@ impl Server {
             standing: Wall(0),
             held: None,
             reports: super::Reports::default(),
+            resumes: false,
+            resumable: None,
         };
         self.clients.insert(link, client);
         if self.ending.is_some() {
@@ -120,10 +122,14 @@ impl Server {
             }
             (Step::Proving, Message::Noise { data, .. }) => return self.shaken(cx, link, &data),
             (Step::Greeting | Step::Proving, Message::Hello { nonce, capabilities, .. }) => {
-                client.takes_process_ports =
-                    capabilities.iter().any(|capability| capability == PROCESS_PORTS);
-                client.slows_messages = capabilities.iter().any(|capability| capability == SLOWER_MESSAGES);
+                let has = |name: &str| capabilities.iter().any(|capability| capability == name);
+                client.takes_process_ports = has(PROCESS_PORTS);
+                client.slows_messages = has(SLOWER_MESSAGES);
+                client.resumes = has(RESUMES);
                 return self.greet(cx, link, &nonce);
+            }
+            (Step::Greeting | Step::Proving, Message::Resume { session, number, seal }) => {
+                return self.resume(cx, link, (session, number), &seal);
             }
             (Step::Greeting | Step::Proving, _) => return Err("the first message must be a hello".to_owned()),
             (_, Message::Ping { n }) => self.say(link, &Message::Pong { n }),
@@ -132,7 +138,7 @@ impl Server {
                 self.send_reports(cx.now, link, false);
             }
             (Step::Idle, Message::Propose { run, phase }) => {
-                (client.run, client.proposal) = (run, Some(phase));
+                (client.run, client.proposal, client.resumable) = (run, Some(phase), None);
                 return self.consider(cx, link);
             }
             (Step::Granted, Message::Start) => self.begin(cx, link),
@@ -161,7 +167,7 @@ impl Server {
         self.enter_idle(cx, link);
         let hello = Message::Hello {
             version: self.plan.config.version.clone(),
-            capabilities: vec!["tcp".into(), "connect".into()],
+            capabilities: vec!["tcp".into(), "connect".into(), RESUMES.into()],
             nonce: hex(&self.secrets.short()),
             host: host_mark(&self.plan.clock_id, &theirs),
         };

@@ -1,6 +1,7 @@
 //! Sessions: queueing, granting and starting them.
 
 use super::reports::Reports;
+use super::resume::Resumable;
 use super::standing::Moved;
 use super::{Answered, ClientState, GRACE_EXCLUSIVE, Held, Holder, Server, Step, WAIT_EXCLUSIVE, is_here};
 use crate::auth::hex;
@@ -203,15 +204,16 @@ impl Server {
         let config = &self.plan.config;
         let Some(client) = self.clients.get_mut(&link) else { return };
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
-        client.reports = Reports::new(Budget::of(&phase));
+        client.reports = Reports::new(Budget::of(&phase)).keeping(client.resumes);
         // The sessions of a key share its rate: each keeps to its own part.
         let shares = client.holder.as_ref().is_some_and(|holder| holder.rights.rate.is_some());
         let own = rate_of(&phase).filter(|_| shares);
         let rate = limits.rate.map(|most| own.map_or(most, |own| own.min(most)));
+        let key = OpeningKey::new(&secret, &client.handshake);
         let granting = Granting {
             group,
             session,
-            key: OpeningKey::new(&secret, &client.handshake).bytes(),
+            key: key.bytes(),
             start: now,
             peer: client.path.peer.ip(),
             records: config.records,
@@ -223,6 +225,7 @@ impl Server {
             process_ports,
         };
         (client.step, client.since, client.said, client.proposal) = (Step::Granted, now, 0, None);
+        client.resumable = client.resumes.then(|| Resumable::new(session, key));
         client.held = Some(Held {
             granting,
             until,
@@ -382,7 +385,9 @@ impl Server {
                 let asked =
                     phase.rate_high.or(phase.rate).map_or("unlimited".into(), |r| format!("{r} bit/s"));
                 change("rate per connection", asked, format!("{each} bit/s"), why);
-                (phase.rate, phase.rate_high) = (Some(phase.rate.map_or(each, |low| low.min(each))), None);
+                let low = phase.rate.map_or(each, |low| low.min(each));
+                phase.rate_high = phase.rate_high.map(|high| high.min(each)).filter(|high| *high > low);
+                phase.rate = Some(low);
                 phase.burst = None;
             }
         }

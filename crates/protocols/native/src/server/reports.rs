@@ -17,22 +17,37 @@ const MOST_SENT: usize = 256;
 /// Bytes that leave together: a segment.
 const TOGETHER: usize = 1_200;
 
+/// Reports that left together.
+struct UnderWay {
+    /// The interval of the last one.
+    last: u32,
+    bytes: usize,
+    /// Kept for another connection, if the client goes on with sessions there.
+    reports: Vec<Message>,
+}
+
 /// The reports to one client.
 #[derive(Default)]
 pub(super) struct Reports {
     waiting: VecDeque<Message>,
     /// Earliest time of the next one.
     at: Mono,
-    /// Number and bytes of the reports under way.
-    sent: VecDeque<(u32, usize)>,
+    sent: VecDeque<UnderWay>,
     /// The client acknowledges reports.
     is_answered: bool,
+    /// Reports under way are kept.
+    keeps: bool,
     budget: Budget,
 }
 
 impl Reports {
     pub(super) fn new(budget: Budget) -> Self {
         Reports { budget, ..Reports::default() }
+    }
+
+    /// The same; if `keeps`, reports can be sent again until the client has them.
+    pub(super) fn keeping(self, keeps: bool) -> Self {
+        Reports { keeps, ..self }
     }
 
     pub(super) fn add(&mut self, mut report: Message) {
@@ -62,11 +77,18 @@ impl Reports {
     /// The client has the reports on the first `intervals` intervals.
     pub(super) fn acknowledge(&mut self, intervals: u32) {
         self.is_answered = true;
-        while self.sent.pop_front_if(|(index, _)| *index < intervals).is_some() {}
+        while self.sent.pop_front_if(|sent| sent.last < intervals).is_some() {}
+    }
+
+    /// Reports that are not acknowledged wait again: the connection that they were sent on is given
+    /// up.
+    pub(super) fn send_again(&mut self) {
+        let sent = self.sent.drain(..).flat_map(|sent| sent.reports);
+        self.waiting = sent.chain(std::mem::take(&mut self.waiting)).collect();
     }
 
     fn is_full(&self) -> bool {
-        let bytes = || self.sent.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        let bytes = || self.sent.iter().map(|sent| sent.bytes).sum::<usize>();
         self.is_answered && (self.sent.len() >= MOST_SENT || bytes() >= UNDER_WAY)
     }
 
@@ -81,18 +103,21 @@ impl Reports {
         if !all && self.due().is_none_or(|at| at > now) {
             return bytes;
         }
-        let mut last = None;
+        let (mut last, mut reports) = (None, Vec::new());
         while let Some(report) = self.waiting.pop_front() {
             bytes.extend(frames.encode(&report));
             if let Message::Interval { index, .. } = report {
                 last = Some(index);
+            }
+            if self.keeps {
+                reports.push(report);
             }
             if !all && bytes.len() >= TOGETHER {
                 break;
             }
         }
         if let Some(last) = last.filter(|_| self.sent.len() < MOST_SENT) {
-            self.sent.push_back((last, bytes.len()));
+            self.sent.push_back(UnderWay { last, bytes: bytes.len(), reports });
         }
         self.at = now.plus(self.budget.reports_wait_ns(u64::clamped(bytes.len())));
         bytes

@@ -128,6 +128,13 @@ impl Tracks {
         self.local.insert(track.report.slot, track);
     }
 
+    /// Server number `server` sends all its reports again.
+    pub(crate) fn forget(&mut self, server: usize) {
+        let rows = |track: &Track| track.sent.len() + track.got.len();
+        let gone = self.remote.extract_if(.., |_, track| track.server == server);
+        self.rows = self.rows.saturating_sub(gone.map(|(_, track)| rows(&track)).sum());
+    }
+
     /// Takes in a report of one of `flows` from server number `server`.
     pub(crate) fn remote(&mut self, message: Message, flows: u32, server: usize) {
         match message {

@@ -136,6 +136,8 @@ fn messages() -> Vec<Message> {
         },
         Message::Noise { protocol: native::secure::SHARED.into(), key: "k".into(), data: "ab".repeat(32) },
         Message::Ping { n: 7 },
+        Message::Resume { session: 7, number: 1, seal: "ab".repeat(16) },
+        Message::Resumed,
         Message::Propose { run: ID, phase: Box::new(Phase { rate: Some(8), ..phase(Pattern::Duplex, 7) }) },
         Message::Queued { ahead: 3, reason: text.clone() },
         Message::Accepted {
