@@ -30,7 +30,7 @@ macro_rules! keys {
 }
 
 pub const KEYS: &[Key] = keys! {
-    "delay" "TIME" false |path, text| set(&mut path.delay_ns, parse_duration(text)),
+    "delay" "TIME" false |path, text| set(&mut path.delay_ns, time(text)),
         "Delay of every packet. In both directions: a round trip takes twice as long.";
     "jitter" "TIME[:SHAPE][:reorder]" false |path, text| set(&mut path.jitter, jitter(text).map(Some)),
         "Delay that differs: uniform (±TIME), normal (TIME is the standard deviation), exponential or pareto[=SHAPE] (only more, TIME is the mean; pareto has a heavy tail). Packets keep their order, unless `reorder` lets them overtake.";
@@ -62,7 +62,7 @@ pub const KEYS: &[Key] = keys! {
         "Gives all packets this code point: 0 to 63 or a name such as ef, af41, cs1.";
     "ecn-ce" "P" false |path, text| set(&mut path.ecn_ce, chance(text)),
         "Marks packets of senders that understand it: congestion experienced.";
-    "ecn-above" "TIME" false |path, text| set(&mut path.ecn_above_ns, parse_duration(text).map(Some)),
+    "ecn-above" "TIME" false |path, text| set(&mut path.ecn_above_ns, time(text).map(Some)),
         "Marks them when they had to wait for the bottleneck for longer.";
     "ecn-bleach" "yes|no" false |path, text| set(&mut path.ecn_bleach, yes(text)),
         "Clears the ECN bits.";
@@ -116,12 +116,28 @@ fn number(text: &str, most: u32) -> Result<u32, String> {
         .ok_or_else(|| format!("'{text}' is not a whole number up to {most}"))
 }
 
-/// A probability: `0.5%` or `0.005`.
+/// A duration with its unit. A bare number, which is microseconds to tc, is refused.
+fn time(text: &str) -> Result<u64, String> {
+    let ns = parse_duration(text)?;
+    match is_bare(text) && ns > 0 {
+        true => Err(format!("'{text}' has no unit: write {text}ms or {text}s")),
+        false => Ok(ns),
+    }
+}
+
+fn is_bare(text: &str) -> bool {
+    text.trim().parse::<f64>().is_ok()
+}
+
+/// A probability: `0.5%` or `0.005`. A bare 1, which is 1 % to tc, is refused.
 fn chance(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(number) => (number, 0.01),
         None => (text, 1.0),
     };
+    if text.trim().parse::<f64>().is_ok_and(|n| (n - 1.0).abs() < f64::EPSILON) {
+        return Err(format!("'{text}' is either 1 % or every packet: write 1% or 100%"));
+    }
     let p = number.trim().parse::<f64>().ok().map(|n| n * scale).filter(|p| (0.0..=1.0).contains(p));
     p.ok_or_else(|| format!("'{text}' is not a probability such as 0.5% or 0.005"))
 }
@@ -136,7 +152,7 @@ fn yes(text: &str) -> Result<bool, String> {
 
 fn jitter(text: &str) -> Result<Jitter, String> {
     let mut parts = text.split(':');
-    let amount_ns = parse_duration(parts.next().unwrap_or_default())?;
+    let amount_ns = time(parts.next().unwrap_or_default())?;
     let mut jitter = Jitter { amount_ns, shape: Shape::Uniform, reorder: false };
     for part in parts {
         match part.split_once('=').unwrap_or((part, "")) {
@@ -172,6 +188,9 @@ fn limit(text: &str) -> Result<Limit, String> {
         return parse_duration(text).map(Limit::Time);
     }
     let wrong = || format!("'{text}' is not a queue such as 100ms, 64Ki or 50p");
+    if is_bare(text) {
+        return Err(format!("'{text}' has no unit: write {text}p (packets), {text}B (bytes) or {text}ms"));
+    }
     parse_bytes(text).map(Limit::Bytes).map_err(|_| wrong())
 }
 
@@ -190,7 +209,7 @@ fn duplicate(text: &str) -> Result<Duplicate, String> {
     Ok(Duplicate {
         chance: chance(parts.next().unwrap_or_default())?,
         copies: u8::clamped(parts.next().map_or(Ok(1), |n| number(n, 255))?),
-        gap_ns: parts.next().map_or(Ok(0), parse_duration)?,
+        gap_ns: parts.next().map_or(Ok(0), time)?,
     })
 }
 
@@ -200,7 +219,7 @@ fn reorder(text: &str) -> Result<Reorder, String> {
     })?;
     let behind = match by.parse::<u16>() {
         Ok(packets) => Behind::Packets(packets),
-        Err(_) => Behind::Time(parse_duration(by)?),
+        Err(_) => Behind::Time(time(by)?),
     };
     Ok(Reorder { chance: chance(p)?, behind })
 }
@@ -222,11 +241,7 @@ fn window(text: &str) -> Result<Window, String> {
     let wrong = || format!("'{text}' is not START+LENGTH or START+LENGTH/PERIOD such as 2s+500ms/10s");
     let (start, rest) = text.split_once('+').ok_or_else(wrong)?;
     let (length, period) = rest.split_once('/').unwrap_or((rest, "0"));
-    Ok(Window {
-        start_ns: parse_duration(start)?,
-        length_ns: parse_duration(length)?,
-        period_ns: parse_duration(period)?,
-    })
+    Ok(Window { start_ns: time(start)?, length_ns: time(length)?, period_ns: time(period)? })
 }
 
 fn path_mtu(text: &str) -> Result<PathMtu, String> {
@@ -306,6 +321,13 @@ mod tests {
             ("burst-loss=1%", "burst-loss: '1%' is not ENTER:LEAVE"),
             ("dscp=64", "dscp: '64' is not a DSCP"),
             ("path-mtu=1300:loud", "path-mtu: 'loud' is not 'silent'"),
+            // As tc takes them, each with another meaning.
+            ("delay=5", "delay: '5' has no unit: write 5ms or 5s"),
+            ("jitter=2:normal", "jitter: '2' has no unit"),
+            ("outage=2+1", "outage: '2' has no unit"),
+            ("loss=1", "loss: '1' is either 1 % or every packet: write 1% or 100%"),
+            ("duplicate=1:2", "duplicate: '1' is either 1 %"),
+            ("queue=1000", "queue: '1000' has no unit: write 1000p (packets), 1000B (bytes) or 1000ms"),
         ];
         for (text, want) in table {
             let why = Path::default().set_all(text).unwrap_err();
