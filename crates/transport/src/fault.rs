@@ -2,6 +2,7 @@
 
 use metrics::Ending;
 use std::fmt;
+use std::io::ErrorKind;
 use std::time::Duration;
 
 /// The action that the kernel refused.
@@ -30,6 +31,33 @@ pub struct Fault {
     pub errno: i32,
 }
 
+/// The likely cause of a connection that is not answered.
+pub const FIREWALL: &str = "is a firewall in the way?";
+
+impl Fault {
+    /// True if another socket has the port.
+    pub fn is_port_taken(&self) -> bool {
+        std::io::Error::from_raw_os_error(self.errno).kind() == ErrorKind::AddrInUse
+    }
+
+    /// The likely cause and its remedy, where the system's words name neither.
+    fn advice(&self) -> Option<&'static str> {
+        match (self.deed, std::io::Error::from_raw_os_error(self.errno).kind()) {
+            (Deed::Bind | Deed::Listen, ErrorKind::AddrInUse) => {
+                Some("another server or program has the port")
+            }
+            (Deed::Bind | Deed::Listen, ErrorKind::PermissionDenied) => {
+                Some("ports below 1024 need root or CAP_NET_BIND_SERVICE")
+            }
+            (Deed::Connect, ErrorKind::TimedOut) => Some(FIREWALL),
+            (Deed::Connect, ErrorKind::HostUnreachable) => {
+                Some("refused by a firewall, or there is no such host")
+            }
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let deed = match self.deed {
@@ -40,7 +68,8 @@ impl fmt::Display for Fault {
             Deed::Send => "sending",
             Deed::Receive => "receiving",
         };
-        write!(f, "{deed}: {}", std::io::Error::from_raw_os_error(self.errno))
+        write!(f, "{deed}: {}", std::io::Error::from_raw_os_error(self.errno))?;
+        self.advice().map_or(Ok(()), |advice| write!(f, ": {advice}"))
     }
 }
 
@@ -223,5 +252,29 @@ impl fmt::Display for Cause {
             Cause::Fault(fault) => fault.fmt(f),
             Cause::Violation(violation) => violation.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_refusal_names_its_likely_cause() {
+        let text = |deed, errno| Fault { deed, errno }.to_string();
+        for (deed, errno, advice) in [
+            (Deed::Bind, 98, "binding: Address already in use (os error 98): another server or program has"),
+            (Deed::Bind, 13, "ports below 1024 need root"),
+            (Deed::Connect, 110, "Connection timed out (os error 110): is a firewall in the way?"),
+            (
+                Deed::Connect,
+                113,
+                "No route to host (os error 113): refused by a firewall, or there is no such",
+            ),
+        ] {
+            assert!(text(deed, errno).contains(advice), "{}", text(deed, errno));
+        }
+        assert_eq!(text(Deed::Receive, 113), "receiving: No route to host (os error 113)");
     }
 }

@@ -18,6 +18,7 @@ pub mod conformance;
 mod fault;
 mod flow;
 mod interrupt;
+mod patience;
 mod platform;
 mod session;
 mod sockets;
@@ -25,7 +26,7 @@ mod transmit;
 mod turn;
 
 pub use allowance::{Allowance, Clients, Curb, Direction, Purse, Terms};
-pub use fault::{Cause, Checked, Deed, Fault, Violation};
+pub use fault::{Cause, Checked, Deed, FIREWALL, Fault, Violation};
 pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,
     Read, Rng, Sent, Target, When,
@@ -35,6 +36,7 @@ pub use model::{
     Address, CgroupLimits, CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings,
     is_link_local, scope_of, with_scope,
 };
+pub use patience::Patience;
 pub use platform::{
     Clock, DatagramSocket, Defect, Held, Join, LONGEST_DATAGRAM, ListenerSocket, Mail, Park, Platform,
     Reactor, Ready, Receiver, Sender, StreamSocket, Task, Trigger, Wake, Watch,

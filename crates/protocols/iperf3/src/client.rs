@@ -25,7 +25,7 @@ use model::{Level, Phase, Status, Totals};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use transport::{Action, Context, Input, Link, Order, Path, Session, Target};
+use transport::{Action, Context, FIREWALL, Input, Link, Order, Path, Session, Target};
 
 /// Everything a client needs to know before it starts.
 pub struct ClientPlan {
@@ -251,7 +251,9 @@ impl Client {
             return;
         }
         match self.step {
-            ClientStep::Connecting => self.unconnected(cx, ": ", "it did not answer"),
+            ClientStep::Connecting => {
+                self.unconnected(cx, ": ", &format!("it did not answer: {FIREWALL}"));
+            }
             ClientStep::Greeting => {
                 let seconds = self.patience().seconds();
                 self.fail(

@@ -96,13 +96,22 @@ impl Client {
         self.end_sessions(now);
     }
 
+    /// The messages that end a session. Behind an interrupt the server waits for no more than a
+    /// round trip for connections whose aborts were lost.
+    pub(super) fn last_messages(&self) -> Vec<Message> {
+        let within_ns = CUT_AFTER.saturating_add(self.patience_ns.max(2 * CUT_AFTER));
+        let abort = self.asked.map(|_| Message::Abort { within_ns });
+        abort.into_iter().chain([Message::Stop]).collect()
+    }
+
     /// Asks the servers for their results, which they send once their connections have ended.
     fn end_sessions(&mut self, now: Mono) {
         for at in self.servers_in(|step| step == Step::Running) {
             if self.asked.is_none() {
                 self.beat(at, now);
             }
-            self.say(at, &Message::Stop);
+            let last = self.last_messages();
+            self.say_all(at, &last);
             self.enter(at, Step::Collecting, now);
             self.expect_answer(at, now);
         }
