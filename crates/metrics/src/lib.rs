@@ -25,6 +25,7 @@ mod runs;
 pub mod schema;
 mod sequence;
 mod spectrum;
+mod spelling;
 mod stats;
 mod student;
 mod tcp;
@@ -51,6 +52,7 @@ pub use record::{CauseCount, Counts, Ending, Framing, Group, Recorder, Remote, R
 pub use runs::{RunArrival, Runs};
 pub use sequence::{Arrivals, Seen, Sequence, widen};
 pub use spectrum::Spectrum;
+pub use spelling::{distance, nearest};
 pub use stats::Spread;
 pub use student::two_sided as student_two_sided;
 pub use tcp::{SocketState, TcpInfo, TcpTotals, buffer_delay_percent, tcp_efficiency_percent};
@@ -62,6 +64,6 @@ pub use train::{
 pub use two_way::{TwoWay, WayCounts, WayFacts};
 pub use units::{
     dscp_name, format_bits_per_second, format_bytes, format_count, format_duration, format_number,
-    parse_bytes, parse_dscp, parse_duration, parse_rate,
+    format_percent, parse_bytes, parse_dscp, parse_duration, parse_rate,
 };
 pub use variation::{Jitter, Jitters, Signed, SignedSummary, Variation};

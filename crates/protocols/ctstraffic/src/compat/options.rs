@@ -99,26 +99,11 @@ pub(super) fn like(name: &str) -> Option<&'static str> {
     let local = |row: &&OptionRow| {
         let known = row.name[1..].to_ascii_lowercase();
         let longer = given.len().max(known.len());
-        (distance(&given, &known), longer)
+        (metrics::distance(&given, &known), longer)
     };
     let best = ROWS.iter().min_by_key(|row| local(row).0)?;
     let (apart, longer) = local(&best);
     (apart * 3 <= longer).then_some(best.name)
-}
-
-/// Letters to add, take away or change (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -161,6 +146,5 @@ mod tests {
         assert_eq!(like("/Target"), Some("-Target"));
         assert_eq!(like("--port"), Some("-Port"));
         assert_eq!(like("-nothinglikeit"), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }
