@@ -50,7 +50,13 @@ impl<P: Platform> Socket<P> {
         stream.info()
     }
 
-    /// The same, for a single message.
+    /// DSCP of the packets of a connection's peer, where the kernel keeps it.
+    pub(crate) fn received_dscp(&self) -> Option<u8> {
+        let Socket::Stream(stream) = self else { return None };
+        stream.received_dscp()
+    }
+
+    /// Part of TCP_INFO, for a single message.
     pub(crate) fn state(&self) -> Option<SocketState> {
         let Socket::Stream(stream) = self else { return None };
         stream.state()

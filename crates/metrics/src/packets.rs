@@ -177,7 +177,8 @@ impl IpFields {
     }
 }
 
-fn widest(a: Option<(u8, u8)>, b: Option<(u8, u8)>) -> Option<(u8, u8)> {
+/// The range that covers both.
+pub(crate) fn widest(a: Option<(u8, u8)>, b: Option<(u8, u8)>) -> Option<(u8, u8)> {
     match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),

@@ -1,6 +1,7 @@
 //! The kernel's figures of a TCP connection, and the figures that RFC 6349 derives from them.
 
 use crate::number::real;
+use crate::packets::widest;
 use serde::{Deserialize, Serialize};
 
 /// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older
@@ -108,6 +109,9 @@ pub struct TcpTotals {
     pub rtt_sum_us: f64,
     /// Number of round-trip times in `rtt_sum_us`.
     pub rtt_samples: u64,
+    /// Smallest and largest DSCP of the peers' packets, of the connections whose kernel keeps it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dscp: Option<(u8, u8)>,
 }
 
 impl TcpTotals {
@@ -135,6 +139,11 @@ impl TcpTotals {
         }
     }
 
+    /// Adds the DSCP that the kernel kept of an ended connection's peer.
+    pub fn see(&mut self, dscp: u8) {
+        self.dscp = widest(self.dscp, Some((dscp, dscp)));
+    }
+
     /// Adds another worker's sums.
     pub fn merge(&mut self, other: &TcpTotals) {
         self.connections += other.connections;
@@ -149,6 +158,7 @@ impl TcpTotals {
         if other.min_rtt_us > 0 && (self.min_rtt_us == 0 || other.min_rtt_us < self.min_rtt_us) {
             self.min_rtt_us = other.min_rtt_us;
         }
+        self.dscp = widest(self.dscp, other.dscp);
     }
 
     /// Mean smoothed round-trip time under load, µs.
@@ -172,6 +182,17 @@ pub fn buffer_delay_percent(mean_rtt_us: f64, base_rtt_us: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_of_all_connections_are_one_range() {
+        let (mut one, mut other) = (TcpTotals::default(), TcpTotals::default());
+        one.merge(&other);
+        assert_eq!(one.dscp, None);
+        [46, 0].into_iter().for_each(|dscp| one.see(dscp));
+        other.see(10);
+        other.merge(&one);
+        assert_eq!(other.dscp, Some((0, 46)));
+    }
 
     #[test]
     fn rfc6349_worked_examples() {

@@ -256,6 +256,11 @@ pub trait StreamSocket<P: Platform>: Watch<P> + Send + 'static {
     fn info(&self) -> Option<TcpInfo>;
     /// Part of the same: the state that a single message met.
     fn state(&self) -> Option<SocketState>;
+    /// DSCP of the peer's packets, where the system keeps it for sockets that have a class of their
+    /// own ([`SocketSettings::dscp`]).
+    fn received_dscp(&self) -> Option<u8> {
+        None
+    }
     /// Lets receive calls sleep that ask for it ([`StreamSocket::net`]).
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! losses reports the kernel's count.
 
 use crate::support::lab::on_lab;
-use crate::support::net::Namespace;
+use crate::support::net::{Namespace, has_ipv6};
 use crate::support::{BIN, Line, Outcome, Proc, as_it_is, at_once, eventually, number, skip};
 use std::process::Command;
 
@@ -178,4 +178,26 @@ fn a_class_that_the_path_clears_is_named_in_both_directions() {
     let text = outcome.caveats("dscp-changed");
     assert_eq!(text.matches("sent EF, arrived as 0").count(), 2, "{text}");
     assert!(text.contains("to this host") && text.contains("to server"), "{text}");
+}
+
+/// The kernel keeps the class of an IPv4 handshake for the accepting end, and of IPv6 segments for
+/// both.
+#[test]
+fn a_class_that_the_path_clears_is_named_for_tcp_where_the_kernel_keeps_it() {
+    const TEST: &str = "drops::a_class_that_the_path_clears_is_named_for_tcp_where_the_kernel_keeps_it";
+    let run = |conditions: &str, server: &str| {
+        let command = format!("{BIN} tcp ${server} -P 2 --bidir --dscp ef -t 500ms --json");
+        Some(Outcome::of(on_lab(TEST, &format!("-q {conditions}"), &command)?))
+    };
+    let Some(outcome) = run("--dscp 0", "NETCALIPER_LAB_SERVER") else { return };
+    let text = outcome.caveats("dscp-changed");
+    assert!(text.contains("(to server 10.77.0.2: sent EF, arrived as 0)"), "{text}");
+    if !has_ipv6() {
+        return skip(TEST, "this machine has no IPv6");
+    }
+    let outcome = run("--dscp cs1", "NETCALIPER_LAB_SERVER6").unwrap();
+    let text = outcome.caveats("dscp-changed");
+    assert_eq!(text.matches("sent EF, arrived as CS1").count(), 2, "{text}");
+    let outcome = run("", "NETCALIPER_LAB_SERVER6").unwrap();
+    assert!(outcome.caveat("dscp-changed").is_none(), "{}", outcome.tell());
 }

@@ -142,6 +142,11 @@ impl<P: Platform> Worker<P> {
         let (records, asks, frames) =
             watch.map_or((false, false, false), |w| (w.plan.records, w.plan.info, w.plan.frames));
         let info = if link.phase == Phase::Open && (asks || records) { link.socket.info() } else { None };
+        // An accepting end has its class after the handshake, before its first bytes.
+        let classed = link.phase == Phase::Open
+            && watch.is_some_and(|watch| watch.plan.sockets.dscp.is_some())
+            && (link.connect_ns.is_none() || counts.rx_bytes > 0);
+        let dscp = if classed { link.socket.received_dscp() } else { None };
         let bytes = counts.tx_bytes + counts.rx_bytes;
         let tally = self.own.rec.tally(group);
         tally.ended(ending);
@@ -151,6 +156,7 @@ impl<P: Platform> Worker<P> {
             tally.tcp.add(info);
             tally.retransmits += u64::from(info.retransmits.saturating_sub(link.state.retransmits));
         }
+        dscp.into_iter().for_each(|dscp| tally.tcp.see(dscp));
         if let Err(cause) = how {
             tally.failed(ending, &name(cause), || format!("{}: {cause}", link.target));
         }
@@ -229,11 +235,12 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// The failure as data, without its text.
+/// The failure as data, without its text. A violation that a system call caused is reported as the
+/// call's failure.
 fn failure(cause: &Cause) -> Failure {
     let fault = match cause {
         Cause::Fault(fault) | Cause::Violation(Violation::Refused(fault)) => fault,
-        Cause::Violation(violation) => return broke(violation),
+        Cause::Violation(violation) => return violation_class(violation),
     };
     let deed = match fault.deed {
         Deed::Open => "open",
@@ -246,13 +253,13 @@ fn failure(cause: &Cause) -> Failure {
     Failure::System { deed: deed.to_owned(), errno: fault.errno }
 }
 
-fn broke(violation: &Violation) -> Failure {
+fn violation_class(violation: &Violation) -> Failure {
     match violation {
         Violation::BadData { .. } | Violation::Reported { .. } => Failure::BadData,
         Violation::TooFew { .. } | Violation::Unconfirmed { .. } => Failure::TooFew,
         Violation::TooMany { .. } => Failure::TooMany,
         Violation::Stalled(_) => Failure::Stalled,
-        Violation::Likely(what, _) => broke(what),
+        Violation::Likely(what, _) => violation_class(what),
         _ => Failure::Other,
     }
 }

@@ -40,6 +40,13 @@ impl Control {
         Control { bytes: [0; CONTROL], len: 0 }
     }
 
+    /// The messages that a socket option returns, such as `IP_PKTOPTIONS`.
+    pub(crate) fn of_option(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<Self> {
+        let mut control = Control::new();
+        control.len = super::linux::get_option(fd, level, name, &mut control.bytes)?;
+        Ok(control)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }

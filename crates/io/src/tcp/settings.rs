@@ -89,8 +89,14 @@ pub(super) fn apply(
     options.set("pacing", want.pacing, |bits| sys::set_pacing(socket, bits));
     let timeout = want.user_timeout_ns.map(Duration::from_nanos);
     options.set("user_timeout", timeout, |timeout| socket.set_tcp_user_timeout(Some(timeout)));
+    if let Some(bytes) = want.unsent {
+        sys::bound_unsent(socket, bytes);
+    }
     let v6 = (want.dscp.is_some() || want.ttl.is_some()) && is_v6(socket);
-    options.set("dscp", want.dscp, |dscp| set_tos(socket, v6, dscp));
+    options.set("dscp", want.dscp, |dscp| {
+        keep_class(socket, v6, to.is_some());
+        set_tos(socket, v6, dscp)
+    });
     options.set("ttl", want.ttl, |ttl| set_ttl(socket, v6, ttl));
     options.set("flow_label", want.flow_label, |label| {
         lease_label(socket, label, to.ok_or_else(sys::unsupported)?)
@@ -150,6 +156,46 @@ pub(crate) fn set_ttl(socket: &Socket, v6: bool, ttl: u8) -> io::Result<()> {
     }
     let _ = socket.set_ttl_v4(ttl.into());
     socket.set_unicast_hops_v6(ttl.into())
+}
+
+/// Has the kernel keep the traffic class of the peer's packets. The class of IPv4 packets is kept
+/// for accepted sockets alone: one that `connects` would read as 0.
+fn keep_class(socket: &Socket, v6: bool, connects: bool) {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsFd as _;
+        let on = 1_i32.to_ne_bytes();
+        // A protocol without the option, such as Multipath TCP, keeps no class.
+        if !connects {
+            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_RECVTOS, &on);
+        }
+        if v6 {
+            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_RECVTCLASS, &on);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, v6, connects);
+}
+
+/// The traffic class octet of the peer's packets, where the kernel was asked to keep it.
+pub(super) fn kept_class(socket: &Socket) -> Option<u8> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsFd as _;
+        let (level, option, kind) = match is_v6(socket) {
+            true => (libc::SOL_IPV6, libc::IPV6_2292PKTOPTIONS, libc::IPV6_TCLASS),
+            false => (libc::SOL_IP, libc::IP_PKTOPTIONS, libc::IP_TOS),
+        };
+        let kept = sys::message::Control::of_option(socket.as_fd(), level, option).ok()?;
+        let mut classes = kept.messages().filter(|(of, is, _)| (*of, *is) == (level, kind));
+        let class = classes.next()?.2.first_chunk().copied().map(i32::from_ne_bytes)?;
+        u8::try_from(class).ok()
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
+        None
+    }
 }
 
 /// "Invalid argument", by the system's number, so that it survives in a fault.

@@ -140,6 +140,12 @@ impl StreamSocket<System> for Stream {
         })
     }
 
+    /// Linux only. Of IPv4 packets the class of the one that completed the handshake, at the accepting
+    /// end; of IPv6 the class of the newest segment that arrived in order, at either end.
+    fn received_dscp(&self) -> Option<u8> {
+        super::settings::kept_class(&self.0).map(|tos| tos >> 2)
+    }
+
     /// Some milliseconds at most. Linux only.
     fn let_sleep(&self) -> io::Result<()> {
         sys::let_sleep(&self.0)

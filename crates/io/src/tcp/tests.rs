@@ -107,6 +107,13 @@ mod linux {
     }
 
     #[test]
+    fn accepted_sockets_inherit_the_bound_of_unsent_bytes() {
+        let settings = SocketSettings { unsent: Some(50_000), ..SocketSettings::default() };
+        let (_local, remote) = pair("127.0.0.1:0", &settings);
+        assert_eq!(remote.0.tcp_notsent_lowat().unwrap(), 50_000);
+    }
+
+    #[test]
     fn a_refused_option_is_named_and_does_not_stop_the_others() {
         let wrong = SocketSettings {
             congestion: Some("no-such-thing".into()),
@@ -176,6 +183,38 @@ mod linux {
             let (remote, _) = accept(&listener);
             assert_eq!((remote.effective().tos, remote.effective().ttl), (Some(12 << 2), Some(77)), "{ip}");
         }
+    }
+
+    /// IPv4's kernel keeps the class of the handshake for the accepting end alone, IPv6's the newest
+    /// one for both ends; neither keeps any for sockets without a class of their own.
+    #[test]
+    fn the_class_of_the_peers_packets_is_kept_where_the_kernel_can() {
+        let settings = SocketSettings { dscp: Some(46), ..SocketSettings::default() };
+        let ends = |at: &str| {
+            // The listener has a class to heed, but its own is another.
+            let own = SocketSettings { dscp: Some(10), ..SocketSettings::default() };
+            let listener = Listener::bind(at.parse().unwrap(), false, &own).unwrap();
+            let ip = if at.contains("127") || !has_ipv6() { "127.0.0.1" } else { "::1" };
+            let to = SocketAddr::new(ip.parse().unwrap(), listener.local().unwrap().port());
+            let (local, _) = connect(&target(to), &settings);
+            let (remote, _) = accept(&listener);
+            offer(&remote, 1, 0, 1);
+            receive(&local, Read::look(1)).unwrap();
+            (local.received_dscp(), remote.received_dscp())
+        };
+        assert_eq!(ends("127.0.0.1:0"), (None, Some(46)));
+        if has_ipv6() {
+            assert_eq!([ends("[::1]:0"), ends("[::]:0")], [(Some(10), Some(46)); 2]);
+        }
+        let plain = pair("127.0.0.1:0", &SocketSettings::default());
+        assert_eq!((plain.0.received_dscp(), plain.1.received_dscp()), (None, None));
+        // A class that is asked for after the connection was accepted.
+        let listener = Listener::bind("[::]:0".parse().unwrap(), false, &SocketSettings::default()).unwrap();
+        let to = SocketAddr::new("127.0.0.1".parse().unwrap(), listener.local().unwrap().port());
+        let _local = connect(&target(to), &settings);
+        let (remote, _) = accept(&listener);
+        remote.apply(&settings).unwrap();
+        assert_eq!(remote.received_dscp(), Some(46));
     }
 
     #[test]

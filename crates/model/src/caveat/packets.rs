@@ -105,31 +105,39 @@ fn class(dscp: u8) -> String {
     metrics::dscp_name(dscp).unwrap_or_else(|| dscp.to_string())
 }
 
-/// Class with which datagrams of class `dscp`, capable of congestion marks or not, arrived; `None`
-/// for the class sent.
-fn changed_class(report: &PacketReport, dscp: u8, capable: bool) -> Option<String> {
-    let (least, most) = report.marks.dscp?;
+/// Class with which packets of class `dscp` arrived; `None` for the class sent.
+fn changed_class(arrived: Option<(u8, u8)>, dscp: u8) -> Option<String> {
+    let (least, most) = arrived?;
     let range = if least == most { class(least) } else { format!("{} to {}", class(least), class(most)) };
-    let class = ((least, most) != (dscp, dscp)).then(|| format!("sent {}, arrived as {range}", class(dscp)));
-    let [without, ..] = report.marks.ecn;
-    let cleared = (capable && without > 0).then(|| format!("{without} lost their ECN bits"));
-    let all: Vec<String> = class.into_iter().chain(cleared).collect();
-    (!all.is_empty()).then(|| all.join(", "))
+    ((least, most) != (dscp, dscp)).then(|| format!("sent {}, arrived as {range}", class(dscp)))
 }
 
 pub(super) fn class_changed(case: &Case<'_>) -> Option<Reason> {
     // Of a system's default nothing was asked.
     let asked = case.point.phase.sockets.dscp?;
     let sender = |at: usize| if at == 0 { case.point.remote.first() } else { Some(&case.point.local) };
-    let ends = case.ends().enumerate().filter(|_| case.point.phase.kind.probes());
-    let clauses = super::join(ends.filter_map(|(at, end)| {
+    let ends = case.ends().enumerate().filter_map(|(at, end)| {
         let tos = sender(at).and_then(|end| end.effective.as_ref()?.tos);
-        let report = end.totals.packets.as_deref()?;
-        let changed =
-            changed_class(report, tos.map_or(asked, |tos| tos >> 2), tos.is_some_and(|tos| tos & 3 != 0))?;
-        Some(format!("to {}: {changed}", end.name))
-    }))?;
-    let text = format!("The path changed the class of datagrams ({clauses}): it treated them as that class.");
+        let sent = tos.map_or(asked, |tos| tos >> 2);
+        let report = end.totals.packets.as_deref().filter(|_| case.point.phase.kind.probes());
+        let changed = match report {
+            Some(report) => changed_class(report.marks.dscp, sent),
+            // A server of another program may have set no class: its own report says.
+            None => changed_class(end.totals.tcp.dscp.filter(|_| at != 0 || tos.is_some()), sent),
+        };
+        let without = report.map_or(0, |report| report.marks.ecn[0]);
+        let capable = tos.is_some_and(|tos| tos & 3 != 0);
+        let cleared = (capable && without > 0).then(|| format!("{without} lost their ECN bits"));
+        let all: Vec<String> = changed.into_iter().chain(cleared).collect();
+        (!all.is_empty()).then(|| format!("to {}: {}", end.name, all.join(", ")))
+    });
+    // A reflector reports each message's class on arrival.
+    let reflected = case.point.local.pings.as_deref().and_then(|trips| {
+        let changed = changed_class(trips.ways.as_ref()?.facts.there_marks.dscp, asked)?;
+        Some(format!("to the reflector: {changed}"))
+    });
+    let clauses = super::join(ends.chain(reflected))?;
+    let text = format!("The path changed the class of packets ({clauses}): it treated them as that class.");
     Some((
         text,
         "Look for the router or the tunnel that rewrites DSCP, or ask for a class that the path keeps.",

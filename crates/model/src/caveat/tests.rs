@@ -673,6 +673,33 @@ fn a_class_that_arrives_as_another_is_named_in_each_direction() {
         remote(p).marks.see(64, 46 << 2, 5_000);
     });
     assert!(text.contains("5000 lost their ECN bits"), "{text}");
+    let text = only("dscp-changed", |p, _| {
+        p.phase.sockets.dscp = Some(46);
+        p.remote[0].tcp.dscp = Some((0, 46));
+        p.local.tcp.dscp = Some((8, 8));
+        p.local.effective.as_mut().unwrap().tos = Some(46 << 2);
+        p.remote[0].effective.as_mut().unwrap().tos = Some(46 << 2);
+    });
+    assert!(
+        text.contains(
+            "(to this host: sent EF, arrived as CS1; to server 10.0.0.2: sent EF, arrived as 0 to EF)"
+        ),
+        "{text}"
+    );
+    let text = only("dscp-changed", |p, _| {
+        ping(p);
+        p.phase.sockets.dscp = Some(46);
+        let mut ways = Ways::default();
+        ways.facts.there_marks.see(64, 0, 10);
+        p.local.pings.as_mut().unwrap().ways = Some(Box::new(ways));
+    });
+    assert!(text.contains("(to the reflector: sent EF, arrived as 0)"), "{text}");
+    // The class of a server that reports none is unknown.
+    silent(|p, _| {
+        p.phase.sockets.dscp = Some(46);
+        p.local.tcp.dscp = Some((0, 0));
+        p.remote[0].effective = None;
+    });
 }
 
 #[test]

@@ -131,6 +131,7 @@ pub(crate) fn phase() -> Phase {
     Phase {
         pattern: Pattern::Duplex,
         payload_seed: Some(7),
+        draw_seed: Some(11),
         connections: 4,
         iterations: Some(9),
         total_bytes: Some(1 << 40),
@@ -493,6 +494,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
             min_rtt_us: 101,
             rtt_sum_us: 2_460.0,
             rtt_samples: 10,
+            dscp: Some((46, 46)),
         },
         effective: Some(Effective {
             sndbuf: Some(425_984),
