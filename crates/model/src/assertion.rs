@@ -1,7 +1,7 @@
 //! Conditions on a run's figures: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
 
-use crate::{Figure, Kind, Outcome, Point, Stat, Status, Unit};
-use metrics::{parse_duration, parse_rate, real};
+use crate::{Figure, Kind, Outcome, Phase, Point, Stat, Status, Unit};
+use metrics::{nearest, parse_duration, parse_rate, real};
 use std::fmt;
 
 /// Relations of a value to its limit. The longer ones first, because the shorter ones begin them.
@@ -41,12 +41,31 @@ impl Assertion {
         let (name, value) = (text[..at].trim(), text[at + relation.len()..].trim());
         let mut figures = Figure::named(name);
         let first = figures.first();
-        let unit = first
-            .ok_or_else(|| format!("'{name}' cannot be asserted; these can: {}", Assertion::NAMES))?
-            .unit();
+        let unit = first.ok_or_else(|| unknown(name))?.unit();
         figures.extend((name == "loss").then_some(Figure::MessagesLost));
         let bare = Stat::named(name).is_some();
         Ok(Assertion { text: text.trim().to_owned(), limit: limit(value, unit)?, figures, bare, relation })
+    }
+
+    /// Checks that a run of these phases can have the figure.
+    ///
+    /// # Errors
+    /// One sentence: the figure that was perhaps meant, or the figures that the run has.
+    pub fn check(&self, phases: &[Phase]) -> Result<(), String> {
+        let is_possible = |figure: &Figure| phases.iter().any(|phase| self.is_of(*figure, phase));
+        if phases.is_empty() || self.figures.iter().any(is_possible) {
+            return Ok(());
+        }
+        let has = |figure: &Figure| phases.iter().any(|phase| figure.is_possible(phase));
+        let stat = self.figures.first().and_then(|figure| figure.stat());
+        let mut all: Vec<Figure> = Figure::kept().filter(has).collect();
+        // The same statistic of another distribution.
+        let other = all.iter().find(|figure| figure.stat().is_some() && figure.stat() == stat);
+        let meant = other.map(|figure| format!("did you mean {}?", figure.key()));
+        all.dedup_by_key(|figure| figure.family().0);
+        let names = || all.iter().map(|figure| figure.family().0).collect::<Vec<_>>().join(", ");
+        let meant = meant.unwrap_or_else(|| format!("it has {}", names()));
+        Err(format!("'{}': this run has no such figure; {meant}", self.text))
     }
 
     /// Failures of `outcome`: one sentence for each phase and figure that breaks it, or one that
@@ -84,10 +103,20 @@ impl Assertion {
         }
     }
 
+    /// True for a time to connect where the statistic alone was named, and connecting is not the
+    /// question.
+    fn is_aside(&self, figure: Figure, kind: Kind) -> bool {
+        self.bare && matches!(figure, Figure::ConnectTime(_)) && kind != Kind::Connect
+    }
+
+    fn is_of(&self, figure: Figure, phase: &Phase) -> bool {
+        figure.is_possible(phase) && !self.is_aside(figure, phase.kind)
+    }
+
     fn values<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = (String, Figure, f64)> + 'a {
         let setting = setting(point);
         self.figures.iter().filter_map(move |figure| {
-            if self.bare && matches!(figure, Figure::ConnectTime(_)) && point.phase.kind != Kind::Connect {
+            if self.is_aside(*figure, point.phase.kind) {
                 return None;
             }
             Some((setting.clone(), *figure, figure.of(point).or_else(|| endless(*figure, point))?))
@@ -104,6 +133,20 @@ fn endless(figure: Figure, point: &Point) -> Option<f64> {
 impl fmt::Display for Assertion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// The sentence about a name that is none of a figure.
+fn unknown(name: &str) -> String {
+    let (key, rest) = name.split_once('.').map_or((name, ""), |(key, rest)| (key, rest));
+    let keys: Vec<&str> = Figure::kept().map(|figure| figure.family().0).collect();
+    let known = nearest(key, keys.iter().copied()).map(|known| match rest {
+        "" => known.to_owned(),
+        rest => format!("{known}.{rest}"),
+    });
+    match known.filter(|known| known != name && !Figure::named(known).is_empty()) {
+        Some(known) => format!("'{name}' cannot be asserted; did you mean '{known}'?"),
+        None => format!("'{name}' cannot be asserted; these can: {}", Assertion::NAMES),
     }
 }
 
@@ -215,9 +258,28 @@ mod tests {
         assert!(wrong("p99").contains("is not a condition"));
         assert!(wrong("speed>1").contains("'speed' cannot be asserted"));
         assert!(wrong("p101<1ms").contains("cannot be asserted"));
+        assert_eq!(wrong("goodputt.up>1"), "'goodputt.up' cannot be asserted; did you mean 'goodput.up'?");
+        assert!(wrong("retransmit<9").ends_with("did you mean 'retransmits'?"));
         assert!(wrong("p99<fast").contains("not a duration"));
         assert!(wrong("goodput>much").contains("not a rate"));
         assert!(wrong("loss<x%").contains("not a percentage"));
+    }
+
+    #[test]
+    fn a_figure_that_a_run_cannot_have_is_refused_before_it() {
+        let check = |text: &str, kind| {
+            let phase = Phase { kind, ..Phase::default() };
+            Assertion::parse(text).unwrap().check(&[phase])
+        };
+        assert_eq!(
+            check("p99<5ms", Kind::Tcp).unwrap_err(),
+            "'p99<5ms': this run has no such figure; did you mean connect.p99?"
+        );
+        let why = check("loss<1%", Kind::Tcp).unwrap_err();
+        assert!(why.contains("no such figure; it has goodput, sent, "), "{why}");
+        for (text, kind) in [("p99<5ms", Kind::Connect), ("goodput>1", Kind::Tcp), ("loss<1%", Kind::Ping)] {
+            assert_eq!(check(text, kind), Ok(()), "{text}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! sweeps and scrapers loop over it.
 
 mod interval;
+mod possible;
 mod scope;
 mod table;
 mod unit;
@@ -40,6 +41,12 @@ pub enum Figure {
     Sent(Way),
     /// CPU time of both hosts' processes for 10^9 bytes of payload.
     Cpu,
+    /// CPU time of the local process for 10^9 bytes of payload.
+    CpuLocal,
+    /// CPU time of the servers' processes for 10^9 bytes of payload.
+    CpuRemote,
+    /// Round trip of a transfer's own connections, by the kernel.
+    LoadedRoundTrip,
     /// RFC 3550 jitter.
     Jitter(Way),
     /// Jitter of the interval with the largest.
@@ -62,12 +69,18 @@ impl Figure {
         TABLE.iter().flat_map(|row| row.figures(&Way::ALL, row.stats))
     }
 
-    /// Figures that a comparison shows, in its order.
+    /// Figures that tables of several phases show, in their order.
     pub fn compared() -> impl Iterator<Item = Figure> {
         Figure::kept().filter(|figure| figure.is_compared())
     }
 
-    /// True if a comparison shows it, or others of its row.
+    /// Figures that sets of runs are compared by, in their order: of two that follow from each other
+    /// one.
+    pub fn judged() -> impl Iterator<Item = Figure> {
+        Figure::kept().filter(|figure| figure.row().compared || figure.row().judged)
+    }
+
+    /// True if tables of several phases show it, or others of its row.
     pub fn is_compared(self) -> bool {
         self.row().compared
     }
@@ -151,8 +164,8 @@ impl Figure {
         }
     }
 
-    /// Figures that lead for a question, the most important first: the history shows them in this
-    /// order, the tiles of a page show the leading figures of every question.
+    /// Figures that lead for a question, the most important first: history, tiles, plots and the
+    /// live view show them in this order.
     pub fn leading(kind: Kind) -> &'static [Figure] {
         use Figure::{
             ConnectTime, Connects, Delay, Dispersion, Frames, Goodput, Loss, MessagesLost, RoundTrip,
@@ -162,22 +175,16 @@ impl Figure {
         const P99: Stat = Stat::Quantile(0.99);
         match kind {
             Kind::Tcp => &[Goodput(Up), Goodput(Down)],
-            Kind::Connect => &[Connects, ConnectTime(P99)],
+            Kind::Connect => &[Connects, ConnectTime(P50), ConnectTime(P99)],
             Kind::Ping => &[RoundTrip(P50), RoundTrip(P99), MessagesLost],
             Kind::Delay => {
-                &[Loss(Up), Delay(Up, P50), Loss(Down), Delay(Down, P50), Delay(Up, P99), Delay(Down, P99)]
+                &[Delay(Up, P50), Loss(Up), Delay(Down, P50), Loss(Down), Delay(Up, P99), Delay(Down, P99)]
             }
-            Kind::Train => &[
-                Dispersion,
-                Goodput(Up),
-                Goodput(Down),
-                Delay(Up, P50),
-                Delay(Up, P99),
-                Loss(Up),
-                Delay(Down, P50),
-                Loss(Down),
-            ],
-            Kind::Stream => &[Frames, Loss(Down), Delay(Down, P99)],
+            // The goodput of trains is the load that they offer.
+            Kind::Train => {
+                &[Dispersion, Delay(Up, P50), Delay(Up, P99), Loss(Up), Delay(Down, P50), Loss(Down)]
+            }
+            Kind::Stream => &[Frames, Loss(Up), Loss(Down), Delay(Up, P99), Delay(Down, P99)],
         }
     }
 
@@ -194,17 +201,6 @@ impl Figure {
     /// True if more of it is better.
     pub fn more_is_better(self) -> bool {
         self.row().more_is_better
-    }
-
-    /// By what share `after` is worse than `before`, negative where it is better, and what shares
-    /// are of: a rate of that before, a percentage of all that was sent. `None` for a figure that
-    /// does not add up over time.
-    pub fn worsening(self, before: f64, after: f64) -> Option<(f64, f64)> {
-        match self.unit() {
-            Unit::Percent => Some(((after - before) / 100.0, 100.0)),
-            _ if self.more_is_better() && before > 0.0 => Some(((before - after) / before, before)),
-            _ => None,
-        }
     }
 
     /// The key and the label of its row of the table, the same for all directions and statistics.
@@ -245,11 +241,15 @@ impl Figure {
         point.readings().filter_map(of).collect()
     }
 
-    /// Number of datagrams, messages or frames that each of its [readings](Figure::readings) is a
-    /// percentage of; empty for a figure that counts none.
+    /// For a share of losses: the number of datagrams, messages or frames behind each of the
+    /// figure's [readings](Figure::readings). Empty for other figures.
     pub fn events(self, point: &Point) -> Vec<u64> {
-        let lost = self.of(point).and_then(|_| self.lost_of_intervals(point)).unwrap_or_default();
-        point.readings().filter_map(|interval| Some(lost.get(&interval.index)?.1)).collect()
+        if self.of(point).is_none() {
+            return Vec::new();
+        }
+        let losses = self.lost_of_intervals(point).unwrap_or_default();
+        let total = |interval: &Interval| losses.get(&interval.index).map(|(_, total)| *total);
+        point.readings().filter_map(total).collect()
     }
 
     /// Its value in an interval; `None` when an interval has none.

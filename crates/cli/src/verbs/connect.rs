@@ -40,7 +40,7 @@ pub(crate) fn connect(args: &ConnectArgs, command: Vec<String>) -> Result<Exit, 
     let mut config = plan::client(&args.target, &args.local, false)?;
     // The number of workers of each is decided with the phase.
     config.processes.count = args.run.processes.unwrap_or(0);
-    measure::check(&config, &method)?;
+    measure::check(&config, &method, &args.output)?;
     let outputs = Outputs::open(&args.output, None, &[])?;
     config.records = outputs.records;
     measure::run("connect", command, &config, method, outputs)

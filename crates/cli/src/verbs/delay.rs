@@ -193,12 +193,12 @@ pub(crate) fn delay(args: &DelayArgs, command: Vec<String>) -> Result<Exit, CliE
         }
     };
     let method = method.map_err(CliError::usage)?;
-    if args.repeat.given() && (args.sweep.path_mtu || args.probe.search.is_some()) {
+    if args.repeat.repeats() && (args.sweep.path_mtu || args.probe.search.is_some()) {
         return Err(CliError::usage(
             "a search repeats its attempts by itself: leave out --repeat and --until-confidence",
         ));
     }
-    measure::check(&config, &method)?;
+    measure::check(&config, &method, &args.output)?;
     let samples = args.samples.as_ref();
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[samples])?;
     measure::run("delay", command, &config, method, outputs.with(Rows::Datagrams, samples)?)
@@ -249,8 +249,7 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             size,
             spacing: if trace.is_some() { Spacing::Trace } else { probe.schedule },
             waiting: datagrams::waiting(probe.wait, probe.busy),
-            // At most 48 bits: exact in every JSON reader.
-            seed: probe.seed.unwrap_or_else(|| runtime::run_id().as_u64_pair().1 >> 16),
+            seed: probe.seed.unwrap_or_else(plan::seed),
             late_ns: probe.late,
             clock: probe.clock,
             nonblock: probe.nonblock,

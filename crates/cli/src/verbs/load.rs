@@ -87,11 +87,11 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
     let config = plan::client(&args.target, &args.local, false)?;
     let (ramp_ns, servers) = (args.ramp.next_multiple_of(SECOND), u32::clamped(config.peers.len()));
     let load = Load { filler, ramp_ns, rate: args.rate, servers, seed: 1 };
-    for stage in Stage::ALL {
-        for (_, phase) in load.probes(stage).iter().chain(&load.filler(stage)) {
-            measure::check_phase(&config, phase)?;
-        }
-    }
+    let all =
+        Stage::ALL.into_iter().flat_map(|stage| load.probes(stage).into_iter().chain(load.filler(stage)));
+    let phases: Vec<Phase> = all.map(|(_, phase)| phase).collect();
+    phases.iter().try_for_each(|phase| measure::check_phase(&config, phase))?;
+    measure::check_conditions(&args.output.asserts, &phases)?;
     let mut outputs = Outputs::open(&args.output, None, &[])?;
     let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, planned(&load, &args.repeat))?;
@@ -143,7 +143,7 @@ fn run(
     interrupt: &Interrupt,
     outputs: &mut Outputs,
 ) -> Result<Ended, CliError> {
-    let told = beside(load, (stage, repeat), config, interrupt, outputs);
+    let told = run_stage(load, (stage, repeat), config, interrupt, outputs);
     let mut worst = (Status::Complete, None);
     for ((label, phase), told) in told {
         let (end, events) = match told {
@@ -174,7 +174,7 @@ fn run(
 /// must not measure an unloaded path: the load ends when both have reported their last interval,
 /// with the remote end's part, which passes the queue behind the last answers. The load does not go
 /// on for answers that are lost ([`UNDER_WAY`]), nor while the ends exchange their results.
-fn beside(
+fn run_stage(
     load: &Load,
     (stage, repeat): (Stage, u32),
     config: &ClientConfig,

@@ -1,16 +1,25 @@
 //! How a method is run.
 
+use crate::args::OutputArgs;
 use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::signals;
 use common::ClientConfig;
-use model::{Event, Method, Outcome, Phase, Status, Step};
+use model::{Assertion, Event, Method, Outcome, Phase, Status, Step};
 use runtime::Interrupt;
 use screen::Planned;
 
-/// Checks that all phases can be run from here, before anything is opened or printed.
-pub(crate) fn check(config: &ClientConfig, method: &Method) -> Result<(), CliError> {
-    phases(method).try_for_each(|phase| check_phase(config, &phase))
+/// Checks that all phases can be run from here and have the figures of the conditions, before
+/// anything is opened or printed.
+pub(crate) fn check(config: &ClientConfig, method: &Method, output: &OutputArgs) -> Result<(), CliError> {
+    let phases: Vec<Phase> = phases(method).map(|phase| *phase).collect();
+    phases.iter().try_for_each(|phase| check_phase(config, phase))?;
+    check_conditions(&output.asserts, &phases)
+}
+
+/// Checks that these phases can have the figures of the conditions.
+pub(crate) fn check_conditions(asserts: &[Assertion], phases: &[Phase]) -> Result<(), CliError> {
+    asserts.iter().try_for_each(|assert| assert.check(phases)).map_err(CliError::usage)
 }
 
 /// Checks that a phase can be run from here, at each named server.

@@ -4,8 +4,9 @@
 use crate::args::store::StoreArgs;
 use crate::args::values;
 use crate::error::{CliError, Context as _, Exit, lock};
+use crate::outputs::alert::Alert;
 use crate::outputs::scrape::{self, MetricsFile};
-use crate::verbs::Question;
+use crate::verbs::{Question, measure};
 use crate::{outputs, signals, stderr};
 use clap::Args;
 use clap::error::ErrorKind;
@@ -38,11 +39,12 @@ pub(crate) struct MonitorArgs {
     #[arg(long = "assert", value_name = "CONDITION", value_parser = Assertion::parse)]
     asserts: Vec<Assertion>,
     /// Shell command to run when a measurement fails or breaks a condition, after one that did not.
-    /// It finds the sentences in NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN,
+    /// The command finds the sentences in NETCALIPER_BROKEN, and the measurement in NETCALIPER_RUN,
     /// NETCALIPER_VERB, NETCALIPER_TARGET.
     #[arg(long, value_name = "COMMAND")]
     on_break: Option<String>,
-    /// Shell command to run after a good measurement that follows a broken one.
+    /// Shell command to run after a good measurement that follows a broken one; NETCALIPER_MENDED
+    /// has the sentences of the broken one.
     #[arg(long, value_name = "COMMAND")]
     on_mend: Option<String>,
     /// Write metrics into this file after each measurement, for Prometheus' textfile collector:
@@ -50,7 +52,7 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "FILE")]
     metrics_file: Option<PathBuf>,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
-    #[arg(long, value_name = "ADDR", value_parser = scrape::address)]
+    #[arg(long, value_name = "ADDR", value_parser = values::metrics_address)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     store: StoreArgs,
@@ -69,7 +71,7 @@ struct Measured {
 
 /// Measures for ever, or as often as was asked for.
 pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
-    let planned = check(&args.question)?;
+    let planned = check(&args.question, &args.asserts)?;
     let program = std::env::current_exe().context("cannot find this program to start it again")?;
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let page = scrape::shared(&metrics, RunMetrics::write);
@@ -81,7 +83,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     }
     let every = Duration::from_nanos(args.every);
     let began = Instant::now();
-    let mut state = State { args, well: true, broke: false };
+    let mut state = State { args, broken: Vec::new(), broke: false };
     let mut measured = 0;
     let mut slot = 0u32;
     while args.count.is_none_or(|count| measured < count) {
@@ -106,7 +108,8 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
 /// State of the measurements: of the latest one, and of all.
 struct State<'a> {
     args: &'a MonitorArgs,
-    well: bool,
+    /// Sentences about the latest measurement, if it was broken.
+    broken: Vec<String>,
     broke: bool,
 }
 
@@ -114,13 +117,13 @@ impl State<'_> {
     /// Takes in a measurement, or the news that one takes too long, and runs the user's command
     /// after a change.
     fn judge(&mut self, found: &Measured) {
-        let is_well = found.broken.is_empty();
-        self.broke |= !is_well;
-        if is_well != self.well {
-            let command = if is_well { &self.args.on_mend } else { &self.args.on_break };
-            command.iter().for_each(|command| call(command, found));
+        let is_ok = found.broken.is_empty();
+        self.broke |= !is_ok;
+        let before = std::mem::replace(&mut self.broken, found.broken.clone());
+        if is_ok != before.is_empty() {
+            let command = if is_ok { &self.args.on_mend } else { &self.args.on_break };
+            command.iter().for_each(|command| call(command, found, before.clone()));
         }
-        self.well = is_well;
     }
 
     /// A measurement takes longer than planned: reported while it does, for it may be the last news
@@ -139,7 +142,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The time that a measurement is to take, where that is known; whether it can be made again and
 /// again.
-fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
+fn check(question: &[String], asserts: &[Assertion]) -> Result<Option<Duration>, CliError> {
     const WHICH: &str = "tcp, connect, ping, stream, delay, train and load can be monitored, nothing else";
     let asked = Question::parse(question.iter().map(String::as_str)).map_err(|e| {
         if e.kind() == ErrorKind::InvalidSubcommand {
@@ -155,6 +158,9 @@ fn check(question: &[String]) -> Result<Option<Duration>, CliError> {
     let (_, _, output) = asked.parts();
     if output.json.is_some() || output.jsonl {
         return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
+    }
+    if let Ok(Some((_, Some(phase)))) = asked.cost() {
+        measure::check_conditions(asserts, &[phase])?;
     }
     let is_longer = |word: &String| LONGER.contains(&word.split('=').next().unwrap_or(word));
     Ok(planned(&asked).filter(|_| !question.iter().any(is_longer)))
@@ -230,10 +236,24 @@ fn measure_once(
         Some(0) => {}
         // Its own conditions, which it has told itself.
         Some(3) => broken.push("an assertion of the measurement failed".to_owned()),
-        Some(code) => broken.push(format!("the measurement ended with exit code {code}")),
+        Some(code) => broken.push(reason(code, outcome.as_ref())),
         None => broken.push("the measurement was killed".to_owned()),
     }
     Ok(Measured { outcome, broken, interrupted: false })
+}
+
+/// The sentence about a measurement that ended with this exit code: its own reason, where it left
+/// one.
+fn reason(code: i32, outcome: Option<&Outcome>) -> String {
+    let reason = outcome.and_then(|outcome| {
+        let of_points = || outcome.points.iter().find_map(|point| point.reason.as_ref());
+        outcome.reason.as_ref().or_else(of_points).cloned()
+    });
+    match (reason, outcome.map(|outcome| outcome.status)) {
+        (Some(reason), _) => report::clean(&reason).into_owned(),
+        (None, Some(status)) if status != Status::Complete => format!("the measurement is {}", status.name()),
+        _ => format!("the measurement ended with exit code {code}"),
+    }
 }
 
 /// Prints a line for people, and takes the run into the metrics, unless the user has cut it short.
@@ -251,7 +271,7 @@ fn print(args: &MonitorArgs, measured: &Measured, metrics: &mut RunMetrics) {
     let found = Figure::compared().filter_map(shown).collect::<Vec<_>>().join(", ");
     let verdict = match measured.broken.is_empty() {
         true if measured.interrupted => "interrupted".to_owned(),
-        true => "well".to_owned(),
+        true => "ok".to_owned(),
         false => measured.broken.join("; "),
     };
     let began = measured.outcome.as_ref().map(|outcome| outcome.begin.started.0);
@@ -274,18 +294,18 @@ fn is_told(figure: Figure, of: &Point) -> bool {
 }
 
 /// Runs the user's command, and does not wait for it.
-fn call(command: &str, measured: &Measured) {
+fn call(command: &str, measured: &Measured, mended: Vec<String>) {
     let begin = measured.outcome.as_ref().map(|outcome| &outcome.begin);
-    let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
-    shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
-    shell.env("NETCALIPER_BROKEN", measured.broken.join("\n"));
-    shell.env("NETCALIPER_RUN", begin.map_or(String::new(), |b| b.run.to_string()));
-    shell.env("NETCALIPER_VERB", begin.map_or("", |b| b.verb.as_str()));
-    shell.env("NETCALIPER_TARGET", begin.map_or(String::new(), |b| b.targets.join(" ")));
-    match shell.stdin(Stdio::null()).spawn() {
-        // Waiting for the child keeps it from becoming a zombie.
-        Ok(mut child) => drop(thread::spawn(move || child.wait())),
-        Err(error) => stderr::say(format_args!("netcaliper: warning: cannot run '{command}': {error}")),
+    let alert = Alert {
+        mended: if measured.broken.is_empty() { mended } else { Vec::new() },
+        broken: measured.broken.clone(),
+        run: begin.map_or(String::new(), |b| b.run.to_string()),
+        verb: begin.map_or(String::new(), |b| b.verb.clone()),
+        target: begin.map_or(String::new(), |b| b.targets.join(" ")),
+    };
+    // Waiting for the child keeps it from becoming a zombie.
+    if let Some(mut child) = alert.start(command) {
+        thread::spawn(move || child.wait());
     }
 }
 
@@ -297,7 +317,7 @@ mod tests {
     fn questions_that_print_json_of_their_own_are_refused() {
         let said = |words: &str| {
             let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            check(&words).map_err(|trouble| trouble.text)
+            check(&words, &[]).map_err(|trouble| trouble.text)
         };
         for option in ["--json", "--json=summary", "-J", "-qJ", "--jsonl"] {
             let told = said(&format!("ping x {option}")).unwrap_err();
@@ -311,7 +331,7 @@ mod tests {
     fn the_planned_time_is_that_of_the_question() {
         let planned = |words: &str| {
             let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            check(&words).map(|planned| planned.map(|planned| planned.as_secs())).unwrap_or_default()
+            check(&words, &[]).map(|planned| planned.map(|planned| planned.as_secs())).unwrap_or_default()
         };
         assert_eq!(planned("tcp x -t 30s"), Some(30));
         assert_eq!(planned("ping x -t 5s"), Some(6), "the last echo is waited for");

@@ -102,7 +102,7 @@ pub(crate) fn stream(args: &StreamArgs, command: Vec<String>) -> Result<Exit, Cl
     let native = args.target.protocol == protocols::NATIVE;
     let method = args.repeat.of(&phase(args, native)?, &[]).map_err(CliError::usage)?;
     let mut config = plan::client(&args.target, &args.local, true)?;
-    measure::check(&config, &method)?;
+    measure::check(&config, &method, &args.output)?;
     let samples = args.run.samples.as_ref();
     let outputs = Outputs::open(&args.output, None, &[samples])?.with(Rows::Frames, samples)?;
     config.records = outputs.records || samples.is_some() || common::config::tells_frames(streams(args));

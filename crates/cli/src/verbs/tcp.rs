@@ -9,7 +9,7 @@ use crate::outputs::Outputs;
 use crate::protocols;
 use crate::verbs::{measure, plan};
 use clap::Args;
-use common::protocol::Defaults;
+use common::protocol::{Defaults, Ranges};
 use metrics::SECOND;
 use model::{Axis, AxisName, Burst, Pattern, Payload, Phase, Range, SocketSettings, Verify};
 use std::path::PathBuf;
@@ -53,17 +53,22 @@ pub(crate) struct DataArgs {
     /// With --pattern pushpull: bytes the server sends in its turn.
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = values::bytes)]
     pub(crate) pull_bytes: u64,
-    #[arg(long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true, help = transfer_help())]
-    pub(crate) transfer: Option<u64>,
+    #[arg(long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true, help = transfer_help())]
+    pub(crate) transfer: Option<Range>,
     /// Payload of the whole run in bytes: it ends when they have moved [default: the run ends by
     /// time].
     #[arg(short = 'n', long, value_name = "BYTES", value_parser = values::bytes, allow_negative_numbers = true)]
     pub(crate) bytes: Option<u64>,
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true, help = buffer_help())]
     pub(crate) buffer: Option<Range>,
-    /// Rate limit of each connection and direction, in bits per second, 8 to 10T [default: none].
-    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rate, allow_negative_numbers = true)]
-    pub(crate) rate: Option<u64>,
+    /// Rate limit of each connection and direction, in bits per second, 8 to 10T, or a range
+    /// low..high that each of them draws from [default: none].
+    #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rates, allow_negative_numbers = true)]
+    pub(crate) rate: Option<Range>,
+    /// Seed of what --buffer, --transfer and -b draw from ranges: the same seed draws the same
+    /// [default: random, shown in the result].
+    #[arg(long, value_name = "N", value_parser = values::whole)]
+    pub(crate) seed: Option<u64>,
     /// Send calls in a burst, 1 to 1000000.
     #[arg(long, value_name = "N", requires = "burst_delay", conflicts_with = "rate", value_parser = values::count::<u32, 1_000_000>)]
     pub(crate) burst: Option<u32>,
@@ -107,11 +112,15 @@ const PAYLOAD: Named<Payload> = &[
 /// Goodput, integrity and reliability.
 pub(crate) fn tcp(args: &TcpArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let phase = plan::suited(args.target.protocol, phase(args));
+    if phase.draw_seed.is_some() && !draws(&args.data) {
+        let why = "--seed repeats draws from ranges, and there are none: give --buffer, --transfer or -b as low..high";
+        return Err(CliError::usage(why));
+    }
     let method = args.repeat.of(&phase, &axes(args)?).map_err(CliError::usage)?;
     // A transfer is long enough for its record to cost nothing.
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.processes.count = args.run.processes.unwrap_or(0);
-    measure::check(&config, &method)?;
+    measure::check(&config, &method, &args.output)?;
     let outputs = Outputs::open(&args.output, args.sweep.sweep_csv.as_ref(), &[])?;
     measure::run("tcp", command, &config, method, outputs)
 }
@@ -133,7 +142,9 @@ pub(crate) fn phase(args: &TcpArgs) -> Phase {
     // transfer.
     let alone = plain && connections == 1 && args.sweep.sweep.is_empty();
     let alone = alone && data.transfer.is_none() && args.run.iterations.is_none();
-    let (transfer, bytes) = if alone { (data.bytes, None) } else { (data.transfer, data.bytes) };
+    let transfer = data.transfer.map(|range| range.low);
+    let (transfer, bytes) = if alone { (data.bytes, None) } else { (transfer, data.bytes) };
+    let seeded = draws(data) && args.target.protocol.info().ranges == Ranges::Seeded;
     Phase {
         connections,
         iterations: common.iterations.or((plain && transfer.is_some()).then_some(1)),
@@ -144,15 +155,28 @@ pub(crate) fn phase(args: &TcpArgs) -> Phase {
             pattern => pattern,
         },
         transfer: transfer.unwrap_or(if plain { common::bulk::UNLIMITED } else { 1 << 30 }),
+        transfer_high: data.transfer.and_then(upper_end),
         total_bytes: bytes,
         buffer: data.buffer.unwrap_or(Phase::default().buffer),
         sockets: SocketSettings { whole_segments, ..common.sockets },
-        rate: data.rate,
+        rate: data.rate.map(|range| range.low),
+        rate_high: data.rate.and_then(upper_end),
+        draw_seed: data.seed.or_else(|| seeded.then(plan::seed)),
         burst: data.burst.zip(data.burst_delay).map(|(count, delay_ns)| Burst { count, delay_ns }),
         verify: data.verify.unwrap_or(if plain { Verify::Connection } else { Verify::Data }),
         payload: data.payload,
         ..common
     }
+}
+
+/// The upper end of a range, if it is one.
+fn upper_end(Range { low, high }: Range) -> Option<u64> {
+    (high > low).then_some(high)
+}
+
+/// True if something is drawn from a range.
+fn draws(data: &DataArgs) -> bool {
+    [data.buffer, data.transfer, data.rate].into_iter().flatten().any(|range| upper_end(range).is_some())
 }
 
 /// The sweep's axes.
@@ -166,8 +190,8 @@ fn axes(args: &TcpArgs) -> Result<Vec<Axis>, CliError> {
 
 fn transfer_help() -> String {
     format!(
-        "Payload of one connection in bytes, both directions together, at most 1024Ti; then it is replaced by a new one [default: \
-         1Gi; no limit with --protocol {}]",
+        "Payload of one connection in bytes, both directions together, at most 1024Ti, or a range low..high that each connection \
+         draws from; then it is replaced by a new one [default: 1Gi; no limit with --protocol {}]",
         plain()
     )
 }
@@ -222,6 +246,24 @@ mod tests {
         }
         assert_eq!(of("--protocol ttcp -n 16Mi -P 2").2, Some(16 << 20));
         assert_eq!(of("-n 16Mi -P 1"), (1 << 30, None, Some(16 << 20), None));
+    }
+
+    #[test]
+    fn ranges_are_drawn_from_a_seed_that_the_result_has() {
+        let of = |words: &str| {
+            let phase = phase_of(words);
+            (phase.transfer, phase.transfer_high, phase.rate, phase.rate_high, phase.draw_seed)
+        };
+        assert_eq!(
+            of("--transfer 1Ki..1Mi -b [10M,1G] --seed 9"),
+            (1 << 10, Some(1 << 20), Some(10_000_000), Some(1_000_000_000), Some(9))
+        );
+        assert_eq!(of("--transfer 5..5 -b 8"), (5, None, Some(8), None, None));
+        for words in ["-l 1Ki..1Mi", "--transfer 1..2", "-b 1M..2M"] {
+            assert!(phase_of(words).draw_seed.is_some_and(|seed| seed < 1 << 48), "{words}");
+        }
+        // Its ends draw by themselves.
+        assert_eq!(of("--protocol ctstraffic --transfer 1..2").4, None);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::outputs::{Outputs, series};
 use crate::verbs::{measure, plan};
 use clap::{Args, ValueEnum};
 use metrics::Clamped;
-use model::{Kind, Method, Pattern, Phase, Probe, SocketSettings, Train, Until, Verify, Waiting};
+use model::{
+    Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Train, Until, Verify, Waiting,
+};
 use report::Rows;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -54,11 +56,11 @@ struct ShapeArgs {
     /// Packets of a train, 2 to 10000. All trains together have at most 100000.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, value_parser = values::count::<u32, 10_000>)]
     packets: u32,
-    /// Size of a packet: UDP payload in bytes, 40 to 65507. Several, separated by commas, are
-    /// measured one after the other.
+    /// Size of a packet: UDP payload in bytes, 40 to 65507. Several are measured one after the
+    /// other: 100,500,1450 (a list), 64..1024 (doubling), 100..1450/50 (in steps of 50).
     #[arg(short = 'l', long, visible_alias = "size", value_name = "BYTES,…", default_value = "1400", value_delimiter = ',',
-          value_parser = values::bytes)]
-    length: Vec<u64>,
+          value_parser = sizes)]
+    length: Vec<Sizes>,
     /// Time from the start of a packet to the start of the next, such as 20us; 0 is back to back.
     /// Several, separated by commas, are settings that take turns.
     #[arg(long, value_name = "TIME,…", default_value = "0", value_delimiter = ',', value_parser = values::pause)]
@@ -182,7 +184,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     let repeat = RepeatArgs { repeat: args.runs, until_confidence: args.until_confidence };
     let several = match args.preset.preset {
         Some(Preset::Slac) => Some(slac(args)),
-        None if args.trains.length.len() > 1 => Some(of_sizes(args)),
+        None if lengths(&args.trains).count() > 1 => Some(of_sizes(args)),
         None => None,
     };
     let method = match several {
@@ -193,7 +195,7 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     };
     let method = method.map_err(CliError::usage)?;
     let config = plan::client(&args.target, &args.local, true)?;
-    measure::check(&config, &method)?;
+    measure::check(&config, &method, &args.output)?;
     let (packets, trains) = (args.trains.samples.as_ref(), args.trains.train_csv.as_ref());
     let folder = args.preset.series.as_deref();
     folder.map_or(Ok(()), file::folder)?;
@@ -213,9 +215,25 @@ pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliE
     Ok(outputs.finish())
 }
 
+/// One size of packets, or a range of them.
+#[derive(Clone, Debug)]
+struct Sizes(Vec<u64>);
+
+fn sizes(text: &str) -> Result<Sizes, String> {
+    if !text.contains("..") {
+        return values::bytes(text).map(|one| Sizes(vec![one]));
+    }
+    Axis::parse(&format!("{}={text}", AxisName::Size), &[AxisName::Size]).map(|axis| Sizes(axis.values))
+}
+
+/// All sizes, in the order in which they are measured.
+fn lengths(shape: &ShapeArgs) -> impl Iterator<Item = u64> {
+    shape.length.iter().flat_map(|sizes| sizes.0.iter().copied())
+}
+
 /// A phase for each size, each under its label.
 fn of_sizes(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
-    let sizes = args.trains.length.iter().map(|bytes| u32::clamped(*bytes));
+    let sizes = lengths(&args.trains).map(u32::clamped);
     sizes.map(|size| (label("size", size), phase(args, train_of(&args.trains), size))).collect()
 }
 

@@ -15,8 +15,18 @@ fn a_condition_that_is_not_met_is_exit_code_3() {
         .exits(3)
         .says_one_sentence()
         .complains(&["not met: goodput>1T: goodput to server was"]);
-    line("--assert loss<1%").run().exits(3).complains(&["nothing was measured that it is about"]);
     line("--assert speed>1").run().exits(2).complains(&["'speed' cannot be asserted"]);
+    line("--assert godput>1").run().exits(2).complains(&["did you mean 'goodput'?"]);
+    // A figure that the question does not have is refused before the run.
+    line("--assert loss<1%")
+        .run()
+        .exits(2)
+        .says_one_sentence()
+        .complains(&["has no such figure; it has goodput"]);
+    line("--assert goodput.down>1").run().exits(2).complains(&["has no such figure"]);
+    line("--assert p99<5ms").run().exits(2).complains(&["did you mean connect.p99?"]);
+    let monitor = netcaliper("monitor").args("--assert p99<5ms -- tcp").arg(server.at()).run();
+    monitor.exits(2).complains(&["did you mean connect.p99?"]);
     // Machine formats say so, too.
     let done = line("--assert goodput>1T --json").run().exits(3);
     assert!(done.out.starts_with('{'), "{}", done.tell());

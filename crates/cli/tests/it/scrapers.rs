@@ -55,7 +55,7 @@ fn a_monitor_notices_that_nobody_answers_and_goes_on() {
         .args(&format!("-- ping 127.0.0.1:{} -n 1 --connect-timeout 1s", free_port()))
         .spawn();
     let at = scraped_at(&monitor);
-    monitor.hears_often("ended with exit code 1", 2);
+    monitor.hears_often("is `netcaliper serve` running there?", 2);
     let page = exchange(&at, "GET /metrics HTTP/1.1\r\n\r\n");
     checked("a_monitor_notices_that_nobody_answers_and_goes_on", body(&page));
     assert!(value(body(&page), "netcaliper_runs_total{status=\"failed\"}") >= 1.0);
