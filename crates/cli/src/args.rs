@@ -296,7 +296,7 @@ pub(crate) struct WebArgs {
     /// Show the run in a browser, with the saved runs: at a port of this host (7480 if none is
     /// given, 0 for any), or at ADDR:PORT. At an address that other hosts can reach, the printed
     /// URL holds a token, and requests without it are refused.
-    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = web::parse_address,
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "", value_parser = values::web_address,
         help_heading = "Live")]
     pub(crate) web: Option<SocketAddr>,
     /// Serve the page for this long after the run's end; the first Ctrl-C ends that.

@@ -35,7 +35,7 @@ pub fn resolve(host: &str, port: u16, want: Family) -> Result<Vec<SocketAddr>, S
         return Err(format!("'{host}' is not a host: expected a name or an address"));
     };
     if let Some(written) = Address::parse(bare).filter(|at| at.port.is_none()) {
-        let at = placed(&written, port).map_err(|why| format!("cannot resolve '{host}': {why}"))?;
+        let at = placed(&written, port)?;
         if want.takes(&at) {
             return check_scope(at).map(|()| vec![at]);
         }
@@ -46,13 +46,18 @@ pub fn resolve(host: &str, port: u16, want: Family) -> Result<Vec<SocketAddr>, S
         format!("cannot resolve '{host}': {reason}")
     })?;
     let mut addresses: Vec<SocketAddr> = Vec::new();
-    let mut others = 0;
+    let (mut others, mut unscoped) = (0, Ok(()));
     for address in found {
         if !want.takes(&address) {
             others += 1;
+        } else if let Err(why) = check_scope(address) {
+            unscoped = Err(format!("{host}: {why}"));
         } else if !addresses.contains(&address) {
             addresses.push(address);
         }
+    }
+    if addresses.is_empty() {
+        unscoped?;
     }
     match (addresses.is_empty(), others, want) {
         (false, ..) => Ok(addresses),
@@ -72,11 +77,10 @@ pub fn address(text: &str, port: u16) -> Option<Result<SocketAddr, String>> {
 fn placed(at: &Address, port: u16) -> Result<SocketAddr, String> {
     let scope = match at.zone.as_deref() {
         None => 0,
-        Some(zone) => zone
-            .parse()
-            .ok()
-            .or_else(|| crate::host::interface_index(zone))
-            .ok_or_else(|| format!("there is no interface '{zone}'{}", here(at.ip)))?,
+        Some(zone) => {
+            let known = crate::host::interface_index(zone);
+            known.ok_or_else(|| format!("no interface '{zone}'{}", here(&interfaces(at.ip))))?
+        }
     };
     Ok(with_scope(at.ip, port, scope))
 }
@@ -90,24 +94,33 @@ pub fn check_scope(at: SocketAddr) -> Result<(), String> {
     if !is_link_local(ip) || scope_of(at) != 0 {
         return Ok(());
     }
-    Err(format!("{ip} is a link-local address: write {ip}%INTERFACE{}", here(ip)))
+    let all = interfaces(ip);
+    let (example, others) = match &all[..] {
+        [] => ("INTERFACE", String::new()),
+        [only] => (only.as_str(), String::new()),
+        [first, ..] => (first.as_str(), here(&all)),
+    };
+    Err(format!("a link-local address needs its interface: {ip}%{example}{others}"))
 }
 
-/// The interfaces of this host that have addresses such as `ip`, or else all but the loopback, in
-/// parentheses.
-fn here(ip: IpAddr) -> String {
+/// The interfaces of this host that have addresses such as `ip`, or else all but the loopback.
+fn interfaces(ip: IpAddr) -> Vec<String> {
     let all = crate::host::local_addresses();
     let named = |fits: fn(&IpAddr) -> bool| {
         let fitting = all.iter().filter(|(_, ip)| fits(ip));
-        let mut names: Vec<&str> =
-            fitting.map(|(name, _)| name.split(':').next().unwrap_or_default()).collect();
+        let mut names: Vec<String> =
+            fitting.map(|(name, _)| name.split(':').next().unwrap_or_default().to_owned()).collect();
         names.sort_unstable();
         names.dedup();
-        names.join(", ")
+        names
     };
-    let linked = if is_link_local(ip) { named(|ip| is_link_local(*ip)) } else { String::new() };
-    let names = if linked.is_empty() { named(|ip| !ip.is_loopback()) } else { linked };
-    if names.is_empty() { String::new() } else { format!(" (here: {names})") }
+    let linked = if is_link_local(ip) { named(|ip| is_link_local(*ip)) } else { Vec::new() };
+    if linked.is_empty() { named(|ip| !ip.is_loopback()) } else { linked }
+}
+
+/// Names of interfaces in parentheses.
+fn here(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(" (here: {})", names.join(", ")) }
 }
 
 #[cfg(test)]
@@ -138,13 +151,12 @@ mod tests {
         assert_eq!(one("fe80::1%lo", Family::Any), expected);
         assert_eq!(one("[fe80::1%lo]", Family::V6), expected);
         assert_eq!(one(&format!("fe80::1%{}", index.trim()), Family::Any), expected);
-        let error = resolve("fe80::1%nosuch0", 7, Family::Any).unwrap_err();
-        assert!(
-            error.contains("'fe80::1%nosuch0'") && error.contains("there is no interface 'nosuch0'"),
-            "{error}"
-        );
+        for zone in ["nosuch0", "4000000000", "0"] {
+            let error = resolve(&format!("fe80::1%{zone}"), 7, Family::Any).unwrap_err();
+            assert!(error.starts_with(&format!("no interface '{zone}'")), "{error}");
+        }
         let error = resolve("fe80::1", 7, Family::Any).unwrap_err();
-        assert!(error.starts_with("fe80::1 is a link-local address: write fe80::1%INTERFACE"), "{error}");
+        assert!(error.starts_with("a link-local address needs its interface: fe80::1%"), "{error}");
         assert_eq!(
             address("[fe80::1%lo]:9", 7).unwrap().unwrap().to_string(),
             format!("[fe80::1%{}]:9", index.trim())

@@ -33,7 +33,7 @@ impl Address {
         let (ip, zone) = inner.split_once('%').map_or((inner, None), |(ip, zone)| (ip, Some(zone)));
         let ip: IpAddr = ip.parse().ok()?;
         let named = |zone: &str| {
-            !zone.is_empty() && zone.chars().all(|c| c.is_ascii_alphanumeric() || ".-_@:".contains(c))
+            !zone.is_empty() && zone.chars().all(|c| c.is_ascii_alphanumeric() || ".-_@".contains(c))
         };
         if zone.is_some_and(|zone| ip.is_ipv4() || !named(zone)) {
             return None;
@@ -119,6 +119,7 @@ mod tests {
             "1.2.3.4%eth0",
             "fe80::1%",
             "fe80::1%a b",
+            "fe80::1%eth0:80",
         ];
         assert!(wrong.iter().all(|text| read(text).is_none()));
         let scoped = with_scope("fe80::1".parse().unwrap(), 7, 3);

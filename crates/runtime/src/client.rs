@@ -19,7 +19,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
-use transport::{SocketSettings, is_link_local, scope_of, with_scope};
+use transport::{Address, SocketSettings, is_link_local, scope_of, with_scope};
 use uuid::Uuid;
 
 /// A fresh identifier for a run.
@@ -102,7 +102,7 @@ fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
         // A port of five digits cannot belong to an address, as one of four can.
         if target.parse::<Ipv6Addr>().is_err()
             && let Some((host, port)) = target.rsplit_once(':')
-            && let (Ok(host), Ok(port)) = (host.parse::<Ipv6Addr>(), port.parse::<u16>())
+            && let (Some(host), Ok(port)) = (Address::parse(host), port.parse::<u16>())
         {
             return Err(format!(
                 "'{target}' lacks brackets: an IPv6 address with a port is written [{host}]:{port}"
@@ -176,19 +176,21 @@ fn check_sources(config: &ClientConfig) -> Result<(), EngineError> {
             (0, Some(scope)) if is_link_local(ip) => with_scope(ip, 0, scope),
             _ => *source,
         };
-        io::resolve::check_scope(at).map_err(|why| EngineError::Setting(format!("-B: {why}")))?;
+        let option = config.source_option;
+        io::resolve::check_scope(at).map_err(|why| EngineError::Setting(format!("{option}: {why}")))?;
         // Other errors concern the peer, not the source address.
         if let Err(error) = UdpSocket::bind(at)
             && error.kind() == std::io::ErrorKind::AddrNotAvailable
         {
-            return Err(EngineError::Setting(format!("-B {ip}: this host has no such address ({error})")));
+            let text = format!("{option} {ip}: this host has no such address ({error})");
+            return Err(EngineError::Setting(text));
         }
     }
     let fits = |peer: &Peer| config.sources.iter().any(|s| s.is_ipv4() == peer.address.is_ipv4());
     match config.peers.iter().find(|peer| !config.sources.is_empty() && !fits(peer)) {
         Some(peer) => Err(EngineError::Setting(format!(
-            "no local address given with -B is of the family of {}: give one, or choose the family with -4 or -6",
-            peer.address
+            "no local address given with {} is of the family of {}: give one, or choose the family with -4 or -6",
+            config.source_option, peer.address
         ))),
         None => Ok(()),
     }
@@ -220,7 +222,8 @@ fn check_ports(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> 
                 true => ("this local port is in use", first.to_string()),
                 false => ("all of these local ports are in use", format!("{first}-{last}")),
             };
-            Err(EngineError::Resolve(format!("--local-port {range}: {which} ({error})")))
+            let option = config.port_option;
+            Err(EngineError::Resolve(format!("{option} {range}: {which} ({error})")))
         }
         _ => Ok(()),
     }
@@ -387,6 +390,8 @@ mod tests {
         assert_eq!(split_port("[::1]:80", 7411), Ok(("[::1]", 80)));
         assert_eq!(split_port("::1", 7411), Ok(("::1", 7411)));
         assert_eq!(split_port("fe80::1%eth0", 7411), Ok(("fe80::1%eth0", 7411)));
+        let why = split_port("fe80::1%eth0:80", 7411).unwrap_err();
+        assert!(why.ends_with("is written [fe80::1%eth0]:80"), "{why}");
         for bad in ["host:x", "host:0", "host:99999", "[::1]:0", "[::1", "[::1:80", "::1:20000"] {
             assert!(split_port(bad, 7411).is_err(), "{bad}");
         }

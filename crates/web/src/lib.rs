@@ -35,7 +35,7 @@ mod absent;
 
 #[cfg(not(feature = "http"))]
 pub use absent::{Scraped, Web};
-pub use address::parse_address;
+pub use address::PORT;
 #[cfg(feature = "http")]
 pub use open::{Scraped, Web};
 

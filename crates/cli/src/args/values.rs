@@ -83,19 +83,57 @@ pub(crate) fn listen_addresses(texts: &[String], port: u16) -> Result<Vec<Socket
     texts.iter().map(parse).collect()
 }
 
+/// An address for browsers. Without a port it needs brackets at least, because it might be the host
+/// that is to be measured.
+pub(crate) fn web_address(text: &str) -> Result<SocketAddr, String> {
+    let usual = if text.is_empty() { "[127.0.0.1]" } else { text };
+    page_address(usual, Some(web::PORT)).unwrap_or_else(|| {
+        Err(format!(
+            "'{text}' is not an address to be seen at such as 7480, 127.0.0.1:7480 or [::]:7480; the usual one is taken by --web= or by \
+             --web at the end of the line"
+        ))
+    })
+}
+
+/// An address for scrapers of metrics.
+pub(crate) fn metrics_address(text: &str) -> Result<SocketAddr, String> {
+    page_address(text, None).unwrap_or_else(|| {
+        Err(format!("'{text}' is not an address to be scraped at such as 9411, 127.0.0.1:9411 or [::]:9411"))
+    })
+}
+
+/// A port of the loopback address, `localhost:PORT`, or an address with its port; in brackets also
+/// one at the port `usual`. `None` for other texts.
+fn page_address(text: &str, usual: Option<u16>) -> Option<Result<SocketAddr, String>> {
+    if let Ok(port) = text.strip_prefix("localhost:").unwrap_or(text).parse() {
+        return Some(Ok(SocketAddr::new([127, 0, 0, 1].into(), port)));
+    }
+    let port = model::Address::parse(text)?.port.or(usual.filter(|_| text.starts_with('[')))?;
+    Some(runtime::address(text, port)?.and_then(|at| runtime::check_scope(at).map(|()| at)))
+}
+
 /// A size or a range, `low..high` or `[low,high]`.
 pub(crate) fn range(text: &str) -> Result<Range, String> {
+    range_of(text, bytes, "1024..1Mi or [1024,1Mi]")
+}
+
+/// A rate or a range of rates, likewise.
+pub(crate) fn rates(text: &str) -> Result<Range, String> {
+    range_of(text, rate, "10M..100M or [10M,100M]")
+}
+
+fn range_of(text: &str, one: fn(&str) -> Result<u64, String>, such: &str) -> Result<Range, String> {
     let brackets = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
     let ends = match brackets {
         Some(inside) => inside.split_once(','),
         None => text.split_once(".."),
     };
     let (low, high) = match ends {
-        Some((low, high)) => (bytes(low)?, bytes(high)?),
+        Some((low, high)) => (one(low)?, one(high)?),
         None if brackets.is_some() => {
-            return Err(format!("'{text}' is not a range such as 1024..1Mi or [1024,1Mi]"));
+            return Err(format!("'{text}' is not a range such as {such}"));
         }
-        None => return bytes(text).map(Range::just),
+        None => return one(text).map(Range::just),
     };
     if low > high {
         return Err(format!("the range '{text}' falls; the smaller value comes first"));
@@ -201,8 +239,12 @@ pub(crate) fn ports(text: &str) -> Result<(u16, u16), String> {
 /// A network, or one address.
 pub(crate) fn network(text: &str) -> Result<ipnet::IpNet, String> {
     let single = || text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);
-    text.parse().or_else(|_| single()).map_err(|_| {
-        format!("'{text}' is not a network such as 192.0.2.0/24 or 2001:db8::/32, nor an address")
+    text.parse().or_else(|_| single()).map_err(|_| match text.split_once('%') {
+        Some((ip, zone)) if ip.parse::<std::net::Ipv6Addr>().is_ok() => {
+            let zone = zone.split('/').next().unwrap_or_default();
+            format!("'{text}': a network is the same on all interfaces: leave out '%{zone}'")
+        }
+        _ => format!("'{text}' is not a network such as 192.0.2.0/24 or 2001:db8::/32, nor an address"),
     })
 }
 
@@ -234,13 +276,24 @@ impl Legacy {
         Some(Legacy { protocol, info: protocol.info().legacy.as_ref()?, port, settings: None })
     }
 
+    /// The server of datagrams that goes along where no settings were given, at this port.
+    pub(crate) fn companion(&self, port: u16) -> Option<Self> {
+        let phase = self.info.beside.filter(|_| self.settings.is_none())?;
+        Some(Legacy { settings: Some(Box::new(phase())), port, ..self.clone() })
+    }
+
+    /// True if the other one is of the same protocol, over the same transport.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self.protocol == other.protocol && self.ports_in_words() == other.ports_in_words()
+    }
+
     /// The settings of its tests.
     pub(crate) fn phase(&self) -> Phase {
         self.settings.as_deref().cloned().unwrap_or_else(self.info.phase)
     }
 
     /// Its ports, in words.
-    pub(crate) fn over(&self) -> &'static str {
+    pub(crate) fn ports_in_words(&self) -> &'static str {
         let streams = self.settings.as_ref().is_some_and(|phase| phase.kind == Kind::Stream);
         if streams { "UDP" } else { self.info.over }
     }
@@ -322,6 +375,8 @@ mod tests {
         assert_eq!(range("64Ki"), Ok(Range::just(65_536)));
         assert_eq!(range("[1024,1048576]"), Ok(Range { low: 1024, high: 1_048_576 }));
         assert_eq!(range("1Ki..1Mi"), range("[1024,1048576]"));
+        assert_eq!(rates("10M..1G"), Ok(Range { low: 10_000_000, high: 1_000_000_000 }));
+        assert_eq!(rates("5k"), Ok(Range::just(5_000)));
         assert!(["[9,3]", "[9]", "", "9..3", "..9", "9.."].iter().all(|text| range(text).is_err()));
         assert_eq!(ports("20000-20999"), Ok((20_000, 20_999)));
         assert_eq!(ports("7"), Ok((7, 7)));
@@ -350,12 +405,18 @@ mod tests {
         assert!(legacy("native").unwrap_err().contains("speaks anyway"));
         assert!(legacy("echo:x").is_err() && legacy("quote").is_err());
         let settings = |text: &str| match legacy(text) {
-            Ok(LegacyAsked::One(asked)) => Ok((asked.port, asked.over(), asked.phase().pattern)),
+            Ok(LegacyAsked::One(asked)) => Ok((asked.port, asked.ports_in_words(), asked.phase().pattern)),
             Ok(LegacyAsked::All) => Err(String::new()),
             Err(why) => Err(why),
         };
         let pull = settings("ctstraffic:4445 -pattern:pull -transfer:1000000");
         assert_eq!(pull, Ok((4445, "TCP", model::Pattern::Pull)));
+        let companion = |text: &str| match legacy(text) {
+            Ok(LegacyAsked::One(asked)) => asked.companion(7).map(|one| (one.port, one.ports_in_words())),
+            _ => None,
+        };
+        assert_eq!(companion("ctstraffic"), Some((7, "UDP")), "a stream of the usual settings");
+        assert_eq!(companion("ctstraffic -pattern:pull").or(companion("echo")), None);
         let media = "ctstraffic -protocol:udp -bitspersecond:1000000 -framerate:30 -streamlength:3";
         assert_eq!(settings(media), Ok((4444, "UDP", model::Pattern::Pull)));
         for (text, why) in [
@@ -406,10 +467,38 @@ mod tests {
         );
         assert!(parse(&["somewhere"]).is_err());
         let error = parse(&["fe80::1"]).unwrap_err();
-        assert!(error.starts_with("fe80::1 is a link-local address: write fe80::1%INTERFACE"), "{error}");
+        assert!(error.starts_with("a link-local address needs its interface: fe80::1%"), "{error}");
         let scopes =
             ["fe80::1%1", "[fe80::1%1]", "[fe80::1%1]:9"].map(|text| parse(&[text]).unwrap()[0].to_string());
         assert_eq!(scopes, ["[fe80::1%1]:7", "[fe80::1%1]:7", "[fe80::1%1]:9"]);
         assert!(parse(&["fe80::1%nosuch0"]).unwrap_err().contains("no interface 'nosuch0'"));
+    }
+    #[test]
+    fn pages_are_at_a_port_or_an_address() {
+        let at = |found: Result<SocketAddr, String>| found.unwrap().to_string();
+        for (text, expected) in [
+            ("8080", "127.0.0.1:8080"),
+            ("localhost:0", "127.0.0.1:0"),
+            ("[::1]:9", "[::1]:9"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+            ("[fe80::1%1]:80", "[fe80::1%1]:80"),
+        ] {
+            assert_eq!([at(web_address(text)), at(metrics_address(text))], [expected; 2]);
+        }
+        assert_eq!(
+            ["", "[::1]", "[fe80::1%1]"].map(|text| at(web_address(text))),
+            ["127.0.0.1:7480", "[::1]:7480", "[fe80::1%1]:7480"]
+        );
+        for wrong in ["lab2", "192.0.2.1", "::1", "fe80::1%1", "70000", "1:2:3"] {
+            assert!(web_address(wrong).unwrap_err().contains("not an address to be seen at"), "{wrong}");
+            assert!(metrics_address(wrong).unwrap_err().contains("not an address to be scraped"), "{wrong}");
+        }
+        assert!(metrics_address("[::1]").is_err());
+        for parse in [web_address, metrics_address] {
+            assert!(parse("[fe80::1]:80").unwrap_err().starts_with("a link-local address needs"));
+            assert!(parse("[fe80::1%nosuch0]:80").unwrap_err().contains("no interface 'nosuch0'"));
+        }
+        let why = network("fe80::%eth0/64").unwrap_err();
+        assert!(why.ends_with("leave out '%eth0'"), "{why}");
     }
 }

@@ -4,18 +4,10 @@ use crate::error::{CliError, lock};
 use crate::stdout::is_stdout;
 use crate::{file, stderr};
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use web::{Metrics, Scraped};
-
-/// An address to be scraped at: `ADDR:PORT`, or a port of the loopback address.
-pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
-    let port = || text.parse().map(|port: u16| SocketAddr::new(IpAddr::from([127, 0, 0, 1]), port));
-    text.parse().or_else(|_| port()).map_err(|_| {
-        format!("'{text}' is not an address to be scraped at such as 9411, 127.0.0.1:9411 or [::]:9411")
-    })
-}
 
 /// The page of counts so far. The web server writes it into memory: no slow scraper holds the lock.
 pub(crate) fn shared<T: Send + 'static>(
@@ -99,12 +91,5 @@ mod tests {
         file.write(&page);
         assert!(!file.failed, "the next failure is told again");
         std::fs::remove_dir_all(&folder).unwrap();
-    }
-
-    #[test]
-    fn a_port_is_of_the_loopback_address() {
-        assert_eq!(address("9411").unwrap(), "127.0.0.1:9411".parse().unwrap());
-        assert_eq!(address("[::]:9").unwrap(), "[::]:9".parse().unwrap());
-        assert!(address("somewhere").unwrap_err().contains("not an address"));
     }
 }

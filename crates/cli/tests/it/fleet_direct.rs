@@ -2,8 +2,8 @@
 
 use crate::support::files::Scratch;
 use crate::support::fleet::{PING, all_measured, ended, endings, testing};
-use crate::support::net::free_port;
-use crate::support::{Line, Proc, as_it_is};
+use crate::support::net::{Namespace, free_port, has_ipv6};
+use crate::support::{Line, Proc, as_it_is, skip};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -122,4 +122,30 @@ fn servers_take_orders_of_keys_with_the_right_and_test_the_allowed_targets() {
 #[test]
 fn a_server_takes_orders_with_keys_only() {
     as_it_is("serve").args("--port 0 --fleet 127.0.0.1").run().exits(2).complains(&["--psk-file"]);
+}
+
+#[test]
+fn agents_are_reached_at_link_local_addresses() {
+    const NAME: &str = "fleet_direct::agents_are_reached_at_link_local_addresses";
+    let Some((here, there)) = Namespace::pair(NAME) else { return };
+    if !has_ipv6() {
+        return skip(NAME, "this machine has no IPv6");
+    }
+    let scratch = Scratch::new();
+    scratch.key("key", format!("netcaliper-psk-1:{}\n", "5b".repeat(32)));
+    let keyed = |verb: &str| as_it_is(verb).env("XDG_STATE_HOME", scratch.file("state"));
+    let agents = [(&here, "fe80::71"), (&there, "fe80::72")].map(|(space, host)| {
+        space.ip(&format!("address add {host}/64 dev nc0 nodad"));
+        let line = keyed("agent").args("--port 0 --listen").arg(format!("[{host}%nc0]:7500"));
+        let line = line.arg("--psk-file").arg(scratch.file("key")).arg("--resource").arg(host);
+        let agent = space.within(line.arg("--spool").arg(scratch.file(host))).spawn();
+        agent.hears(&format!("agent listens on [{host}%"));
+        agent
+    });
+    std::fs::write(scratch.file("hosts"), "fe80::71%nc0\nfe80::72%nc0\n").unwrap();
+    let line = keyed("fleet").arg("run").arg(scratch.file("hosts")).args("--direct --agent-port 7500");
+    let line = testing(line.arg("--psk-file").arg(scratch.file("key")), "background", PING);
+    here.within(line).run().exits(0);
+    all_measured(&scratch.file("state"), 2);
+    agents.into_iter().for_each(end);
 }

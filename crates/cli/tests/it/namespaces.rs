@@ -107,18 +107,66 @@ fn two_hosts_measure_the_path_between_them() {
         let local = text(&outcome.connections()[0]["local"]);
         assert!(local.starts_with("[fe80::71"), "{local}");
     }
-    let said = "is a link-local address: write fe80::71%INTERFACE (here: nc0)";
+    let said = "a link-local address needs its interface: fe80::71%nc0";
     here.within(tcp("10.77.0.2").args("-t 1s -B fe80::71")).run().complains(&[said]);
     for words in ["tcp fe80::71", "iperf3 -c fe80::71", "serve --listen fe80::71", "iperf3 -s -B fe80::71"] {
         let (verb, rest) = words.split_once(' ').unwrap();
         let done = here.within(netcaliper(verb).args(rest)).run();
         assert!(done.code != Some(0) && (done.out.clone() + &done.err).contains(said), "{}", done.tell());
     }
-    here.within(tcp("fe80::72%nosuch")).run().complains(&["there is no interface 'nosuch' (here: nc0)"]);
+    here.within(tcp("fe80::72%nosuch")).run().complains(&["no interface 'nosuch' (here: nc0)"]);
     let listening = Server::start(there.within(netcaliper("serve").args("--listen [fe80::72%nc0]:7500")));
     here.within(tcp("[fe80::72%nc0]:7500").args("-P 1 -n 1k")).run().exits(0);
     listening.end();
     server.end();
+}
+
+#[test]
+fn link_local_addresses_stand_for_hosts_in_tests_of_both_transports() {
+    const NAME: &str = "namespaces::link_local_addresses_stand_for_hosts_in_tests_of_both_transports";
+    let Some((here, there)) = Namespace::pair(NAME) else { return };
+    if !has_ipv6() {
+        return skip(NAME, "this machine has no IPv6");
+    }
+    here.ip("address add fe80::71/64 dev nc0 nodad");
+    there.ip("address add fe80::72/64 dev nc0 nodad");
+    let line = netcaliper("serve").args("--bind [fe80::72%nc0]:7500 --legacy echo:7507 --legacy");
+    let _server = Server::start(there.within(line.arg("ctstraffic:7544 -transfer:1000")));
+    for words in [
+        "tcp [fe80::72%nc0]:7500 -P 1 -n 1k -R",
+        "ping -u -n 3 [fe80::72%nc0]:7500 -B fe80::71",
+        "ping -n 3 [fe80::72%nc0]:7500 -B fe80::71%nc0",
+        "delay [fe80::72%nc0]:7500 -t 300ms",
+        "ping -u -n 3 [fe80::72%nc0]:7507 --protocol echo -B fe80::71",
+        "rttcpipclient i=fe80::72%nc0 p=7507 a=fe80::71 b=1 m=3",
+        "ctstraffic -target:fe80::72%nc0 -port:7544 -bind:fe80::71 -connections:1 -iterations:1 -transfer:1000",
+    ] {
+        let (verb, rest) = words.split_once(' ').unwrap();
+        let done = here.within(netcaliper(verb).args(rest)).run();
+        assert_eq!(done.code, Some(0), "{words}: {}", done.tell());
+    }
+    // Without an interface every option asks for it, each stand-in by the name of its own option.
+    let needs = "a link-local address needs its interface: fe80::71%nc0";
+    for (words, option) in [
+        ("tcp 10.77.0.2 -B fe80::71", "-B: "),
+        ("tcp 10.77.0.2 --web=[fe80::71]:7480", ""),
+        ("serve --metrics [fe80::71]:9411", ""),
+        ("rttcpipclient i=10.77.0.2 a=fe80::71", "a: "),
+        ("ntttcp -s 10.77.0.2 -a fe80::71", "-a: "),
+        ("ctstraffic -target:fe80::71", ""),
+        ("ctstraffic -listen:fe80::71", ""),
+        ("udpmon_bw_mon -d fe80::71", ""),
+        ("ttcp -t fe80::71", ""),
+    ] {
+        let (verb, rest) = words.split_once(' ').unwrap();
+        let done = here.within(netcaliper(verb).args(rest)).run();
+        let all = done.out.clone() + &done.err;
+        assert!(
+            done.code != Some(0) && all.contains(&format!("{option}{needs}")),
+            "{words}: {}",
+            done.tell()
+        );
+    }
 }
 
 #[test]
@@ -212,11 +260,17 @@ fn a_page_at_an_address_of_the_cable_wants_its_token() {
     };
     here.ip("address add fd77::1/64 dev nc0 nodad");
     there.ip("address add fd77::2/64 dev nc0 nodad");
-    for bound in ["10.77.0.2:0", "[fd77::2]:0"] {
+    there.ip("address add fe80::72/64 dev nc0 nodad");
+    here.ip("address add fe80::71/64 dev nc0 nodad");
+    for bound in ["10.77.0.2:0", "[fd77::2]:0", "[fe80::72%nc0]:0"] {
         let server = serve_in(&there, &format!("--web {bound}"));
         let line = server.proc.hears("live view at http://");
         let (at, token) = line.split("http://").nth(1).unwrap().split_once("/?token=").unwrap();
-        assert_eq!(at.rsplit_once(':').unwrap().0, bound.rsplit_once(':').unwrap().0);
+        let ((shown, port), written) = (at.rsplit_once(':').unwrap(), bound.rsplit_once(':').unwrap().0);
+        // An interface is shown by its number, which means nothing to the other host.
+        assert_eq!(shown.split('%').next(), written.strip_suffix("%nc0]").or(Some(written)), "{line}");
+        let at = format!("{written}:{port}");
+        let at = at.as_str();
         // No request without the token is answered: neither the other host, nor one that calls it
         // by a name of its own, nor this host itself.
         for (space, host) in [(&here, at), (&here, "localhost"), (&there, at), (&there, "127.0.0.1")] {

@@ -4,7 +4,7 @@
 use crate::message::Target;
 use crate::plan::{CostClass, Verb};
 use metrics::{format_bits_per_second, format_duration, real};
-use model::Cost;
+use model::{Address, Cost};
 
 /// Most words of a test.
 const MAX_WORDS: usize = 48;
@@ -110,15 +110,15 @@ const OPTIONS: &[(bool, &[Verb], &[&str])] = {
     ]
 };
 
-/// The options of a question that agents accept: first the ones with a value, then the ones
-/// without.
+/// Options of `verb` that agents accept in orders: first options with a value, then flags.
 #[must_use]
 pub fn allowed(verb: Verb) -> (Vec<&'static str>, Vec<&'static str>) {
-    let of = |with_value: bool| {
-        let own = OPTIONS.iter().filter(|(has_value, of, _)| *has_value == with_value && of.contains(&verb));
-        own.flat_map(|(.., names)| *names).copied().collect()
+    let names = |with_value: bool| {
+        let rows =
+            OPTIONS.iter().filter(|(has_value, verbs, _)| *has_value == with_value && verbs.contains(&verb));
+        rows.flat_map(|(.., names)| *names).copied().collect()
     };
-    (of(true), of(false))
+    (names(true), names(false))
 }
 
 /// The words of a test split into options and their values.
@@ -143,6 +143,12 @@ pub fn parse(verb: Verb, words: &[String]) -> Result<Vec<(&str, Option<&str>)>, 
             (_, true, None) => None,
             _ => {
                 let shown = crate::message::bounded(&name.chars().take(MAX_WORD).collect::<String>());
+                if !shown.starts_with('-') {
+                    return Err(format!(
+                        "a test of {} has no word '{shown}': leave the host out, the plan names both ends",
+                        verb.name()
+                    ));
+                }
                 return Err(format!("an agent takes no option '{shown}' of {}", verb.name()));
             }
         };
@@ -236,9 +242,12 @@ pub(super) fn target(target: &Target, ceilings: &Ceilings) -> Result<Vec<String>
 /// True of a name, an address or a network that is or contains this host.
 fn covers(allowed: &str, host: &str) -> bool {
     use std::net::IpAddr;
-    let Ok(address) = host.parse::<IpAddr>() else { return allowed.eq_ignore_ascii_case(host) };
+    let Some(Address { ip: address, zone, port: None }) = Address::parse(host) else {
+        return allowed.eq_ignore_ascii_case(host);
+    };
     let Some((network, bits)) = allowed.split_once('/') else {
-        return allowed.parse::<IpAddr>().is_ok_and(|allowed| allowed == address);
+        let allowed = Address::parse(allowed);
+        return allowed.is_some_and(|own| own.ip == address && (own.zone.is_none() || own.zone == zone));
     };
     let as_bits = |address: IpAddr| match address {
         IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, 32),
@@ -298,6 +307,15 @@ mod tests {
             ("192.0.2.2", false),
         ] {
             assert_eq!(target(&to(host), &few).is_ok(), good, "{host}");
+        }
+        for (allowed, host, good) in [
+            ("fe80::/10", "fe80::1%eth0", true),
+            ("fe80::1", "fe80::1%eth0", true),
+            ("fe80::1%eth0", "fe80::1%eth0", true),
+            ("fe80::1%eth0", "fe80::1%eth1", false),
+            ("10.0.0.0/8", "10.0.0.1:22", false),
+        ] {
+            assert_eq!(covers(allowed, host), good, "{allowed} {host}");
         }
         assert!(
             covers("0.0.0.0/0", "10.0.0.1")

@@ -187,6 +187,10 @@ pub struct ClientConfig {
     pub sources: Vec<SocketAddr>,
     /// Local ports to use in turn, both included.
     pub ports: Option<(u16, u16)>,
+    /// The option of the local addresses, for errors.
+    pub source_option: &'static str,
+    /// The option of the local ports, for errors.
+    pub port_option: &'static str,
     /// Interface to bind to.
     pub device: Option<String>,
     /// Placement of workers.
@@ -251,6 +255,8 @@ impl ClientConfig {
             keys: Keyring::default(),
             sources: Vec::new(),
             ports: None,
+            source_option: "-B",
+            port_option: "--local-port",
             device: None,
             placement: Placement::Even,
             workers: None,

@@ -215,14 +215,6 @@ impl Driver {
         if at.zone.is_none() { Ok(SocketAddr::new(at.ip, 0)) } else { self.place(at, 0) }
     }
 
-    /// Refuses a run that a client cannot have; `source` is the option of the client's own address.
-    ///
-    /// # Errors
-    /// One sentence that names the option.
-    pub fn check_from(&self, config: &ClientConfig, phase: &Phase, source: &str) -> Result<(), Refusal> {
-        (self.check)(config, phase).map_err(|error| error.map(|text| text.replace("-B", source)))
-    }
-
     /// A client of this protocol, with the common settings of all originals.
     pub fn client(&self, protocol: &'static dyn Protocol) -> ClientConfig {
         let mut run = [0; 16];
@@ -291,7 +283,8 @@ impl Driver {
         code
     }
 
-    /// Runs a client to its end, with the events that begin a run.
+    /// Checks the settings, emits the events at the start of a run (`verb` is the question that the
+    /// documents of the run name), and runs the client until its end.
     pub fn call(
         &self,
         config: &ClientConfig,

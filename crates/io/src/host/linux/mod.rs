@@ -21,9 +21,9 @@ pub fn local_addresses() -> Vec<(String, IpAddr)> {
     sys::addresses().into_iter().filter_map(|address| Some((address.label, address.ip?))).collect()
 }
 
-/// The number of an interface of the calling thread's network namespace.
-pub fn interface_index(name: &str) -> Option<u32> {
-    sys::index_of(name)
+/// The number of an interface of the calling thread's network namespace, by its name or its number.
+pub fn interface_index(zone: &str) -> Option<u32> {
+    sys::index_of(zone).or_else(|| zone.parse().ok().filter(|index| sys::has_interface(*index)))
 }
 
 use super::Texts;
@@ -99,8 +99,8 @@ pub fn congestion_controls() -> Vec<String> {
 /// Describes this host, and the interface that owns `local`, as seen in the calling thread's
 /// network namespace.
 ///
-/// A run between two addresses of the same host goes through its loopback, whichever interface owns
-/// them.
+/// The interface is the loopback where both ends are on this host: the kernel routes such traffic
+/// through it, whichever interface owns the addresses.
 pub fn snapshot(local: Option<IpAddr>) -> HostSnapshot {
     let (name, kernel) = sys::names().unwrap_or_default();
     let cpus = || std::thread::available_parallelism().ok().and_then(|n| u32::try_from(n.get()).ok());

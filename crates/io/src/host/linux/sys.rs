@@ -155,6 +155,13 @@ pub(super) fn index_of(name: &str) -> Option<u32> {
     (index > 0).then_some(index)
 }
 
+/// True if an interface has this number.
+pub(super) fn has_interface(index: u32) -> bool {
+    let mut name = [0; libc::IF_NAMESIZE];
+    // SAFETY: the call writes at most `IF_NAMESIZE` bytes, the length of `name`, which outlives it.
+    !unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null()
+}
+
 /// The questions to an interface that [`ethtool`] may ask (linux/ethtool.h). None of them changes
 /// anything, and none is answered with more than [`EthtoolAnswer`] holds: the longest, of the link
 /// settings, has 48 + 12 × 127 bytes.

@@ -76,7 +76,9 @@ fn client(spec: Spec, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: resolve::rotation(&spec, &resolved),
         sources: resolved.binds.iter().filter(|at| !at.ip().is_unspecified()).copied().collect(),
+        source_option: "-Bind",
         ports: spec.local_ports,
+        port_option: "-LocalPort",
         device: spec.device.clone(),
         placement: spec.cores.clone(),
         records: wants_records(&spec) || (streams && tells_frames(spec.phase.connections)),

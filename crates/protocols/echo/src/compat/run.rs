@@ -46,13 +46,14 @@ fn measure_with(client: Client, driver: &Driver) -> Result<u8, Refusal> {
     let config = ClientConfig {
         peers: vec![Peer::new(client.server().to_string(), target(&client, driver)?)],
         sources: client.local.iter().map(|at| driver.source(at)).collect::<Result<_, _>>()?,
+        source_option: "a",
         ..driver.client(&crate::PROTOCOL)
     };
     if client.kill {
         return Ok(kill(&config, client.kill_port, driver));
     }
     let phase = client.phase();
-    driver.check_from(&config, &phase, "a")?;
+    (driver.check)(&config, &phase)?;
     let interrupt = (driver.on_signals)()?;
     let (mut printer, mut run) = (Printer::new(client), Run::new(driver, ""));
     driver.call(&config, &phase, &interrupt, "rttcpip", &mut |event| {

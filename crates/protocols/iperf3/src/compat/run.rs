@@ -456,9 +456,8 @@ fn check_sockets(spec: &Spec, driver: &Driver, config: &ClientConfig, phase: &Ph
         },
     )?;
     let Some(port) = spec.local_port else { return Ok(()) };
-    let tried = ClientConfig { ports: Some((port, port)), ..config.clone() };
-    let named = |error: Refusal| error.map(|text| text.replace("--local-port", "--cport"));
-    (driver.check)(&tried, phase).map_err(named)
+    let tried = ClientConfig { ports: Some((port, port)), port_option: "--cport", ..config.clone() };
+    (driver.check)(&tried, phase)
 }
 
 /// The address of -B with its interface, if it is named.

@@ -94,7 +94,9 @@ fn send(
     let config = ClientConfig {
         peers: peers(spec, driver)?,
         sources: spec.local.iter().map(|at| driver.source(at)).collect::<Result<_, _>>()?,
+        source_option: if spec.windows { "-nic" } else { "-a" },
         ports: spec.local_port.map(|first| (first, first)),
+        port_option: "-f",
         arrivals: true,
         options: ProtocolOptions::new(spec.layout),
         ..driver.client(&crate::PROTOCOL)

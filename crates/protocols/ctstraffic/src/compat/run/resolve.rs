@@ -3,6 +3,7 @@
 use crate::compat::{Resolved, Spec};
 use common::Peer;
 use common::original::{Driver, Refusal};
+use model::Address;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 const ANY: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V6(Ipv6Addr::UNSPECIFIED)];
@@ -31,7 +32,15 @@ pub(super) fn client(spec: &Spec, driver: &Driver) -> Result<Resolved, Refusal> 
     let mut targets = addresses(driver, &spec.targets, spec.port)?;
     let any = ["*".to_owned()];
     let binds = if spec.binds.is_empty() { &any[..] } else { &spec.binds };
-    let mut binds = addresses(driver, binds, 0)?;
+    let mut binds = binds.iter().try_fold(Vec::new(), |mut all, bind| {
+        let found = match Address::parse(bind).filter(|at| at.port.is_none()) {
+            Some(at) => vec![driver.source(&at)?],
+            None => addresses(driver, std::slice::from_ref(bind), 0)?,
+        };
+        let new: Vec<_> = found.into_iter().filter(|at| !all.contains(at)).collect();
+        all.extend(new);
+        Ok::<_, Refusal>(all)
+    })?;
     let (from, to) = (binds.clone(), targets.clone());
     targets.retain(|to| from.iter().any(|from| from.is_ipv4() == to.is_ipv4()));
     binds.retain(|from| to.iter().any(|to| from.is_ipv4() == to.is_ipv4()));
