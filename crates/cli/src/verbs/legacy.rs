@@ -14,10 +14,6 @@ use runtime::{Admission, Bound, Interrupt};
 use std::fmt::Display;
 use std::net::SocketAddr;
 
-/// Peers without a proof at a port where the server sends first: each may take some megabytes of
-/// the kernel's memory.
-const MOST_SENT_TO: usize = 256;
-
 /// Settings of the servers beside a native one.
 pub(crate) struct Settings<'a> {
     pub(crate) legacy: &'a LegacyArgs,
@@ -80,13 +76,26 @@ pub(crate) fn bind(settings: &Settings<'_>) -> Result<Beside, CliError> {
         let others: Vec<Legacy> = others.filter(|one| !is_named(one)).collect();
         wanted.extend(others);
     }
-    let admission = runtime::admission_beside(wanted.len(), settings.cores.workers);
+    // Each may have a companion.
+    let admission = runtime::admission_beside(2 * wanted.len(), settings.cores.workers);
     for (nth, asked) in wanted.iter().enumerate() {
         let (asked, aside) = aside(asked.clone(), &wanted);
-        let most = if asked.info.sends_first { MOST_SENT_TO } else { usize::MAX };
-        let admission = admission.at(u16::try_from(nth).unwrap_or(u16::MAX), most);
-        match one(settings, &asked, admission).map_err(|error| beside.located(settings, &asked, error)) {
-            Ok(bound) => beside.answering.push(Answering { asked, bound, aside }),
+        let most = if asked.info.sends_first { runtime::most_sent_to() } else { usize::MAX };
+        let admission_of = |nth: usize| admission.at(u16::try_from(nth).unwrap_or(u16::MAX), most);
+        match one(settings, &asked, admission_of(nth))
+            .map_err(|error| beside.located(settings, &asked, error))
+        {
+            Ok(bound) => {
+                let port = bound.addresses().first().map_or(asked.port, SocketAddr::port);
+                let companion =
+                    asked.companion(port).filter(|one| !wanted.iter().any(|other| other.is_like(one)));
+                beside.answering.push(Answering { asked, bound, aside });
+                let Some(companion) = companion else { continue };
+                match one(settings, &companion, admission_of(wanted.len() + nth)) {
+                    Ok(bound) => beside.answering.push(Answering { asked: companion, bound, aside: None }),
+                    Err(error) => beside.refused.push((companion.protocol.name(), error.text)),
+                }
+            }
             Err(error) if nth < named => return Err(error),
             Err(error) => beside.refused.push((asked.protocol.name(), error.text)),
         }
@@ -141,19 +150,23 @@ impl Beside {
     }
 
     /// A line about each address that a protocol answers at.
-    fn told(&self, text: impl Fn(&Legacy, &SocketAddr) -> String) -> Vec<String> {
+    fn lines_of_addresses(&self, text: impl Fn(&Legacy, &SocketAddr) -> String) -> Vec<String> {
         let addresses = self.answering.iter().flat_map(|one| one.shown().map(move |at| (&one.asked, at)));
         addresses.map(|(asked, at)| text(asked, at)).collect()
     }
 
     /// What goes along, and at which ports.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.told(|asked, at| format!("{}:{}", asked.protocol, at.port()))
+        let mut names = self.lines_of_addresses(|asked, at| format!("{}:{}", asked.protocol, at.port()));
+        names.dedup();
+        names
     }
 
-    /// Whether a table is worth it.
+    /// True if a table is worth it: of several protocols, or of one that could not be had.
     fn several(&self) -> bool {
-        self.every || self.answering.len() > 1
+        let mut names: Vec<&str> = self.answering.iter().map(|one| one.asked.protocol.name()).collect();
+        names.dedup();
+        self.every || names.len() > 1 || !self.refused.is_empty()
     }
 
     /// What is answered where, a line each; nothing where there is a table.
@@ -161,7 +174,9 @@ impl Beside {
         if self.several() {
             return Vec::new();
         }
-        self.told(|asked, at| format!("answering {} on {at} ({})", asked.protocol, asked.over()))
+        self.lines_of_addresses(|asked, at| {
+            format!("answering {} on {at} ({})", asked.protocol, asked.ports_in_words())
+        })
     }
 
     /// A table of what listens where, and of what could not be had; nothing where there is no more
@@ -180,7 +195,7 @@ impl Beside {
             let Legacy { protocol, .. } = one.asked;
             let who =
                 [one.asked.serves()].into_iter().chain(one.aside.as_deref()).collect::<Vec<_>>().join("; ");
-            rows.extend(one.shown().map(|at| row(protocol.name(), at, one.asked.over(), &who)));
+            rows.extend(one.shown().map(|at| row(protocol.name(), at, one.asked.ports_in_words(), &who)));
         }
         rows.extend(self.refused.iter().map(|(name, why)| row(name, &"refused", "-", why)));
         report::aligned(&rows, 4).collect()

@@ -2,7 +2,7 @@
 
 use crate::support::net::Namespace;
 use crate::support::peer::call;
-use crate::support::{Line, Server, as_it_is, netcaliper, serve, sized};
+use crate::support::{Line, Outcome, Server, as_it_is, netcaliper, number, serve, sized};
 use serde_json::{Value, json};
 use std::net::{TcpListener, UdpSocket};
 use std::time::Duration;
@@ -39,6 +39,23 @@ fn several_protocols_and_a_table() {
     assert_eq!(probe.recv(&mut word).unwrap(), 4);
     server.still_serves();
     server.end();
+}
+
+#[test]
+fn connections_and_streams_of_ctstraffic_are_served_without_settings() {
+    let server = serve("--legacy ctstraffic:0");
+    let port = server.proc.port_of("ctstraffic");
+    for over in ["TCP", "UDP"] {
+        server.proc.hears(&format!(":{port} ({over})"));
+    }
+    let words = format!("127.0.0.1 --protocol ctstraffic -p {port} -i 100ms");
+    netcaliper("tcp").args(&words).args("-P 1 -b 20M -t 300ms").run().exits(0);
+    let stream = netcaliper("stream").args(&words).args("-t 1500ms --depth 500ms --json").run();
+    let outcome = Outcome::of(stream.exits(0));
+    assert!(number(&outcome.local()["frames"]["completed"]) > 30, "{}", outcome.tell());
+    server.end();
+    let done = netcaliper("stream").args(&words).args("-t 1500ms").run().exits(1);
+    done.prints(&["no ctsTraffic server of streams is at this UDP port: start `netcaliper serve --legacy"]);
 }
 
 #[test]

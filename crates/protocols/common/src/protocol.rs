@@ -35,6 +35,8 @@ pub struct Info {
     pub keyed: bool,
     /// True if it can keep connections open that have moved all their payload.
     pub holds: bool,
+    /// Transfers and rates of connections that are given as ranges.
+    pub ranges: Ranges,
     /// A client has its test with one server.
     pub one_server: bool,
     /// Worker threads.
@@ -77,6 +79,7 @@ impl Info {
             },
             keyed: false,
             holds: false,
+            ranges: Ranges::Refused,
             one_server: false,
             workers: Workers::PerCore,
             hello: None,
@@ -128,6 +131,8 @@ pub struct Legacy {
     pub phase: fn() -> Phase,
     /// Other settings; `None` where a server needs none.
     pub settings: Option<OtherSettings>,
+    /// The settings of a second server, of datagrams at the same port, where none were given.
+    pub beside: Option<fn() -> Phase>,
     /// A server of connections listens to datagrams on the same port, too.
     pub also_datagrams: bool,
     /// Its usual port where another protocol that goes along has the one of both: nothing separates
@@ -164,6 +169,7 @@ impl Legacy {
         options: &[],
         phase: Phase::default,
         settings: None,
+        beside: None,
         also_datagrams: false,
         aside: None,
         config: Ok,
@@ -407,13 +413,34 @@ impl dyn Protocol {
         }
         let alone = phase.exclusive && self.info().legacy.is_some();
         let held = phase.hold_ns.is_some() && !self.info().holds;
+        let drawn = phase.transfer_high.is_some() || phase.rate_high.is_some();
+        let ranges = self.info().ranges;
         refused([
             (alone, "cannot ask a server to exclude others"),
             (held, "ends a connection with its payload: native holds them"),
+            (
+                drawn && ranges == Ranges::Refused,
+                "has one transfer and one rate for all connections: native draws from ranges",
+            ),
+            (
+                phase.draw_seed.is_some() && ranges != Ranges::Seeded,
+                "repeats no draws from a seed: native does",
+            ),
         ])
         .and_then(|()| self.carries(phase))
         .map_err(|why| format!("the protocol {self} {why}"))
     }
+}
+
+/// Transfers and rates that are given as ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranges {
+    /// All connections have one transfer and one rate.
+    Refused,
+    /// Drawn anew in each run.
+    Random,
+    /// Drawn from the seed of the phase.
+    Seeded,
 }
 
 /// The refusal of the first condition that holds.

@@ -52,6 +52,12 @@ pub(crate) fn usual_phase() -> Phase {
     }
 }
 
+/// The stream of `netcaliper stream` without settings, which is that of the original's guide.
+pub(crate) fn usual_stream() -> Phase {
+    let words = ["-protocol:udp", "-bitspersecond:25000000", "-framerate:60", "-streamlength:60"];
+    settings(&words.map(str::to_owned)).unwrap_or_default()
+}
+
 /// Options of the original that both ends of a connection or stream need alike.
 const SHARED: [&str; 16] = [
     "-Protocol",

@@ -20,7 +20,7 @@ mod tcp;
 use common::{one_sided, payload, protocol, verdicts};
 
 use crate::one_sided::OneSidedProtocol;
-use crate::protocol::{Info, Legacy, OtherSettings, refused};
+use crate::protocol::{Info, Legacy, OtherSettings, Ranges, refused};
 pub use media::{HZ, Receiver, Ring, Sender};
 use model::{Kind, Media, Payload, Phase};
 pub use open::{acceptors, connectors};
@@ -42,10 +42,12 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
                        -transfer:1000000', for streams 'ctstraffic -protocol:udp -bitspersecond:25000000 -framerate:60 \
                        -streamlength:60'",
             }),
+            beside: Some(compat::usual_stream),
             ..Legacy::PLAIN
         }),
         originals: compat::ORIGINALS,
         importers: compat::IMPORTERS,
+        ranges: Ranges::Random,
         ..Info::new("ctstraffic", PORT)
     },
     carries,

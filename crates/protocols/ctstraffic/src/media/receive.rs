@@ -328,7 +328,7 @@ impl Flow for Receiver {
                 self.core.up(cx, path);
             }
             (FlowEvent::Broken(fault), _) | (FlowEvent::Wake, Some(fault)) => {
-                return Err(Violation::Refused(fault));
+                return Err(refusal(fault));
             }
             (FlowEvent::Wake, None) => {
                 return self.judge_until(cx, Mono(cx.now.0.saturating_sub(SETTLE)));
@@ -344,5 +344,20 @@ impl Flow for Receiver {
 
     fn id(&self) -> FlowId {
         self.core.id()
+    }
+}
+
+/// The end of a stream by the kernel's word. A refusal before the first datagram is that of a host
+/// without a server of streams.
+fn refusal(fault: Fault) -> Violation {
+    let is_refused =
+        std::io::Error::from_raw_os_error(fault.errno).kind() == std::io::ErrorKind::ConnectionRefused;
+    let refused = Violation::Refused(fault);
+    match is_refused {
+        true => refused.likely(
+            "no ctsTraffic server of streams is at this UDP port: start `netcaliper serve --legacy ctstraffic`, or ctsTraffic with \
+             -Protocol:udp, there",
+        ),
+        false => refused,
     }
 }
