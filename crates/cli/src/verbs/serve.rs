@@ -112,7 +112,7 @@ pub(crate) struct ServeArgs {
     #[arg(long)]
     pub(crate) hardware_stamps: bool,
     /// Let Prometheus scrape /metrics at this address; a port alone is one of the loopback address.
-    #[arg(long, value_name = "ADDR", value_parser = scrape::address, help_heading = "Output")]
+    #[arg(long, value_name = "ADDR", value_parser = values::metrics_address, help_heading = "Output")]
     pub(crate) metrics: Option<SocketAddr>,
     /// Length of an interval of the status line.
     #[arg(short = 'i', long, value_name = "TIME", default_value = "1s", value_parser = values::interval)]
