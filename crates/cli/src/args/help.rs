@@ -26,7 +26,7 @@ macro_rules! briefs {
 
 /// All commands.
 const BRIEFS: &[Brief] = briefs! {
-    "tcp" "connections time bytes rate reverse bidir congestion sweep json quiet verbose"
+    "tcp" "connections time bytes rate reverse bidir congestion sweep html json quiet verbose"
         "netcaliper tcp HOST                      to the server, as fast as it goes"
         "netcaliper tcp HOST -R -P 1 -t 30s       from the server, one connection"
         "netcaliper tcp HOST --sweep rate=10M,100M,1G --html sweep.html";
@@ -139,6 +139,12 @@ pub(crate) struct SharedArgs {
     output: OutputArgs,
 }
 
+/// Examples of a command.
+#[cfg(feature = "man")]
+pub(crate) fn examples(verb: &str) -> Option<&'static [&'static str]> {
+    BRIEFS.iter().find(|brief| brief.verb == verb).map(|brief| brief.examples.as_slice())
+}
+
 /// The first sentence of a help text, without what follows its first clause where it is to be
 /// short.
 fn first(text: &str, clause: bool) -> String {
@@ -147,8 +153,18 @@ fn first(text: &str, clause: bool) -> String {
     text[..end].trim_end_matches('.').to_owned()
 }
 
+/// The first clause of a help text, and its default where that is a value.
+fn clause(text: &str) -> String {
+    let clause = first(text, true);
+    let default = text.split_once("[default: ").and_then(|(_, rest)| rest.split([']', ';', ',', '(']).next());
+    match default.map(str::trim_end).filter(|default| !default.contains(' ') && *default != "none") {
+        Some(default) => format!("{clause} [default: {default}]"),
+        None => clause,
+    }
+}
+
 /// An argument with its whole text for `--help`, its first words for `-h`.
-fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
+fn with_help(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
     // As it stands: the search for escape sequences that `to_string` takes out would cost more than
     // the rest of a start.
     let whole =
@@ -156,7 +172,7 @@ fn told(arg: Arg, brief: &Brief, shared: &BTreeSet<String>) -> Arg {
     let named = brief.options.split(' ').any(|name| name == arg.get_id().as_str());
     let is_shown = arg.is_positional() || named;
     let long = if shared.contains(arg.get_id().as_str()) { first(&whole, false) } else { whole.clone() };
-    let arg = arg.help(first(&whole, true)).long_help(long).hide_short_help(!is_shown);
+    let arg = arg.help(clause(&whole)).long_help(long).hide_short_help(!is_shown);
     // Without headings they are together, and the first.
     if is_shown { arg.help_heading(None) } else { arg }
 }
@@ -209,7 +225,7 @@ fn with_brief(verb: Command, brief: &Brief) -> Command {
     let examples = format!("Examples:\n  {}", brief.examples.join("\n  "));
     let more = "Options that several commands share are explained by `netcaliper options`.";
     let long = if shares { format!("{examples}\n\n{more}") } else { examples.clone() };
-    let verb = verb.mut_args(|arg| told(arg, brief, &shared));
+    let verb = verb.mut_args(|arg| with_help(arg, brief, &shared));
     // A typed option follows the same option of the configuration file, and replaces it.
     let is_configured = config::has_defaults(verb.get_name());
     verb.after_help(examples).after_long_help(long).args_override_self(is_configured)

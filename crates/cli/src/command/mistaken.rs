@@ -1,51 +1,64 @@
-//! Command lines as other programs have them: what to type instead.
+//! Command lines as other programs have them, and slips of the fingers: what to type instead.
 
-use crate::stderr;
+mod habits;
+
+use crate::command::Cli;
+use crate::{config, protocols, provenance, stderr, stdout};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use habits::HABITS;
+use metrics::nearest;
 
-/// Words that are known from other programs, and what does the same here.
-struct Habit {
-    /// The verb they follow; empty where they stand in its place, `*` after any.
-    verb: &'static str,
-    words: &'static [&'static str],
-    /// `N` and `HOST` stand for the word that follows.
-    instead: &'static str,
-}
-
-/// The first that fits counts.
-const HABITS: &[Habit] = &[
-    Habit { verb: "ping", words: &["-c"], instead: "-n N" },
-    Habit { verb: "*", words: &["-c", "--client"], instead: "netcaliper tcp HOST" },
-    Habit { verb: "*", words: &["-s", "--server"], instead: "netcaliper serve" },
-    Habit { verb: "*", words: &["-u", "--udp", "udp"], instead: "netcaliper delay HOST -b RATE" },
-];
+/// Commands that measure or serve: their users know the options of other programs.
+pub(crate) const MEASURES: [&str; 8] =
+    ["tcp", "connect", "ping", "stream", "delay", "train", "load", "serve"];
+/// clap's exit code of a wrong command line.
+const USAGE: i32 = 2;
 
 /// clap's value of an error under this name.
-fn said(error: &Error, kind: ContextKind) -> Option<&str> {
+fn context_value(error: &Error, kind: ContextKind) -> Option<&str> {
     match error.get(kind)? {
         ContextValue::String(text) => Some(text),
         _ => None,
     }
 }
 
-/// The unknown word and the one to type in its place; `None` without such a one.
-fn instead(error: &Error, command: &[String]) -> Option<(String, String)> {
+/// The verb of a command; empty without one.
+fn verb(command: &[String]) -> &str {
+    command.get(1).map_or("", String::as_str)
+}
+
+/// The word behind another one, or behind its `=`, unless it is an option.
+fn behind<'a>(command: &'a [String], word: &str) -> Option<&'a str> {
+    let at = command.iter().position(|typed| typed.split('=').next() == Some(word))?;
+    let next = || command.get(at + 1).map(String::as_str);
+    let value = command[at].split_once('=').map(|(_, value)| value).or_else(next);
+    value.filter(|value| !value.starts_with('-'))
+}
+
+/// The sentence about a word that is known from other programs; `None` without such a one.
+fn habit(error: &Error, command: &[String]) -> Option<String> {
     let kind = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
         ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
         _ => return None,
     };
-    let unknown = said(error, kind)?;
-    let verb = command.get(1).map_or("", String::as_str);
-    let fits = |habit: &&Habit| ["*", verb].contains(&habit.verb) && habit.words.contains(&unknown);
-    let habit = HABITS.iter().find(fits)?;
-    let next =
-        command.iter().skip_while(|word| *word != unknown).nth(1).filter(|word| !word.starts_with('-'));
-    let instead = match next {
-        Some(value) => habit.instead.replace('N', value).replace("HOST", value),
-        None => habit.instead.to_owned(),
-    };
-    Some((unknown.to_owned(), instead))
+    let unknown = context_value(error, kind)?;
+    let verb = verb(command);
+    let measures = MEASURES.contains(&verb) || verb == unknown;
+    let habit = HABITS.iter().find(|habit| {
+        let follows = match habit.verb {
+            "" => verb == unknown,
+            "*" => measures,
+            other => other == verb,
+        };
+        follows && habit.words.contains(&unknown)
+    })?;
+    let value = behind(command, unknown);
+    // In place of a verb, the host may stand behind the option of other programs.
+    let host = value.or_else(|| behind(command, "-c")).or_else(|| behind(command, "--client"));
+    let instead = habit.instead.replace("{word}", unknown).replace("{n}", value.unwrap_or("N"));
+    let instead = instead.replace("{host}", host.unwrap_or("HOST"));
+    Some(format!("'{unknown}' is another program's: {instead}"))
 }
 
 /// The words that a command begins with: the program, and its verb where it has one.
@@ -54,12 +67,62 @@ fn program(command: &[String], unknown: Option<&str>) -> String {
     verb.map_or("netcaliper".to_owned(), |verb| format!("netcaliper {verb}"))
 }
 
+/// The sentence about a word in the place of a command: a slip, or a host.
+fn unknown_command(error: &Error, command: &[String]) -> Option<String> {
+    let unknown = context_value(error, ContextKind::InvalidSubcommand)?;
+    if verb(command) != unknown {
+        // A command has commands of its own.
+        return None;
+    }
+    let host = || {
+        format!(
+            "'{unknown}' is no command: to measure to a host of this name, use `netcaliper tcp {unknown}`"
+        )
+    };
+    let is_address =
+        unknown.contains(['.', ':']) || unknown == "localhost" || config::target(unknown) != unknown;
+    if is_address {
+        return Some(host());
+    }
+    let whole = Cli::whole();
+    let verbs = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
+    // Programs of the same name or nearly so are meant less often.
+    let known = verbs.chain(["help"]).chain(protocols::originals().map(|original| original.name));
+    Some(match nearest(unknown, known) {
+        Some(known) => format!(
+            "unrecognized subcommand '{unknown}'; a similar subcommand exists: '{known}' (`netcaliper -h` lists all)"
+        ),
+        None => format!("{} (`netcaliper -h` lists all commands)", host()),
+    })
+}
+
 /// The fault of an option that the verb does not have, and the one that was perhaps meant.
 fn unknown_option(error: &Error, command: &[String]) -> Option<String> {
-    let unknown = said(error, ContextKind::InvalidArg)?;
+    let unknown = context_value(error, ContextKind::InvalidArg)?;
     let program = program(command, Some(unknown));
-    let meant = match said(error, ContextKind::SuggestedArg) {
-        Some(known) => format!("did you mean '{known}'?"),
+    let mut whole = Cli::whole();
+    let known = whole.find_subcommand_mut(verb(command)).map(|verb| {
+        verb.build();
+        &*verb
+    });
+    let takes_command = known.is_some_and(|verb| verb.get_positionals().any(clap::Arg::is_last_set));
+    let meant = match unknown.strip_prefix("--") {
+        _ if verb(command) == "lab" && unknown.starts_with(|first: char| first.is_ascii_digit()) => {
+            "a condition is an option with one value, such as `--delay 100ms --jitter 10ms`".to_owned()
+        }
+        _ if takes_command && !unknown.starts_with('-') => {
+            format!("put `--` before the command that it runs, `{program} … -- {unknown} …`")
+        }
+        Some(bare) => {
+            let longs =
+                known.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long);
+            let meant = nearest(bare, longs).map(|known| format!("--{known}"));
+            let meant = meant.or_else(|| context_value(error, ContextKind::SuggestedArg).map(str::to_owned));
+            meant.map_or_else(
+                || format!("`{program} --help` lists its options"),
+                |known| format!("did you mean '{known}'?"),
+            )
+        }
         None => format!("`{program} --help` lists its options"),
     };
     Some(format!("`{program}` does not take '{unknown}': {meant}"))
@@ -76,23 +139,40 @@ fn sentence(error: &Error, command: &[String]) -> String {
     let words: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
     let words = words.join(" ").replace(" tip: ", "; ");
     let words = words.strip_prefix("error: ").unwrap_or(&words);
-    let program = program(command, said(error, ContextKind::InvalidSubcommand));
+    let program = program(command, context_value(error, ContextKind::InvalidSubcommand));
     format!("{words} (`{program} -h` has examples)")
 }
 
-/// Prints the fault of the command line in one sentence, and ends with clap's exit code for it.
+/// Prints the version and ends, unless `-V` stands behind a question, where iperf3's users want
+/// more of the result.
+fn version(command: &[String]) -> ! {
+    let is_question = MEASURES.contains(&verb(command)) && !command.iter().any(|word| word == "--version");
+    if is_question {
+        stderr::say(
+            "netcaliper: '-V' is another program's: use `-v` for all tables, `netcaliper --version` for the version",
+        );
+        std::process::exit(USAGE);
+    }
+    stdout::write(format!("netcaliper {}\n", provenance::VERSION).as_bytes());
+    std::process::exit(0);
+}
+
+/// Prints help or the version, or the fault of the command line in one sentence, and ends with
+/// clap's exit code for it.
 pub(crate) fn end(error: &Error, command: &[String]) -> ! {
-    // Help and the version were asked for.
+    if error.kind() == ErrorKind::DisplayVersion {
+        version(command);
+    }
+    // Help was asked for.
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
-    let wrong = match instead(error, command) {
-        Some((unknown, instead)) => format!("'{unknown}' is another program's: use `{instead}`"),
-        None if error.kind() == ErrorKind::UnknownArgument => {
-            unknown_option(error, command).unwrap_or_else(|| sentence(error, command))
-        }
-        None => sentence(error, command),
-    };
+    let wrong = habit(error, command).or_else(|| match error.kind() {
+        ErrorKind::UnknownArgument => unknown_option(error, command),
+        ErrorKind::InvalidSubcommand => unknown_command(error, command),
+        _ => None,
+    });
+    let wrong = wrong.unwrap_or_else(|| sentence(error, command));
     stderr::say(format_args!("netcaliper: {wrong}"));
     std::process::exit(error.exit_code());
 }

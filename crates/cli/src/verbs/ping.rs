@@ -21,6 +21,9 @@ const USUAL_COUNT: u64 = 10;
 /// So few messages that each has an interval, hence a line, where they are that far apart, ns.
 const FEW: (u64, u64) = (30, SECOND / 10);
 
+/// Smallest socket buffer that a user may mean, bytes; Linux gives twice 1,152 at least.
+const SMALLEST_WINDOW: u64 = 256;
+
 #[derive(Args, Debug)]
 pub(crate) struct PingArgs {
     #[command(flatten)]
@@ -108,18 +111,42 @@ struct MessageArgs {
     time: Option<u64>,
     /// Length of an interval, 10ms to 1h [default: 1s; the time between two messages where at most
     /// 30 are sent, no more than 10 a second].
-    #[arg(short = 'i', long, value_name = "TIME", value_parser = values::interval)]
+    #[arg(short = 'i', long, value_name = "TIME", value_parser = report_interval)]
     interval: Option<u64>,
     #[command(flatten)]
     connection: ConnectionArgs,
 }
 
+/// The length of an interval of the report. A bare number, to other programs the time from one
+/// message to the next, is refused.
+fn report_interval(text: &str) -> Result<u64, String> {
+    match text.trim().parse::<f64>().ok().filter(|seconds| *seconds > 0.0 && seconds.is_finite()) {
+        Some(seconds) => Err(format!(
+            "for a message every {seconds} s use --rate {}; -i is the interval of the report and takes a unit, such as {seconds}s",
+            (1e6 / seconds).round() / 1e6
+        )),
+        None => values::interval(text),
+    }
+}
+
+/// Refuses a socket buffer that is smaller than any message: to other programs `-w` is the length
+/// of the run.
+fn check_window(sockets: &SocketArgs) -> Result<(), CliError> {
+    match sockets.window.filter(|bytes| *bytes < SMALLEST_WINDOW) {
+        Some(bytes) => Err(CliError::usage(format!(
+            "-w is the size of the socket buffers, and {bytes} bytes are too few: the length of the run is `-t {bytes}s`"
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Round trips of messages.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
+    check_window(&args.sockets)?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
     let method = args.repeat.of(&phase(args, config.keys.psk().is_some())?, &[]).map_err(CliError::usage)?;
-    measure::check(&config, &method)?;
+    measure::check(&config, &method, &args.output)?;
     let [hgrm, csv] = args.histogram.files();
     let outputs = Outputs::open(&args.output, None, &[args.samples.as_ref(), hgrm, csv])?;
     let outputs = outputs.with(Rows::Samples, args.samples.as_ref())?.in_steps(args.histogram.linear);

@@ -15,7 +15,7 @@ use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
 use model::{Event, Level, Phase, Status};
 use report::ServerMetrics;
-use runtime::{Bound, Interrupt};
+use runtime::{Bound, EngineError, Interrupt};
 use screen::Planned;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -194,7 +194,7 @@ pub(crate) fn serve(
         ..ServerConfig::new(protocols::NATIVE)
     };
     let interval_ns = config.interval_ns;
-    let bound = Bound::new(config)?;
+    let bound = Bound::new(config).map_err(unbound)?;
     let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, Planned::default())?;
     let begin = bound.begin(command);
@@ -287,6 +287,17 @@ pub(crate) fn serve(
         Exit::Interrupted => Exit::Good,
         other => other,
     })
+}
+
+/// Why the server has no port, with the option that chooses another one.
+fn unbound(error: EngineError) -> CliError {
+    let is_taken = matches!(&error, EngineError::Socket { fault, .. } if fault.is_port_taken());
+    let error = CliError::from(error);
+    if is_taken {
+        CliError { text: format!("{}: `-p PORT` chooses another", error.text), ..error }
+    } else {
+        error
+    }
 }
 
 /// Worker processes: those asked for, or as many as the connections of a session need that were

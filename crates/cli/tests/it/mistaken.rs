@@ -31,6 +31,98 @@ fn words_of_other_programs_are_answered_with_ours() {
 }
 
 #[test]
+fn every_letter_of_iperf3_works_or_is_answered() {
+    are_answered(&[
+        ("tcp 10.0.0.1 -f M", "'-f' is another program's: leave it out; rates have their units"),
+        ("tcp 10.0.0.1 --format m", "'--format' is another program's"),
+        ("tcp 10.0.0.1 -A 2,3", "use `--affinity 2,3`"),
+        ("tcp 10.0.0.1 -S 0xb8", "use `--dscp NAME`: a TOS byte divided by 4"),
+        ("tcp 10.0.0.1 -Z", "'-Z' is another program's: leave it out"),
+        ("tcp 10.0.0.1 -N", "TCP_NODELAY is on (`--nodelay off`"),
+        ("tcp 10.0.0.1 -k 10", "use `-n BYTES`"),
+        ("serve -D", "a service manager runs `netcaliper serve`"),
+        ("serve -1", "use `netcaliper serve --exit-after N`"),
+        ("tcp 10.0.0.1 -1", "'-1' is another program's"),
+        ("tcp 10.0.0.1 -F file", "use `netcaliper iperf3 -F file`"),
+        ("tcp 10.0.0.1 -L 7", "use `--flow-label 7`"),
+        ("tcp 10.0.0.1 -I pid", "leave it out; a service manager"),
+        ("tcp 10.0.0.1 -T title", "`netcaliper history` has each run"),
+        ("tcp 10.0.0.1 -d", "use `-v`"),
+        ("tcp 10.0.0.1 --logfile out.txt", "use `--save out.txt`"),
+        ("tcp 10.0.0.1 --logfile=out.txt", "use `--save out.txt`"),
+        ("tcp 10.0.0.1 --json-stream", "use `--jsonl`"),
+        ("tcp 10.0.0.1 --get-server-output", "leave it out"),
+        ("tcp 10.0.0.1 --cport 5000", "use `--local-port 5000`"),
+        ("tcp 10.0.0.1 --rcv-timeout 5", "use `--stall-timeout TIME`"),
+        ("delay 10.0.0.1 --dont-fragment", "--df on"),
+        ("tcp 10.0.0.1 -V", "'-V' is another program's: use `-v` for all tables"),
+        ("tcp -V", "use `-v` for all tables"),
+    ]);
+    // Anywhere else it is the version's, under the program's one name.
+    for words in ["--version", "-V", "tcp --version", "history -V", "fleet --version"] {
+        let (first, rest) = words.split_once(' ').unwrap_or((words, ""));
+        let done = netcaliper(first).args(rest).run().exits(0);
+        assert_eq!(done.out, concat!("netcaliper ", env!("CARGO_PKG_VERSION"), "\n"), "{words}");
+    }
+}
+
+#[test]
+fn slips_hosts_and_words_in_the_place_of_a_command_are_answered() {
+    are_answered(&[
+        ("tpc 10.0.0.1", "unrecognized subcommand 'tpc'; a similar subcommand exists: 'tcp'"),
+        ("dealy 10.0.0.1", "a similar subcommand exists: 'delay'"),
+        ("srve", "a similar subcommand exists: 'serve'"),
+        ("hist", "a similar subcommand exists: 'history'"),
+        ("ntttpc 10.0.0.1", "a similar subcommand exists: 'ntttcp'"),
+        (
+            "10.0.0.1",
+            "'10.0.0.1' is no command: to measure to a host of this name, use `netcaliper tcp 10.0.0.1`",
+        ),
+        ("host.example -t 5", "use `netcaliper tcp host.example`"),
+        ("2001:db8::1", "use `netcaliper tcp 2001:db8::1`"),
+        ("localhost", "use `netcaliper tcp localhost`"),
+        ("zzzz", "use `netcaliper tcp zzzz` (`netcaliper -h` lists all commands)"),
+        ("iperf -c 10.0.0.1", "'iperf' is another program's: use `netcaliper tcp 10.0.0.1`"),
+        ("download 10.0.0.1", "use `netcaliper tcp 10.0.0.1 -R`"),
+        ("bandwidth", "use `netcaliper tcp HOST`"),
+        ("bufferbloat 10.0.0.1", "use `netcaliper load 10.0.0.1`"),
+        ("version", "use `netcaliper --version`"),
+    ]);
+}
+
+#[test]
+fn units_that_other_programs_read_otherwise_are_refused() {
+    are_answered(&[
+        ("lab --loss 1 -- true", "'1' is either 1 % or every packet: write 1% or 100%"),
+        ("lab --delay 5 -- true", "'5' has no unit: write 5ms or 5s"),
+        ("lab --up jitter=2 -- true", "'2' has no unit: write 2ms or 2s"),
+        ("lab --rate 1M --queue 1000 -- true", "'1000' has no unit: write 1000p (packets)"),
+        ("lab --delay 100ms 10ms -- true", "--delay 100ms --jitter 10ms"),
+        ("lab delay 100ms -- true", "write a condition as an option, `--delay 100ms`"),
+        ("lab --delay 5ms ping 10.77.0.2", "put `--` before"),
+        ("monitor --every 5m ping 10.0.0.1", "put `--` before"),
+        ("ping -i 0.2 10.0.0.1", "for a message every 0.2 s use --rate 5"),
+        ("ping -i 1 10.0.0.1", "use --rate 1;"),
+        ("ping -w 5 10.0.0.1", "the length of the run is `-t 5s`"),
+        ("ping -s 56 10.0.0.1", "use `-l 56`"),
+        ("ping -W 1 10.0.0.1", "use `--timeout 1s`"),
+    ]);
+}
+
+#[test]
+fn ports_that_cannot_be_had_are_explained() {
+    let server = serve("");
+    let done = netcaliper("serve").args(&format!("-p {}", server.port)).run().exits(1).says_one_sentence();
+    done.complains(&["another server or program has the port", "`-p PORT` chooses another"]);
+}
+
+#[test]
+fn short_help_shows_defaults() {
+    let tcp = netcaliper("tcp").arg("-h").env("COLUMNS", "80").run().exits(0);
+    tcp.prints(&["[default: 8]", "[default: 10s]", "--html"]);
+}
+
+#[test]
 fn what_the_command_line_lacks_or_cannot_mean_is_one_sentence() {
     are_answered(&[
         ("tcp", "required arguments were not provided: <HOST>... (`netcaliper tcp -h` has examples)"),
