@@ -38,7 +38,7 @@ impl Cli {
         if let Err(error) = Cli::whole().try_get_matches_from(command)
             && matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
         {
-            error.exit();
+            mistaken::end(&error, command);
         }
     }
 
@@ -96,6 +96,10 @@ pub(crate) enum Command {
     /// Be a worker process of a client or a server, which starts it.
     #[command(hide = true)]
     WorkerProcess(Lazy<processes::WorkerArgs>),
+    /// Print what fits in the place of the last word, for a shell's completion.
+    #[cfg(feature = "man")]
+    #[command(hide = true)]
+    Complete(pages::complete::CompleteArgs),
     /// Explain the options that several commands share: target, sockets, output, store, live view.
     Options,
     /// Print the completion script for a shell (needs a build with the feature `man`).
@@ -129,6 +133,8 @@ fn run_verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
         Command::Lab(args) => lab::lab(&args),
         Command::Fleet(args) => fleet::fleet(&args),
         Command::WorkerProcess(args) => processes::worker(&args),
+        #[cfg(feature = "man")]
+        Command::Complete(args) => Ok(pages::complete::complete(&args)),
         Command::Options => pages::options(),
         Command::Config => config::show(),
         Command::Run(args) => config::run(&args),

@@ -28,8 +28,8 @@ morning = "load lab -t 10s"
 "#;
 
 /// Sections that are no commands.
-const TARGETS: &str = "targets";
-const TESTS: &str = "tests";
+pub(crate) const TARGETS: &str = "targets";
+pub(crate) const TESTS: &str = "tests";
 
 /// A configuration file that was read.
 #[derive(Debug, Default)]
@@ -141,6 +141,14 @@ fn option(key: &str, value: &Value) -> Vec<String> {
 /// The address of a target that the file names, or `name` itself.
 pub(crate) fn target(name: &str) -> String {
     CONFIG.get().and_then(|config| config.text_of(TARGETS, name)).unwrap_or(name).to_owned()
+}
+
+/// Names in a section of the file, and what they stand for.
+#[cfg(feature = "man")]
+pub(crate) fn names(section: &str) -> Vec<(String, String)> {
+    let section = CONFIG.get().and_then(|config| config.sections.get(section)).and_then(Value::as_object);
+    let one = |(name, text): (&String, &Value)| (name.clone(), text.as_str().unwrap_or_default().to_owned());
+    section.into_iter().flatten().map(one).collect()
 }
 
 /// True if the file has defaults for a command.

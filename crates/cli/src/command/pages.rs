@@ -1,5 +1,10 @@
 //! Completions and manual pages, from the definitions that read the command line.
 
+#[cfg(feature = "man")]
+pub(crate) mod complete;
+#[cfg(feature = "man")]
+mod manual;
+
 use crate::args::help;
 #[cfg(feature = "man")]
 use crate::command::Cli;
@@ -31,9 +36,13 @@ pub(crate) fn completions(_: &CompletionsArgs) -> Result<Exit, CliError> {
     Err(absent())
 }
 
-/// Prints what completes this program's arguments.
+/// Prints what completes this program's arguments: in bash, zsh and fish by asking the program,
+/// elsewhere by the names of commands and options.
 #[cfg(feature = "man")]
 pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
+    if let Some(script) = complete::script(&args.shell) {
+        return Ok(stdout::write(script.as_bytes()));
+    }
     let shell: clap_complete::Shell = args.shell.parse().map_err(CliError::usage)?;
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
@@ -56,19 +65,17 @@ pub(crate) fn man(_: &ManArgs) -> Result<Exit, CliError> {
 
 #[cfg(feature = "man")]
 pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
-    let mut command = Cli::whole();
-    command.build();
+    let pages = manual::pages().context("cannot write the pages")?;
     match &args.folder {
         Some(folder) => {
             std::fs::create_dir_all(folder).context(folder.display())?;
-            clap_mangen::generate_to(command, folder).context(folder.display())?;
+            for (name, text) in &pages {
+                let path = folder.join(name);
+                std::fs::write(&path, text).context(path.display())?;
+            }
             Ok(Exit::Good)
         }
-        None => {
-            let mut text = Vec::new();
-            clap_mangen::Man::new(command).render(&mut text).context("cannot write the page")?;
-            Ok(stdout::write(&text))
-        }
+        None => Ok(pages.first().map_or(Exit::Good, |(_, text)| stdout::write(text))),
     }
 }
 
