@@ -85,9 +85,9 @@ def limited(path, *words, bind=Path.V4):
 
 
 def both(function):
-    """The attack on a server without, and with worker processes."""
+    """The attack on a server without, and with worker processes: more of them than connections of some questions."""
     told = []
-    for words in ((), ("--processes", "2")):
+    for words in ((), ("--processes", "3")):
         told.append(function(Path(), words))
         rig.end_all()
     return f"{told[0]}; with worker processes {told[1]}"
@@ -217,11 +217,12 @@ def kernel_memory_mb():
 
 @attack
 def readers_that_never_read():
-    """2,000 connections to chargen that never read: 256 have a place, and the kernel's memory stays below 2 MB for each."""
+    """2,000 connections to chargen that never read: 256 have a place, and the kernel's memory stays below 1 MB for each."""
     every = EveryPort(4_096, needs=3_000)
     before, links = kernel_memory_mb(), []
     for n in range(2_000):
-        links.append(rig.silent(f"127.0.9.{n % 50 + 1}", every.ports["chargen"]))
+        # The kernel's figure has both ends: what arrives here is to be little.
+        links.append(rig.silent(f"127.0.9.{n % 50 + 1}", every.ports["chargen"], buffer=4_096))
         if n % 50 == 49:
             time.sleep(0.05)
     most = 0
@@ -230,6 +231,6 @@ def readers_that_never_read():
         most = max(most, kernel_memory_mb() - before)
     own = every.server.memory_mb()
     close_all(links)
-    must(most < 512 and own < 256, f"{most:.0f} MB of the kernel, {own:.0f} MB of the server")
+    must(most < 256 and own < 256, f"{most:.0f} MB of the kernel, {own:.0f} MB of the server")
     every.clients({"native", "chargen"})
     return f"{most:.0f} MB of the kernel, {own:.0f} MB of the server"

@@ -208,9 +208,11 @@ def hello(link, **more):
     return nonce, heard(link)
 
 
-def silent(source, port):
-    """A connection from this address that says nothing; it is established later or never."""
+def silent(source, port, buffer=None):
+    """A connection from this address that says nothing, with a receive buffer of so many bytes; it is established later or never."""
     link = socket.socket()
+    if buffer:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
     link.setblocking(False)
     link.bind((source, 0))
     link.connect_ex(("127.0.0.1", port))

@@ -70,6 +70,10 @@ pub struct SocketSettings {
     /// `TCP_USER_TIMEOUT`, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_timeout_ns: Option<u64>,
+    /// `TCP_NOTSENT_LOWAT`, bytes: most that wait in the kernel until they are sent, beside those
+    /// under way. A server's own bound, where the system has it.
+    #[serde(skip)]
+    pub unsent: Option<u32>,
     /// Network interface to be bound to, by name; each end has its own.
     #[serde(skip)]
     pub device: Option<String>,
@@ -98,6 +102,7 @@ impl Default for SocketSettings {
             pacing: None,
             multipath: false,
             user_timeout_ns: None,
+            unsent: None,
             device: None,
         }
     }

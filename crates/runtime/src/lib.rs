@@ -23,5 +23,5 @@ pub use io::{Called, Keys};
 pub use keys::interrupt_by_any_key;
 pub use machine::{CpuMeter, wall_now};
 pub use processes::{WORKER_PROCESS, WorkerSettings, be_worker, processes_for};
-pub use server::{Bound, admission_beside};
+pub use server::{Bound, admission_beside, most_sent_to};
 pub use transport::admission::Admission;

@@ -56,6 +56,11 @@ pub fn admission_beside(servers: usize, workers: Option<u16>) -> Admission {
     pending::admission_beside(Limits::default().pending, servers, workers, &ThisHost)
 }
 
+/// Places for peers without a proof at a port where the server sends first.
+pub fn most_sent_to() -> usize {
+    pending::most_sent_to(&ThisHost)
+}
+
 /// Number of ports chosen by the system that are tried.
 const TRIES: usize = 16;
 
@@ -271,7 +276,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may")]
 
     use super::*;
-    use common::one_sided::{KEEPALIVE, OneSidedProtocol};
+    use common::one_sided::{KEEPALIVE, OneSidedProtocol, UNSENT};
     use common::protocol::Info;
     use metrics::SECOND;
     use model::{Kind, Phase, Ping};
@@ -284,12 +289,16 @@ mod tests {
         acceptors: |_, _| Vec::new(),
     };
 
-    #[test]
-    fn a_server_without_a_conversation_has_the_kernel_ask_for_its_peers() {
+    fn without_conversation() -> ServerConfig {
         let ping = Some(Ping::default());
         let phase = Phase { kind: Kind::Ping, ping, duration_ns: None, ..Phase::default() };
         let listen = vec![(Ipv4Addr::LOCALHOST, 0).into()];
-        let config = ServerConfig { listen, ..ServerConfig::legacy(&SILENT, phase) };
+        ServerConfig { listen, ..ServerConfig::legacy(&SILENT, phase) }
+    }
+
+    #[test]
+    fn a_server_without_a_conversation_has_the_kernel_ask_for_its_peers() {
+        let config = without_conversation();
         let asked = |keepalive_ns| {
             let mut config = config.clone();
             config.phase.iter_mut().for_each(|phase| phase.sockets.keepalive_ns = keepalive_ns);
@@ -297,5 +306,10 @@ mod tests {
         };
         assert_eq!(asked(None), Some(KEEPALIVE));
         assert_eq!(asked(Some(SECOND)), Some(SECOND));
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_holds_no_whole_send_buffer() {
+        assert_eq!(Bound::new(without_conversation()).unwrap().sockets.unsent, Some(UNSENT));
     }
 }

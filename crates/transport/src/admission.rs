@@ -4,7 +4,7 @@
 
 use metrics::Clamped;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,18 +36,22 @@ pub struct PendingPeers {
 /// A port that shares the table, and an address with connections there.
 type Holder = (u16, IpAddr);
 
+/// Ordered maps: each short connection enters and leaves, and a hash that no peer can foresee costs
+/// more than the few comparisons of a small map.
 #[derive(Debug, Default)]
 struct Table {
     /// Number of the next connection: they grow with time.
     next: u64,
     total: usize,
     ports: BTreeMap<u16, usize>,
-    holders: HashMap<Holder, BTreeSet<u64>>,
+    /// Of each holder the numbers of its connections, the oldest first.
+    holders: BTreeMap<Holder, VecDeque<u64>>,
     /// Connections that have proved something, where room is limited.
     registered: usize,
-    by_address: HashMap<IpAddr, usize>,
-    /// Connections that addresses were promised, and that have not proved anything yet.
-    promised: HashMap<IpAddr, usize>,
+    by_address: BTreeMap<IpAddr, usize>,
+    /// Connections that addresses were promised, and that have not proved anything yet; their sum.
+    promised: BTreeMap<IpAddr, usize>,
+    all_promised: usize,
 }
 
 /// Smallest share of an address: the connections that a worker accepts in a row must fit, several
@@ -98,8 +102,7 @@ impl PendingPeers {
     ) -> (PendingPlace, Option<u64>) {
         let holder = (port, holder(address));
         let mut table = self.table();
-        let own = table.beyond_promise(&holder);
-        let promised: usize = table.promised.values().sum();
+        let (own, promised) = (table.beyond_promise(&holder), table.all_promised);
         let is_full = table.total >= self.most.saturating_add(promised)
             || table.total.saturating_add(table.registered) >= self.room;
         let here = table.ports.get(&port).copied().unwrap_or(0);
@@ -109,7 +112,7 @@ impl PendingPeers {
             false if is_full => table.largest(),
             false => None,
         };
-        let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.first()?)));
+        let oldest = giver.and_then(|giver| Some((giver, *table.holders.get(&giver)?.front()?)));
         if let Some((giver, number)) = oldest {
             table.remove(giver, number);
         }
@@ -117,7 +120,7 @@ impl PendingPeers {
         table.next += 1;
         table.total += 1;
         *table.ports.entry(port).or_default() += 1;
-        table.holders.entry(holder).or_default().insert(number);
+        table.holders.entry(holder).or_default().push_back(number);
         drop(table);
         (PendingPlace { pending: Arc::clone(self), holder, number }, oldest.map(|(_, number)| number))
     }
@@ -126,7 +129,10 @@ impl PendingPeers {
     /// its share. Whoever promises has descriptors for them.
     pub fn promise(self: &Arc<Self>, address: IpAddr, connections: usize) -> Promise {
         let address = holder(address);
-        *self.table().promised.entry(address).or_default() += connections;
+        let mut table = self.table();
+        *table.promised.entry(address).or_default() += connections;
+        table.all_promised += connections;
+        drop(table);
         Promise { pending: Arc::clone(self), address, connections }
     }
 
@@ -147,20 +153,25 @@ impl Table {
 
     fn largest_at(&self, port: u16) -> Option<Holder> {
         let here = self.holders.iter().filter(|((at, _), _)| *at == port);
-        let most = here.max_by_key(|(holder, own)| (self.beyond_promise(holder), Reverse(own.first())));
+        let most = here.max_by_key(|(holder, own)| (self.beyond_promise(holder), Reverse(own.front())));
         most.map(|(holder, _)| *holder)
     }
 
     /// Connections of an address at a port beyond the promised ones.
     fn beyond_promise(&self, holder: &Holder) -> usize {
-        let own = self.holders.get(holder).map_or(0, BTreeSet::len);
+        let own = self.holders.get(holder).map_or(0, VecDeque::len);
+        if own == 0 {
+            return 0;
+        }
         own.saturating_sub(self.promised.get(&holder.1).copied().unwrap_or(0))
     }
 
     /// Takes `connections` off the promise to an address.
     fn fulfil(&mut self, address: IpAddr, connections: usize) {
         if let Some(promised) = self.promised.get_mut(&address) {
-            *promised = promised.saturating_sub(connections);
+            let fulfilled = connections.min(*promised);
+            *promised -= fulfilled;
+            self.all_promised -= fulfilled;
             if *promised == 0 {
                 self.promised.remove(&address);
             }
@@ -169,7 +180,7 @@ impl Table {
 
     fn remove(&mut self, holder: Holder, number: u64) {
         let Some(own) = self.holders.get_mut(&holder) else { return };
-        let removed = usize::from(own.remove(&number));
+        let removed = usize::from(own.binary_search(&number).is_ok_and(|at| own.remove(at).is_some()));
         self.total -= removed;
         if own.is_empty() {
             self.holders.remove(&holder);
@@ -199,7 +210,12 @@ impl PendingPlace {
 
     /// True if the connection is to be closed because a newer one has its place.
     pub fn evicted(&self) -> bool {
-        !self.pending.table().holders.get(&self.holder).is_some_and(|own| own.contains(&self.number))
+        !self
+            .pending
+            .table()
+            .holders
+            .get(&self.holder)
+            .is_some_and(|own| own.binary_search(&self.number).is_ok())
     }
 
     /// The peer has proved something: the place is given back, and where room is limited the

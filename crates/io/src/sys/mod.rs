@@ -196,6 +196,15 @@ pub(crate) fn set_pacing(socket: &Socket, bits: u64) -> io::Result<()> {
     }
 }
 
+/// Bounds the bytes that wait in the kernel until they are sent (Linux). No user asks for the bound:
+/// a system without it goes on as before.
+pub(crate) fn bound_unsent(socket: &Socket, bytes: u32) {
+    #[cfg(target_os = "linux")]
+    let _ = socket.set_tcp_notsent_lowat(bytes);
+    #[cfg(not(target_os = "linux"))]
+    let _ = (socket, bytes);
+}
+
 /// Options that `socket2` has on Linux only: here they are refused.
 #[cfg(not(target_os = "linux"))]
 pub(crate) trait MissingOptions {

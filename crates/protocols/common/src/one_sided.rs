@@ -115,6 +115,7 @@ impl OneSidedProtocol {
         phase.check()?;
         (self as &dyn Protocol).check(&phase)?;
         phase.sockets.keepalive_ns.get_or_insert(KEEPALIVE);
+        phase.sockets.unsent.get_or_insert(UNSENT);
         Ok(phase)
     }
 }
@@ -195,6 +196,10 @@ pub const GROUP: Group = Group(1);
 /// setting, ns. In some protocols a connection may be quiet for ever, and connections of vanished
 /// clients would be kept.
 pub const KEEPALIVE: u64 = 60 * SECOND;
+/// Most bytes of a server's connection that wait in the kernel until they are sent. No client of
+/// such a protocol agrees on anything: of a client that does not read, or reads no longer, the
+/// server's kernel would keep a whole send buffer, which grows to megabytes.
+pub const UNSENT: u32 = 128 << 10;
 /// Longest time for the end of a run after its measurement.
 const GRACE: u64 = 5 * SECOND;
 

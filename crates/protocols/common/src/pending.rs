@@ -83,6 +83,12 @@ pub fn most_held(workers: u16, host: &dyn HostInfo) -> Option<u32> {
 /// with as much again for all else, bytes: 15 KB were measured.
 const OF_A_CONNECTION: u64 = 32 << 10;
 
+/// Places of peers without a proof at a port where the server sends first, at most.
+const MOST_SENT_TO: usize = 256;
+/// Memory of the kernel that such a peer takes while it does not read, bytes: unsent bytes
+/// ([`crate::one_sided::UNSENT`]), and the bytes of one call.
+const OF_A_PEER_SENT_TO: u64 = 256 << 10;
+
 /// Places for the peers of a server: `most` that have proved nothing, or a quarter of the
 /// descriptors and of the memory. A native server knows its sessions and limits them itself; of the
 /// connections of another one a sixteenth of the descriptors is left over.
@@ -100,6 +106,17 @@ pub fn admission_beside(most: u32, servers: usize, workers: usize, host: &dyn Ho
     let free = host.free_descriptors().map(|free| free.saturating_sub(opened));
     let (most, room) = bounds_beside(usize::clamped(most), free, in_memory(host));
     Admission::alone(Places::new(most).with_room(room))
+}
+
+/// Places at a port where the server sends first: no more than a quarter of the memory suffices
+/// for.
+pub fn most_sent_to(host: &dyn HostInfo) -> usize {
+    places_sent_to(host.memory())
+}
+
+fn places_sent_to(memory: Option<u64>) -> usize {
+    let fit = memory.map_or(MOST_SENT_TO, |bytes| usize::clamped(bytes / 4 / OF_A_PEER_SENT_TO));
+    fit.clamp(FEWEST_PENDING, MOST_SENT_TO)
 }
 
 /// Most connections whose peers have proved nothing, and most in all, of a server by itself.
@@ -141,5 +158,8 @@ mod tests {
         assert_eq!(bounds(4_096, Some(1_000_000), connections(64)).0, 512);
         assert_eq!(bounds_beside(4_096, Some(1_000_000), connections(64)), (512, 1_024));
         assert_eq!(bounds(4_096, None, usize::MAX).0, 4_096);
+        let sent_to =
+            [Some(16), Some(64), Some(24_000), None].map(|mib| places_sent_to(mib.map(|m| m << 20)));
+        assert_eq!(sent_to, [32, 64, 256, 256]);
     }
 }
