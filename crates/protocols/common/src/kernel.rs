@@ -9,8 +9,9 @@ use crate::pending::PendingPeers;
 use metrics::{Clamped, Ending, Frames, Group, Mono, Packets, Recorder, Row, SECOND, Window};
 use model::Event;
 use std::any::Any;
-use std::time::Duration;
-use transport::{Checked, Context, End, Flow, FlowId, Interest, Path, Received, Sent, Transmit, Violation};
+use transport::{
+    Checked, Context, End, Flow, FlowId, Interest, Path, Patience, Received, Sent, Transmit, Violation,
+};
 use uuid::Uuid;
 
 /// Which way paced payload goes.
@@ -172,14 +173,19 @@ impl Core {
         self.queued = Some((self.moved, bytes));
     }
 
+    /// The wait for the next bytes.
+    pub fn patience(&self) -> Patience {
+        Patience::new("no progress", self.moved).within(self.stall_ns)
+    }
+
     /// When nothing has moved for too long.
     pub fn stalls_at(&self) -> Mono {
-        self.moved.plus(self.stall_ns)
+        self.patience().until()
     }
 
     /// The violation that a stall is, if nothing has moved for too long.
     pub fn stalled(&self, now: Mono) -> Option<Violation> {
-        (now >= self.stalls_at()).then(|| Violation::Stalled(Duration::from_nanos(self.stall_ns)))
+        Some(self.patience()).filter(|wait| wait.is_over(now)).map(|wait| wait.violation())
     }
 
     /// Nothing has moved for too long.

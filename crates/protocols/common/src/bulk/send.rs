@@ -16,12 +16,12 @@ use metrics::{Clamped, Ending, Mono, SECOND};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use transport::{
-    Checked, Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
-    Violation, When,
+    Checked, Context, End, Fault, Flow, FlowEvent, FlowId, Interest, Patience, Read, Received, Sent,
+    Transmit, Violation, When,
 };
 
-/// Longest wait for the receiver's FIN, ns.
-const LINGER: u64 = 2 * SECOND;
+/// The wait for the receiver's FIN.
+const LINGER: Patience = Patience::of("no FIN", 2 * SECOND);
 /// Interval at which a waiting connection checks if the test has begun, ns.
 const LOOK: u64 = SECOND / 500;
 /// A receiver whose timer began before ours may leave this long before our end, ns.
@@ -102,7 +102,8 @@ impl Sender {
         if let SendStep::Hold(until) = self.step
             && until <= now
         {
-            self.step = if self.hushed { self.last_step() } else { SendStep::Part(now.plus(LINGER)) };
+            self.step =
+                if self.hushed { self.last_step() } else { SendStep::Part(LINGER.since(now).until()) };
         }
     }
 

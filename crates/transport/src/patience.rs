@@ -4,8 +4,10 @@
 //! covers the step, else [`Patience::LIMIT`]. A queue at a server that keeps saying so may last,
 //! and an original's stand-in waits as long as the original does.
 
+use crate::Violation;
 use metrics::{Mono, SECOND};
 use std::fmt;
+use std::time::Duration;
 
 /// A wait for a peer: its object, its start and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,14 +22,25 @@ impl Patience {
     pub const LIMIT: u64 = 15 * SECOND;
 
     /// A wait from `from` on for `what`: a noun with its article, as in "no connection".
-    pub fn new(what: &'static str, from: Mono) -> Self {
+    pub const fn new(what: &'static str, from: Mono) -> Self {
         Patience { what, from, limit_ns: Patience::LIMIT }
+    }
+
+    /// The limit of waits for `what` that have not begun.
+    pub const fn of(what: &'static str, limit_ns: u64) -> Self {
+        Patience { what, from: Mono(0), limit_ns }
     }
 
     /// The same with another limit.
     #[must_use]
-    pub fn within(self, limit_ns: u64) -> Self {
+    pub const fn within(self, limit_ns: u64) -> Self {
         Patience { limit_ns, ..self }
+    }
+
+    /// The same from `from` on.
+    #[must_use]
+    pub const fn since(self, from: Mono) -> Self {
+        Patience { from, ..self }
     }
 
     /// When the wait is over.
@@ -35,9 +48,25 @@ impl Patience {
         self.from.plus(self.limit_ns)
     }
 
+    /// True once the wait is over.
+    pub fn is_over(&self, now: Mono) -> bool {
+        now >= self.until()
+    }
+
+    /// The limit, ns.
+    pub const fn ns(&self) -> u64 {
+        self.limit_ns
+    }
+
     /// The limit, s.
-    pub fn seconds(&self) -> u64 {
+    pub const fn seconds(&self) -> u64 {
         self.limit_ns / SECOND
+    }
+
+    /// The violation of a peer that was waited for in vain. Waits that end a flow end it by this
+    /// one.
+    pub fn violation(&self) -> Violation {
+        Violation::Stalled(Duration::from_nanos(self.limit_ns))
     }
 }
 
@@ -64,5 +93,8 @@ mod tests {
             (wait.until().0, wait.to_string()),
             (SECOND * 5 / 4, "no answer within 250 ms".to_owned())
         );
+        let wait = Patience::of("no data", 3 * SECOND).since(Mono(SECOND));
+        assert!(!wait.is_over(Mono(4 * SECOND - 1)) && wait.is_over(Mono(4 * SECOND)));
+        assert_eq!(wait.violation(), Violation::Stalled(Duration::from_secs(3)));
     }
 }
