@@ -122,26 +122,29 @@ impl Contrast {
     }
 }
 
-/// The probabilities `p` of several comparisons, corrected for their number (Holm, 1979): a
-/// comparison counts when its corrected probability is below the level, and then the probability of
-/// even one false alarm is below it, too.
-pub fn holm(p: &[f64]) -> Vec<f64> {
+/// The probabilities `p` of several comparisons, corrected for their number (Holm, 1979, with his
+/// weights): a comparison counts when its corrected probability is below the level, and then the
+/// probability of even one false alarm is below it, too. A comparison with twice the weight of
+/// another may err twice as often; with equal weights all are alike.
+pub fn holm(p: &[f64], weights: &[f64]) -> Vec<f64> {
+    let weight = |at: usize| weights.get(at).copied().unwrap_or(1.0).max(f64::MIN_POSITIVE);
     let mut order: Vec<usize> = (0..p.len()).collect();
-    order.sort_by(|&i, &j| p[i].total_cmp(&p[j]));
+    order.sort_by(|&i, &j| (p[i] / weight(i)).total_cmp(&(p[j] / weight(j))));
     let (mut corrected, mut largest) = (vec![1.0; p.len()], 0.0f64);
-    for (rank, at) in order.into_iter().enumerate() {
-        largest = largest.max(p[at] * real(p.len() - rank)).min(1.0);
+    for (rank, &at) in order.iter().enumerate() {
+        // Summed anew: a difference would leave an error of rounding behind.
+        let left: f64 = order[rank..].iter().map(|at| weight(*at)).sum();
+        largest = largest.max(p[at] * left / weight(at)).min(1.0);
         corrected[at] = largest;
     }
     corrected
 }
 
-/// The least number of independent readings on each side that can differ significantly when
-/// `figures` are compared at once: 2 of the `(2n)! / (n! n!)` orders of two sets of `n` are the
-/// most uneven ones.
-pub fn least_readings(figures: usize) -> usize {
+/// The least number of independent readings on each side that can differ significantly at `level`:
+/// 2 of the `(2n)! / (n! n!)` orders of two sets of `n` are the most uneven ones.
+pub fn least_readings(level: f64) -> usize {
     let (mut n, mut orders) = (1, 2.0);
-    while 2.0 / orders * real(figures.max(1)) > ALPHA && n < MOST {
+    while 2.0 / orders > level && n < MOST {
         n += 1;
         orders *= real(4 * n - 2) / real(n);
     }

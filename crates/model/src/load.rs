@@ -11,7 +11,7 @@ use crate::{
 };
 use metrics::{Clamped, Spectrum, Spread, buffer_delay_percent, real, sum_of};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The document that the responsiveness figures follow.
 pub const RESPONSIVENESS: &str = "draft-ietf-ippm-responsiveness of July 2026 (a9c9536)";
@@ -230,7 +230,19 @@ pub fn grade(grown_ns: i64) -> &'static str {
 
 /// The stages of a run in order; none when it was none.
 pub fn under_load(outcome: &Outcome) -> Vec<StageResult> {
-    let measured = || outcome.points.iter().filter(|point| point.status != Status::Failed);
+    stages(outcome, |_| true)
+}
+
+/// The stages of each repetition of a run.
+pub fn each_under_load(outcome: &Outcome) -> Vec<Vec<StageResult>> {
+    let repetitions: BTreeSet<u32> = outcome.points.iter().map(|point| point.repeat).collect();
+    repetitions.into_iter().map(|repeat| stages(outcome, |point| point.repeat == repeat)).collect()
+}
+
+/// The stages of the points that are `wanted`.
+fn stages(outcome: &Outcome, wanted: impl Fn(&Point) -> bool) -> Vec<StageResult> {
+    let is_measured = |point: &&Point| point.status != Status::Failed && wanted(point);
+    let measured = || outcome.points.iter().filter(is_measured);
     let points = |stage: Stage, part: &str| {
         let own = label(stage, part);
         measured().filter(|point| point.label == own).collect::<Vec<&Point>>()

@@ -18,7 +18,8 @@ pub(crate) struct CompareArgs {
     #[arg(required = true, value_name = "FILE|ID")]
     before: Vec<PathBuf>,
     /// Any number of runs from after. With one run a side each interval is a reading, else each
-    /// run: 4 a side are the fewest for one figure, 5 for up to six, 6 for up to twenty-three.
+    /// run: 4 a side are the fewest for one figure of the question, 5 for up to five, 7 for CPU
+    /// time, retransmits and the others beside. Take the runs in turn.
     #[arg(long = "with", value_name = "FILE|ID", num_args = 1..)]
     after: Vec<PathBuf>,
     /// Exit with 3 when a figure is significantly worse, by more than this percentage of its value
@@ -52,10 +53,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     let read = |names: &[PathBuf]| -> Result<Vec<Outcome>, CliError> {
         names.iter().map(|name| saved::outcome(name, &args.store)).collect()
     };
-    let comparison = Comparison::of(&read(before)?, &read(after)?).map_err(CliError::failed)?;
+    let (before, after) = (read(before)?, read(after)?);
+    Comparison::is_of_one_verb(&before, &after).map_err(CliError::usage)?;
+    let comparison = Comparison::of(&before, &after).map_err(CliError::failed)?;
     stdout::print(|out| match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
-        false => comparison.write(stdout::color(), stderr::stdout_columns(), out),
+        false => comparison.write(stdout::color(), stderr::stdout_columns(), &mut stdout::Text::to(out)),
     })?;
     match args.threshold {
         Some(percent) if comparison.worse_by(percent / 100.0).map_err(CliError::failed)? => {

@@ -178,11 +178,22 @@ fn real_runs_say_what_was_set_differently() {
         file
     };
     let (one, two) = (save("one.jsonl", "-P 1"), save("two.jsonl", "-P 2"));
-    compare(&[&one, &two]).run().exits(0).prints(&[
+    let done = compare(&[&one, &two]).run().exits(0).prints(&[
         "goodput to server",
         "phase.connections",
         "Set differently",
+        "CPU time, local end",
+        "CPU time, remote end",
+        "retransmits",
     ]);
+    assert!(done.out.starts_with("Not the same test: -P 1 -> 2.\n"), "{}", done.tell());
+    let json = compare(&[&one, &two]).arg("--json").run().exits(0).json();
+    assert_eq!(json["test"], json!(["-P 1 -> 2"]));
+    // A run of another verb answers another question.
+    let ping = scratch.file("ping.jsonl");
+    netcaliper("ping").arg(server.at()).args("-n 5 --save").arg(&ping).run().exits(0);
+    let refused = compare(&[&one, &ping]).run().exits(2).says_one_sentence();
+    refused.complains(&["a run of `tcp` and a run of `ping` answer different questions"]);
 }
 
 #[test]

@@ -112,18 +112,25 @@ fn large_sets_and_ties_agree_with_scipy() {
 #[test]
 fn several_comparisons_are_corrected_as_holm_did() {
     // R: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
-    let corrected = holm(&[0.01, 0.04, 0.03, 0.005]);
+    let corrected = holm(&[0.01, 0.04, 0.03, 0.005], &[1.0; 4]);
     for (got, want) in corrected.iter().zip([0.03, 0.06, 0.06, 0.02]) {
         assert!((got - want).abs() < 1e-12, "{corrected:?}");
     }
-    assert_eq!(holm(&[0.7, 0.9]), [1.0, 1.0]);
-    assert_eq!(holm(&[0.02]), [0.02]);
+    assert_eq!(holm(&[0.7, 0.9], &[0.5, 0.5]), [1.0, 1.0]);
+    assert_eq!(holm(&[0.02], &[1.0]), [0.02]);
+    // By hand: 0.03 / 0.8 and 0.004 / 0.1 are the first two in order, with the weights 1 and 0.2 left;
+    // then 0.5 / 0.1 with 0.1.
+    let weighed = holm(&[0.03, 0.5, 0.004], &[0.8, 0.1, 0.1]);
+    for (got, want) in weighed.iter().zip([0.0375, 0.5, 0.0375]) {
+        assert!((got - want).abs() < 1e-12, "{weighed:?}");
+    }
 }
 
 #[test]
 fn the_number_of_runs_that_can_be_told_apart() {
     // 2 of 20, 70, 252 and 924 orders: 0.1, 0.0286, 0.0079, 0.0022.
-    assert_eq!([0, 1, 2, 6, 7, 23, 24].map(least_readings), [4, 4, 5, 5, 6, 6, 7]);
+    let least = [1.0, 2.0, 6.0, 7.0, 23.0, 24.0].map(|figures| least_readings(ALPHA / figures));
+    assert_eq!(least, [4, 5, 5, 6, 6, 7]);
 }
 
 #[test]

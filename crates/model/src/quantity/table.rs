@@ -15,8 +15,10 @@ pub(super) struct FigureRow {
     label: &'static str,
     pub(super) unit: Unit,
     pub(super) more_is_better: bool,
-    /// True if a comparison shows it. All are kept.
+    /// True if tables of several phases show it, and comparisons of runs judge it. All are kept.
     pub(super) compared: bool,
+    /// True if comparisons of runs judge it, and no table of phases shows it.
+    pub(super) judged: bool,
     /// The statistics that are compared and kept, where it is a distribution.
     pub(super) stats: &'static [Stat],
     /// Its name and meaning for scrapers.
@@ -58,14 +60,21 @@ pub(super) const ROW: FigureRow = FigureRow {
     unit: Unit::Count,
     more_is_better: false,
     compared: false,
+    judged: false,
     stats: &[],
     gauge: ("", ""),
     of: |_, _, _| None,
     of_interval: |_, _, _| None,
 };
 
+/// True for phases whose bytes are as many as both ends can move: only then CPU time for 10^9 bytes
+/// is that of the bytes.
+fn moves_bulk(point: &Point) -> bool {
+    point.phase.kind == Kind::Tcp
+}
+
 /// All figures, the most important first.
-pub(super) static TABLE: [FigureRow; 17] = [
+pub(super) static TABLE: [FigureRow; 20] = [
     FigureRow {
         figure: |way, _| Figure::Goodput(way),
         key: "goodput",
@@ -193,6 +202,36 @@ pub(super) static TABLE: [FigureRow; 17] = [
         ..ROW
     },
     FigureRow {
+        figure: |_, _| Figure::CpuLocal,
+        key: "cpu-local",
+        label: "CPU time, local end",
+        unit: Unit::SecondsPerGb,
+        judged: true,
+        gauge: ("cpu_local", "CPU time of the local process for 10^9 bytes of payload."),
+        of: |point, _, _| point.local_cpu_s_per_gb.filter(|_| moves_bulk(point)),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, _| Figure::CpuRemote,
+        key: "cpu-remote",
+        label: "CPU time, remote end",
+        unit: Unit::SecondsPerGb,
+        judged: true,
+        gauge: ("cpu_remote", "CPU time of the servers' processes for 10^9 bytes of payload."),
+        of: |point, _, _| point.remote_cpu_s_per_gb.filter(|_| moves_bulk(point)),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, _| Figure::LoadedRoundTrip,
+        key: "rtt-loaded",
+        label: "round trip, loaded",
+        unit: Unit::Ns,
+        judged: true,
+        gauge: ("round_trip_loaded", "Round trip of a transfer's own connections, mean, by the kernel."),
+        of: |point, _, _| point.loaded_rtt_ns(),
+        ..ROW
+    },
+    FigureRow {
         figure: |way, _| Figure::Jitter(way),
         key: "jitter",
         unit: Unit::Ns,
@@ -216,6 +255,7 @@ pub(super) static TABLE: [FigureRow; 17] = [
         label: "time to connect",
         unit: Unit::Ns,
         stats: &[P50, P99],
+        judged: true,
         gauge: ("connect_percentile", "Times to connect of the latest run: this share took no longer."),
         of: |point, _, stat| stat.of_summary(point.local.connect_ns.as_ref()?),
         ..ROW
@@ -223,6 +263,7 @@ pub(super) static TABLE: [FigureRow; 17] = [
     FigureRow {
         figure: |_, _| Figure::Retransmits,
         key: "retransmits",
+        judged: true,
         gauge: ("retransmits", "Segments sent again by either end."),
         of: |point, _, _| point.ends().filter_map(Totals::retransmits).map(real).reduce(|sum, one| sum + one),
         ..ROW
@@ -232,6 +273,7 @@ pub(super) static TABLE: [FigureRow; 17] = [
         key: "fairness",
         unit: Unit::Share,
         more_is_better: true,
+        judged: true,
         gauge: ("fairness", "Jain's index over the connections."),
         of: |point, _, _| point.fairness,
         ..ROW
@@ -240,6 +282,7 @@ pub(super) static TABLE: [FigureRow; 17] = [
         figure: |_, _| Figure::Errors,
         key: "errors",
         label: "connections in error",
+        judged: true,
         gauge: ("connection_errors", "Connections that ended in an error."),
         // In a phase without a measurement, the absence of errors and caveats is not good news.
         of: |point, _, _| Some(real(point.errors())).filter(|n| *n > 0.0 || point.status != Status::Failed),

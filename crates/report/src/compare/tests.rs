@@ -1,6 +1,6 @@
 use super::*;
 use metrics::{Packets, SECOND};
-use model::{Direction, Interval, PacketReport, Totals, Traffic, Way};
+use model::{Direction, Interval, PacketReport, Point, Totals, Traffic, Way};
 
 /// Random numbers (xorshift, Marsaglia 2003).
 struct Random(u64);
@@ -50,13 +50,13 @@ impl Case {
         for _ in 0..pairs {
             let all = (0..self.figures).map(|at| Readings {
                 setting: String::new(),
-                figure: Figure::Goodput(Way::Up),
+                figure: Figure::Goodput(Way::Up).into(),
                 value: [None, None],
                 of: [0.0, if at == 0 { change } else { 0.0 }]
                     .map(|less| random.series(self.n, self.phi).iter().map(|value| value - less).collect()),
                 events: [Vec::new(), Vec::new()],
                 interval_ns: SECOND,
-                runs: self.runs,
+                whole_runs: self.runs,
             });
             let rows = judged(all.collect());
             told += u32::from(
@@ -315,4 +315,169 @@ fn results_of_a_protocols_own_are_compared_by_their_settings() {
         compared.rows.iter().map(|row| (row.name(), &row.verdict)).collect();
     assert_eq!(rows, [("size=1000: goodput to server".to_owned(), &FigureVerdict::Worse)]);
     assert!(Comparison::of(&[run(&[8e6])], &[run(&[4e6])]).is_err(), "one result a side is no reading");
+}
+
+/// A run of `tcp` over 200 connections, each figure with the spread and the tails of its kind:
+/// rates and CPU time vary together, retransmits are few and occur in bursts, times to connect have
+/// a long tail.
+fn transfer(random: &mut Random, cpu: f64) -> Outcome {
+    let common = random.normal();
+    let mut around = |mean: f64, sd: f64| mean * (1.0 + sd * (0.5 * common + random.normal()));
+    let up = Some(Direction { goodput_bps: around(1e10, 0.01), confirmed: true, ..Direction::default() });
+    let (local_cpu, remote_cpu) = (around(0.3 * cpu, 0.02), around(0.4, 0.02));
+    let burst = random.uniform() < 0.4;
+    let retransmits = if burst { (-50.0 * random.uniform().ln()) as u64 } else { 0 };
+    let mut time = |us: f64, tail: f64| (us * 1e3 * (tail * random.normal()).exp()) as u64;
+    let (p50, p99, loaded) = (time(50.0, 0.1), time(400.0, 0.8), time(900.0, 0.3));
+    let connect_ns = Some(metrics::DistSummary { count: 200, p50, p99, ..metrics::DistSummary::default() });
+    let rtt_sum_us = loaded as f64 / 1e3;
+    let tcp = metrics::TcpTotals {
+        connections: 200,
+        retransmits,
+        rtt_sum_us,
+        rtt_samples: 1,
+        ..Default::default()
+    };
+    let local = Totals { connect_ns, tcp, ..Totals::default() };
+    let point = Point {
+        status: Status::Complete,
+        up,
+        local,
+        local_cpu_s_per_gb: Some(local_cpu),
+        remote_cpu_s_per_gb: Some(remote_cpu),
+        fairness: Some(1.0 - 1e-3 * random.normal().exp()),
+        ..Point::default()
+    };
+    Outcome { points: vec![point], ..Outcome::default() }
+}
+
+/// In how many of `pairs` comparisons of two sets of runs a figure that `is_meant` differs.
+fn differing(pairs: usize, runs: usize, cpu: f64, is_meant: impl Fn(&str) -> bool) -> usize {
+    let mut random = Random(424_242);
+    let mut side = |cpu: f64| (0..runs).map(|_| transfer(&mut random, cpu)).collect::<Vec<Outcome>>();
+    let differs = |_: &usize| {
+        let comparison = Comparison::of(&side(1.0), &side(cpu)).unwrap();
+        let is_told = |row: &ComparedFigure| {
+            matches!(row.verdict, FigureVerdict::Better | FigureVerdict::Worse)
+                && is_meant(&row.readings.figure.key)
+        };
+        comparison.rows.iter().any(is_told)
+    };
+    (0..pairs).filter(differs).count()
+}
+
+/// Equal sides of eight figures raise at most 5 % of false alarms, and more CPU time of one end by a
+/// tenth is found beside seven others.
+#[test]
+fn all_figures_of_a_transfer_are_compared_with_few_alarms() {
+    let keys: Vec<String> = {
+        let mut random = Random(7);
+        let mut side = || (0..7).map(|_| transfer(&mut random, 1.0)).collect::<Vec<Outcome>>();
+        let comparison = Comparison::of(&side(), &side()).unwrap();
+        comparison.rows.iter().map(|row| row.readings.figure.key.clone()).collect()
+    };
+    let want = [
+        "goodput.up",
+        "cpu-local",
+        "cpu-remote",
+        "rtt-loaded",
+        "connect.p50",
+        "connect.p99",
+        "retransmits",
+        "fairness",
+    ];
+    assert_eq!(keys, want);
+    for runs in [7, 10] {
+        // 5 % of 600 and two standard errors of such a count: 30 + 2 * sqrt(600 * 0.05 * 0.95).
+        let alarms = differing(600, runs, 1.0, |_| true);
+        assert!(alarms <= 40, "{alarms} false alarms in 600 of {runs} runs");
+    }
+    let found = differing(100, 10, 1.1, |key| key == "cpu-local");
+    assert!(found >= 95, "{found} of 100");
+    // Beside so many others goodput needs no more runs than alone.
+    let mut random = Random(9);
+    let slow = |mut run: Outcome| {
+        run.points[0].up.as_mut().unwrap().goodput_bps /= 2.0;
+        run
+    };
+    let before: Vec<Outcome> = (0..4).map(|_| transfer(&mut random, 1.0)).collect();
+    let after: Vec<Outcome> = (0..4).map(|_| slow(transfer(&mut random, 1.0))).collect();
+    let comparison = Comparison::of(&before, &after).unwrap();
+    assert_eq!(comparison.rows[0].verdict, FigureVerdict::Worse);
+    assert_eq!(comparison.rows[1].verdict.to_string(), "too few runs to tell: 7 + 7 needed");
+    assert_eq!(comparison.worse_by(0.05), Ok(true));
+    assert_eq!(Comparison::of(&after, &before).unwrap().worse_by(0.05), Ok(false));
+}
+
+/// A run of `load` whose round trips grew by these times under the load from the server, ms.
+fn loaded(grown_ms: u64) -> Outcome {
+    use metrics::Spectrum;
+    use model::RoundTrips;
+    let point = |stage: &str, part: &str, ms: u64| {
+        let ns = ms * 1_000_000;
+        let rtt_ns =
+            Some(Spectrum { count: 20, min: ns, max: ns, counts: vec![(ns, 20)], ..Spectrum::default() });
+        let pings = Some(Box::new(RoundTrips { rtt_ns, ..RoundTrips::default() }));
+        let label = [("stage", stage), ("part", part)].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        let local = Totals { pings, ..Totals::default() };
+        Point { label: label.into(), repeat: 1, status: Status::Complete, local, ..Point::default() }
+    };
+    let points = vec![
+        point("idle", "trips", 20),
+        point("down", "trips", 20 + grown_ms),
+        point("down", "load", 40 + grown_ms),
+    ];
+    let begin = model::Begin { verb: "load".to_owned(), ..model::Begin::default() };
+    Outcome { begin, points, ..Outcome::default() }
+}
+
+#[test]
+fn grade_and_responsiveness_of_a_load_are_compared() {
+    let side = |ms: [u64; 7]| ms.map(loaded);
+    let (before, after) = (side([10, 11, 12, 13, 14, 15, 16]), side([100, 101, 102, 103, 104, 105, 106]));
+    let comparison = Comparison::of(&before, &after).unwrap();
+    let row = |key: &str| comparison.rows.iter().find(|row| row.readings.figure.key == key).unwrap();
+    let (grown, rpm) = (row("rtt-grown"), row("rpm"));
+    assert_eq!(
+        (grown.name().as_str(), &grown.verdict),
+        ("stage down: round trip grown by", &FigureVerdict::Worse)
+    );
+    assert_eq!(&cells(grown)[1..3], ["13 ms (A)", "103 ms (C)"]);
+    assert_eq!(rpm.verdict, FigureVerdict::Worse);
+    // One run a side has no reading of either.
+    let single = Comparison::of(&before[..1], &after[..1]).unwrap();
+    let row = single.rows.iter().find(|row| row.readings.figure.key == "rtt-grown").unwrap();
+    assert_eq!(row.verdict, FigureVerdict::Untold);
+}
+
+fn printed(comparison: &Comparison) -> String {
+    let mut bytes = Vec::new();
+    comparison.write(false, Some(100), &mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn the_first_lines_say_what_differs() {
+    let (before, mut after) = (rates(&[9.0, 10.0, 11.0, 12.0]), rates(&[4.5, 5.5, 6.5, 7.5]));
+    let text = printed(&Comparison::of(&before, &after).unwrap());
+    assert!(text.starts_with("Worse: goodput to server -42.9 %.\n"), "{text}");
+    let text = printed(&Comparison::of(&before, &before).unwrap());
+    assert!(text.starts_with("No significant difference in 1 figure.\n"), "{text}");
+    after.iter_mut().for_each(|run| run.points[0].phase.connections = 2);
+    let text = printed(&Comparison::of(&before, &after).unwrap());
+    assert!(text.starts_with("Not the same test: -P 8 -> 2.\nWorse: "), "{text}");
+}
+
+#[test]
+fn runs_of_two_verbs_are_refused() {
+    let of = |verb: &str| {
+        let mut run = rates(&[1.0]).remove(0);
+        run.begin.verb = verb.to_owned();
+        run
+    };
+    let why = Comparison::of(&[of("tcp")], &[of("serve")]).err().unwrap();
+    let want = "a run of `tcp` and a run of `serve` answer different questions: compare runs of one verb";
+    assert_eq!(why, want);
+    // Another program's file names no verb.
+    assert!(Comparison::of(&[of("")], &[of("tcp")]).is_ok());
 }
