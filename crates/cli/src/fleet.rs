@@ -1,6 +1,8 @@
 //! `netcaliper fleet`: the pairs of many hosts.
 
 pub(crate) mod agent;
+#[cfg(feature = "fleet")]
+mod alert;
 mod nats;
 #[cfg(feature = "fleet")]
 mod pages;
@@ -157,6 +159,19 @@ pub(crate) struct ShowArgs {
     /// Save each pair's outcome in the store, where it is not yet: `netcaliper history` lists them.
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Exit with 3 when a host, direction, pair or label is worse than the rest, or worse than in
+    /// the result of --baseline.
+    #[arg(long, help_heading = "Alerts")]
+    pub(crate) fail_on_verdict: bool,
+    /// Shell command to run when something is named that was not in the latest result of this
+    /// fleet. The command finds the sentences in NETCALIPER_BROKEN, the names in
+    /// NETCALIPER_TARGET, and the run in NETCALIPER_RUN.
+    #[arg(long, value_name = "COMMAND", help_heading = "Alerts")]
+    pub(crate) on_verdict: Option<String>,
+    /// Shell command to run when nothing is named any more; NETCALIPER_MENDED has the sentences of
+    /// the result before.
+    #[arg(long, value_name = "COMMAND", help_heading = "Alerts")]
+    pub(crate) on_mend: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }
@@ -177,7 +192,9 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
             .nats
             .refuse()
             .and_then(|()| Err(CliError::usage("controllers stand by at a NATS server: give --nats URL"))),
-        FleetCommand::Report(args) => pages::report(&args.result, &args.show, None).map(|_| Exit::Good),
+        FleetCommand::Report(args) => {
+            pages::report(&args.result, &args.show, None).map(|shown| shown.exit(Exit::Good, &args.show))
+        }
     }
 }
 

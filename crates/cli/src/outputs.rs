@@ -2,6 +2,7 @@
 //! starts, written as it goes, and renamed when they are whole; a file that fails is reported once
 //! while the run goes on.
 
+pub(crate) mod alert;
 pub(crate) mod histograms;
 pub(crate) mod live;
 pub(crate) mod scrape;
@@ -20,7 +21,7 @@ use report::{Console, Detail, EventCsv, EventWriter, Journal, Rows, RunMetrics, 
 use runtime::Interrupt;
 use screen::Planned;
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use web::{Metrics, Source};
@@ -251,7 +252,7 @@ impl Outputs {
     /// meanwhile. On the terminal it is the part `number`.
     pub(crate) fn show_part(&mut self, (number, place): (u32, u32), event: &Event) {
         if let Some(live) = &self.live {
-            live.tell(number, event);
+            live.push(number, event);
         }
         self.show(Source::Part(place), event);
     }
@@ -259,7 +260,7 @@ impl Outputs {
     /// Takes an event to all outputs.
     pub(crate) fn event(&mut self, event: &Event) {
         if let Some(live) = &self.live {
-            live.tell(0, event);
+            live.push(0, event);
         }
         self.record(event);
     }
@@ -292,7 +293,7 @@ impl Outputs {
                 live.hold(text);
             }
             (Some(console), _) if !quiet => {
-                let mut out = io::stdout().lock();
+                let mut out = stdout::text();
                 if let Err(error) = console.on_event(event, &mut out).and_then(|()| out.flush()) {
                     self.console = None;
                     self.failed.add("-".as_ref(), &error, "");
@@ -317,7 +318,7 @@ impl Outputs {
             _ if self.console.is_none() => {}
             Some(live) if live.holds_stdout() => live.hold(text),
             // Whether anybody reads is found out with the summary.
-            _ => drop(io::stdout().lock().write_all(&text)),
+            _ => drop(stdout::text().write_all(&text)),
         }
     }
 
@@ -391,7 +392,7 @@ impl Outputs {
         fill(&mut self.sweep, &mut failed, |out| report::write_sweep_csv(&outcome.sweep, out));
         fill(&mut self.html, &mut failed, |out| report::write_html(&outcome, out));
         if let Some(folder) = &self.args.svg {
-            failed.tell(draw(&outcome, folder).err());
+            failed.add_error(draw(&outcome, folder).err());
         }
         fill(&mut self.metrics, &mut failed, |out| {
             let mut metrics = RunMetrics::default();
@@ -404,7 +405,7 @@ impl Outputs {
             match (self.args.json, &self.console) {
                 (Some(JsonArg::All), _) => report::write_outcome(&outcome, &mut out)?,
                 (Some(JsonArg::Summary), _) => report::write_summary(&outcome, &mut out)?,
-                (None, Some(console)) => console.summary(&outcome, &mut out)?,
+                (None, Some(console)) => console.summary(&outcome, &mut stdout::Text::to(&mut out))?,
                 (None, None) => {}
             }
             out.flush()
@@ -414,9 +415,9 @@ impl Outputs {
             failed.add("-".as_ref(), &error, "");
         }
         drop(out);
-        // A terminal that shows the report has the reason on it already.
-        let told = self.console.is_some() && io::stdout().is_terminal() && io::stderr().is_terminal();
-        let told = told || self.reason_elsewhere;
+        // Where the report and stderr are read together, the report has the reason already.
+        let together = self.console.is_some() && stdout::is_read_with_stderr();
+        let told = together || self.reason_elsewhere;
         let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed && !told);
         let failed_why = why.map(|why| report::clean(why).into_owned());
         failed_why
@@ -464,7 +465,7 @@ impl Failures {
     }
 
     /// One that has its sentence already, if any.
-    fn tell(&mut self, trouble: Option<CliError>) {
+    fn add_error(&mut self, trouble: Option<CliError>) {
         self.count += u32::from(trouble.is_some());
         self.texts.extend(trouble.map(|trouble| trouble.text));
     }

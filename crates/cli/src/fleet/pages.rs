@@ -1,7 +1,7 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
-use super::ShowArgs;
-use crate::error::{CliError, Context as _};
+use super::{ShowArgs, alert};
+use crate::error::{CliError, Context as _, Exit};
 use crate::runs::saved;
 use crate::{file, stderr, stdout};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
@@ -12,9 +12,26 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::{Component, Path};
 
-/// Shows a result, and returns the states of its tests. The result is compared with the requested
-/// one, or else with `before`.
-pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Counts, CliError> {
+/// A result that was shown.
+pub(super) struct Shown {
+    /// The states of its tests.
+    pub(super) counts: Counts,
+    has_verdict: bool,
+}
+
+impl Shown {
+    /// The exit code of a result that otherwise ends with `exit`.
+    pub(super) fn exit(&self, exit: Exit, args: &ShowArgs) -> Exit {
+        match exit {
+            Exit::Good | Exit::Partial if args.fail_on_verdict && self.has_verdict => Exit::Threshold,
+            exit => exit,
+        }
+    }
+}
+
+/// Shows a result, and runs the user's commands for its verdicts. The result is compared with the
+/// requested one, or else with `before`.
+pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> Result<Shown, CliError> {
     args.pages.as_deref().map_or(Ok(()), file::folder)?;
     let mut store = if args.keep { Some(args.store.make()?) } else { None };
     let mut matrix = read(result, &mut |outcome| {
@@ -43,9 +60,11 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
         true => {
             serde_json::to_writer(&mut *out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
-        false => write_text(&matrix, stdout::color(), stderr::stdout_columns(), out),
+        false => write_text(&matrix, stdout::color(), stderr::stdout_columns(), &mut stdout::Text::to(out)),
     })?;
-    Ok(matrix.counts())
+    alert::alert(&matrix, args)?;
+    let has_verdict = !alert::verdicts(&matrix, args).is_empty();
+    Ok(Shown { counts: matrix.counts(), has_verdict })
 }
 
 /// The page of a cell's last outcome, as seen from the page of the matrix.

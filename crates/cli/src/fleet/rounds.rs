@@ -80,6 +80,7 @@ impl SoFar {
     fn exit(&self) -> Exit {
         let all_are = |exit| self.ended.iter().all(|ended| *ended == exit);
         match self.missed {
+            _ if self.ended.contains(&Exit::Threshold) => Exit::Threshold,
             _ if all_are(Exit::Failed) => Exit::Failed,
             0 if all_are(Exit::Good) => Exit::Good,
             _ => Exit::Partial,
@@ -272,9 +273,9 @@ fn date(at: Wall) -> String {
     )
 }
 
-/// What `fleet status` says of the series of a run: when the round is due, and how the last ones
+/// Lines of `fleet status` about the series of a run: when the round is due, and how the last rounds
 /// ended.
-pub(super) fn told(round: &Round, folder: &Path) -> Result<Vec<String>, CliError> {
+pub(super) fn status_lines(round: &Round, folder: &Path) -> Result<Vec<String>, CliError> {
     let every = match round.rounds.every_ns {
         0 => String::new(),
         ns => format!(", one every {}", format_duration(real(ns))),

@@ -91,7 +91,8 @@ impl Reach {
         #[cfg(feature = "nats")]
         if let Some(server) = &self.nats {
             let names = active.map(|(id, host)| (id, host.name.clone())).collect();
-            let nats = fleet::transport::nats::Nats::start(server.clone(), plan.run, names, stderr::tell);
+            let nats =
+                fleet::transport::nats::Nats::start(server.clone(), plan.run, names, stderr::say_sentence);
             return Ok(Box::new(nats.map_err(CliError::failed)?));
         }
         let named = |host: &Host| Named { name: host.name.clone(), address: host.address.clone() };
@@ -200,7 +201,8 @@ pub(super) fn shown(
     before: Option<&Path>,
     is_interrupted: bool,
 ) -> Result<Exit, CliError> {
-    let counts = pages::report(folder, show, before)?;
+    let result = pages::report(folder, show, before)?;
+    let counts = &result.counts;
     let (all, missing) = (counts.all(), counts.of(Reason::NotMeasuredYet));
     if missing > 0 {
         stderr::say(format_args!(
@@ -208,12 +210,13 @@ pub(super) fn shown(
             folder.display()
         ));
     }
-    Ok(match (is_interrupted, counts.measured) {
+    let exit = match (is_interrupted, counts.measured) {
         (true, _) if missing > 0 => Exit::Interrupted,
         (_, measured) if measured == all => Exit::Good,
         (_, 0) => Exit::Failed,
         _ => Exit::Partial,
-    })
+    };
+    Ok(result.exit(exit, show))
 }
 
 /// `netcaliper fleet status`.
@@ -227,7 +230,7 @@ pub(super) fn status(args: &WhichArgs) -> Result<Exit, CliError> {
     let mut lines = vec![format!("run {}: {hosts}, {tests}", plan.run), measured];
     lines.extend(counts.missing.iter().map(|(reason, n)| format!("  {n} {reason}")));
     if let Some(round) = plan.round {
-        lines.extend(rounds::told(&round, &folder)?);
+        lines.extend(rounds::status_lines(&round, &folder)?);
     }
     let is_early = || plan.round.is_some_and(|round| round.due() > runtime::wall_now());
     lines.push(match controller::is_held(&folder) {

@@ -44,6 +44,8 @@ mod fleet_absent;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_agent;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
+mod fleet_alerts;
+#[cfg(all(target_os = "linux", feature = "fleet"))]
 mod fleet_direct;
 #[cfg(all(target_os = "linux", feature = "nats"))]
 mod fleet_gone;
