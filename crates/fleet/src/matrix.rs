@@ -1,15 +1,18 @@
 //! The result of a run: a cell for each test of each directed pair, and verdicts on the bad ones.
 
 mod build;
+mod colour;
 mod html;
 mod prometheus;
+mod ranks;
 mod text;
 mod view;
 
 use crate::inventory::{HostId, Inventory};
 use crate::plan::{Round, Test};
 use crate::result::{Counts, Reason};
-use crate::verdict::{Readings, Verdict, figure, judge, median};
+pub use crate::verdict::{FEWEST, Verdict};
+use crate::verdict::{Readings, figure, judge, median};
 pub use build::MatrixBuilder;
 pub use html::write_html;
 use metrics::Wall;
@@ -202,6 +205,11 @@ impl Cell {
     /// The median of a figure over the repeats.
     pub(crate) fn value(&self, key: &str) -> Option<f64> {
         median(self.readings.get(key)?.clone())
+    }
+
+    /// True if an outcome may mislead, or must not be used.
+    pub(crate) fn has_cautions(&self) -> bool {
+        self.caveats.iter().any(|caveat| caveat.level != CaveatLevel::Note)
     }
 
     /// Why the cell has no value: the reason of most of its repeats.

@@ -172,7 +172,8 @@ impl Test {
     }
 
     /// As the command line has it, without the host.
-    pub(crate) fn words(&self) -> String {
+    #[must_use]
+    pub fn words(&self) -> String {
         let mut words = vec![self.verb.name()];
         words.extend(self.arguments.iter().map(String::as_str));
         words.join(" ")

@@ -17,17 +17,19 @@
 //! - A difference that matters to nobody is none: see `Bounds`.
 
 mod stats;
+mod words;
 
 use crate::inventory::{HostId, Inventory};
 use metrics::{ALPHA, Clamped, Contrast, real, student_two_sided};
 use model::{Figure, Unit};
 use serde::{Deserialize, Serialize};
-pub(crate) use stats::median;
-use stats::{Fit, at_least, benjamini_hochberg, spread};
+use stats::{Fit, at_least, benjamini_hochberg};
+pub(crate) use stats::{median, spread};
 use std::collections::BTreeMap;
+pub(crate) use words::{Scale, title};
 
 /// Fewest pairs of a host, and fewest hosts, that are judged.
-const FEWEST: usize = 5;
+pub const FEWEST: usize = 5;
 /// Most readings of a pair that are looked at.
 const MOST_REPEATS: usize = 64;
 /// Hosts above which each is compared with the spread of all instead of all others.
@@ -81,27 +83,6 @@ pub struct Verdict {
     pub q: f64,
 }
 
-impl Verdict {
-    /// In one sentence without its full stop.
-    pub(crate) fn words(&self) -> String {
-        let figure = figure(&self.figure);
-        let label = figure.map_or(self.figure.as_str(), |figure| figure.family().1);
-        let by = match figure {
-            Some(of) if Bounds::of(of).additive => format!("{:.2} percentage points", self.effect),
-            _ => format!("{:.0} %", self.effect * 100.0),
-        };
-        let more = if figure.is_some_and(Figure::more_is_better) { "lower" } else { "higher" };
-        let of = match &self.subject {
-            Subject::Host { host, side: Side::Out } => format!("from {host} to all others"),
-            Subject::Host { host, side: Side::In } => format!("from all others to {host}"),
-            Subject::Host { host, side: Side::Both } => format!("of {host} in both directions"),
-            Subject::Pair { from, to } => format!("from {from} to {to}"),
-            Subject::Label { label, value } => format!("of the hosts with {label} {value}"),
-        };
-        format!("{label} {of} is {by} {more} than of the rest")
-    }
-}
-
 /// The figure of a matrix with this key. Keys of a matrix have no direction, which is the pair's:
 /// the figure's own does not count.
 pub(crate) fn figure(key: &str) -> Option<Figure> {
@@ -111,23 +92,37 @@ pub(crate) fn figure(key: &str) -> Option<Figure> {
 /// Scale of a figure's comparison, and the least differences that matter.
 pub(crate) struct Bounds {
     /// As a difference; as a ratio otherwise.
-    additive: bool,
+    pub(crate) additive: bool,
     /// Spread that is reckoned with at least.
-    floor: f64,
+    pub(crate) floor: f64,
     /// Least deviation of a pair.
     pair: f64,
     /// Least deviation of a host.
     host: f64,
+    /// Least deviation of a single reading that is listed.
+    pub(crate) single: f64,
 }
 
 impl Bounds {
     pub(crate) fn of(figure: Figure) -> Bounds {
         match figure.unit() {
             Unit::Percent | Unit::Share | Unit::Count => {
-                Bounds { additive: true, floor: 0.02, pair: 0.2, host: 0.2 }
+                Bounds { additive: true, floor: 0.02, pair: 0.2, host: 0.2, single: 1.0 }
             }
-            _ => Bounds { additive: false, floor: 0.01, pair: 1.05f64.ln(), host: 1.1f64.ln() },
+            _ => Bounds {
+                additive: false,
+                floor: 0.01,
+                pair: 1.05f64.ln(),
+                host: 1.1f64.ln(),
+                single: 1.25f64.ln(),
+            },
         }
+    }
+
+    /// A value of `figure` on a scale on which differences count, and more is worse.
+    pub(crate) fn badness(&self, figure: Figure, value: f64) -> f64 {
+        let worse = if figure.more_is_better() { -1.0 } else { 1.0 };
+        worse * self.scale(value)
     }
 
     /// The value on a scale on which differences count: its logarithm, if ratios count.
@@ -150,8 +145,7 @@ impl Readings {
         cells: impl IntoIterator<Item = ((HostId, HostId), Vec<f64>)>,
     ) -> Readings {
         let bounds = Bounds::of(figure);
-        let worse = if figure.more_is_better() { -1.0 } else { 1.0 };
-        let judged = |value| worse * bounds.scale(value);
+        let judged = |value| bounds.badness(figure, value);
         let cells = cells.into_iter().map(|(pair, values)| {
             let finite = values.into_iter().filter(|value| value.is_finite()).take(MOST_REPEATS);
             (pair, finite.map(judged).collect::<Vec<f64>>())

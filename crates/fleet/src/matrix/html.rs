@@ -1,10 +1,11 @@
 //! The matrix as one page: everything in one file, no script, nothing loaded from elsewhere.
 
-use super::text::summary;
+use super::colour;
+use super::text::{NONE, headline, summary};
 use super::view::{CellContent, Line, Picture, Spot, TOO_MANY, View};
 use super::{Cell, CellCaveat, Matrix};
 use crate::result::Reason;
-use crate::verdict::{Verdict, figure};
+use crate::verdict::{Verdict, figure, title};
 use metrics::{Wall, format_duration, real};
 use report::{REPORT_STYLE, escape};
 use std::collections::BTreeSet;
@@ -12,7 +13,7 @@ use std::io::{self, Write};
 
 const STYLE: &str = include_str!("fleet.css");
 /// Rows up to which each cell has its value in figures; with more, only its colour.
-const MOST_FIGURES: usize = 16;
+const MOST_FIGURES: usize = 28;
 /// Most pairs that are listed below the pictures; of more, only pairs with a caveat or a reason.
 const MOST_LISTED: usize = 10_000;
 
@@ -31,16 +32,17 @@ pub fn write_html(
         Ok(at) if matrix.made.0 > 0 => format!("{at:.0}").replace('T', " ").replace('Z', " UTC"),
         _ => "at a time that is not known".to_owned(),
     };
-    let (summary, run) = (summary(matrix), matrix.run);
-    let (summary, verdict) = (escape(&summary), if matrix.verdicts.is_empty() { "good" } else { "warning" });
+    let (headline, summary, run) = (headline(matrix), summary(matrix), matrix.run);
+    let (headline, summary) = (escape(&headline), escape(&summary));
+    let (colours, verdict) = (colour::rules(), if matrix.verdicts.is_empty() { "good" } else { "warning" });
     writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"generator\" content=\"netcaliper\">\n<title>netcaliper fleet: {summary}</title>\n\
-         <style>\n{REPORT_STYLE}{STYLE}</style>\n</head>\n<body class=\"fleet\">\n<header>\n<h1>netcaliper fleet</h1>\n\
-         <p class=\"verdict {verdict}\">{summary}</p>\n<p class=\"soft\">{made}; run {run}</p>\n\
+         <meta name=\"generator\" content=\"netcaliper\">\n<title>netcaliper fleet: {headline}</title>\n\
+         <style>\n{REPORT_STYLE}{STYLE}{colours}</style>\n</head>\n<body class=\"fleet\">\n<header>\n<h1>netcaliper fleet</h1>\n\
+         <p class=\"verdict {verdict}\">{headline}.</p>\n<p class=\"soft\">{summary}; {made}; run {run}</p>\n\
          <nav aria-label=\"Parts of this page\"><a href=\"#verdicts\">Verdicts</a><a href=\"#pictures\">Matrices</a>\
          <a href=\"#pairs\">Pairs</a><a href=\"#hosts\">Hosts</a></nav>\n</header>\n<main>"
     )?;
@@ -53,7 +55,11 @@ pub fn write_html(
 
 fn verdicts(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "<section id=\"verdicts\"><h2>Verdicts</h2>")?;
-    list(&matrix.verdicts, "No host, direction, pair or label is worse than the rest.", out)?;
+    let none = if matrix.verdicts.is_empty() { format!("{}.", headline(matrix)) } else { String::new() };
+    list(&matrix.verdicts, if matrix.changes.is_empty() { &none } else { NONE }, out)?;
+    if let Some(single) = matrix.single_readings() {
+        writeln!(out, "<p>{}</p>", escape(&single))?;
+    }
     if let Some(before) = matrix.before {
         writeln!(out, "<h3>Worse than in run {before}</h3>")?;
         list(&matrix.changes, "Nothing.", out)?;
@@ -84,8 +90,15 @@ fn legend(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
         "<li><span class=\"key\"><span class=\"swatch named\"></span>named by a verdict</span></li>\
-         <li><span class=\"key\"><span class=\"swatch doubt\"></span>has caveats</span></li></ul>"
+         <li><span class=\"key\"><span class=\"swatch caution\"></span>has cautions</span></li></ul>"
     )
+}
+
+/// The class of the head of a column.
+fn head_class(line: &Line, is_named: bool) -> String {
+    let classes: Vec<&str> =
+        [line.first.then_some("first"), is_named.then_some("named")].into_iter().flatten().collect();
+    if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
 }
 
 /// Indices of the cells with a row of their own below.
@@ -116,7 +129,9 @@ impl Page<'_> {
         }
         writeln!(out, "<p class=\"soft\">Rows send, columns receive. A cell leads to its pair below.</p>")?;
         legend(self.matrix, out)?;
-        writeln!(out, "<div class=\"small\">")?;
+        for sentence in &self.view.uniform {
+            writeln!(out, "<p>{}.</p>", escape(sentence))?;
+        }
         for picture in &self.view.pictures {
             let (best, worst) = picture.ends();
             let (title, test) = (picture.title(), self.matrix.test_words(picture.test));
@@ -128,24 +143,30 @@ impl Page<'_> {
             self.picture_table(picture, out)?;
             writeln!(out, "</figure>")?;
         }
-        writeln!(out, "</div></section>")
+        writeln!(out, "</section>")
     }
 
     fn picture_table(&self, picture: &Picture, out: &mut dyn Write) -> io::Result<()> {
         let lines = &self.view.lines;
         let form = if lines.len() <= MOST_FIGURES { "told" } else { "dense" };
-        let first = |line: &Line| if line.first { " class=\"first\"" } else { "" };
-        write!(out, "<div class=\"wide\"><table class=\"matrix {form}\"><thead><tr><th scope=\"col\"></th>")?;
-        for line in lines {
-            write!(out, "<th scope=\"col\"{}><span>{}</span></th>", first(line), escape(&line.name))?;
+        write!(
+            out,
+            "<div class=\"wide matrix\"><table class=\"matrix {form}\"><thead><tr><th scope=\"col\"></th>"
+        )?;
+        let [rows, columns] = &picture.named;
+        for (line, is_named) in lines.iter().zip(columns) {
+            let class = head_class(line, *is_named);
+            write!(out, "<th scope=\"col\"{class}><span>{}</span></th>", escape(&line.name))?;
         }
         writeln!(out, "</tr></thead><tbody>")?;
-        for (line, row) in lines.iter().zip(&picture.spots) {
+        for ((line, is_named), row) in lines.iter().zip(rows).zip(&picture.spots) {
             let title = match line.labels.as_str() {
                 "" => String::new(),
                 labels => format!(" title=\"{}\"", escape(labels)),
             };
-            write!(out, "<tr{}><th scope=\"row\"{title}>{}</th>", first(line), escape(&line.name))?;
+            let class = if *is_named { " class=\"named\"" } else { "" };
+            let first = if line.first { " class=\"first\"" } else { "" };
+            write!(out, "<tr{first}><th scope=\"row\"{class}{title}>{}</th>", escape(&line.name))?;
             for (column, spot) in lines.iter().zip(row) {
                 out.write_all(self.spot_cell(picture, line, column, spot.as_ref()).as_bytes())?;
             }
@@ -162,18 +183,20 @@ impl Page<'_> {
         };
         let show = |value| picture.figure.unit().show(value);
         let is_told = self.view.lines.len() <= MOST_FIGURES;
-        let text = spot.text(|value| if is_told { show(value) } else { String::new() });
-        let (class, style, meaning) = match spot.shown {
-            CellContent::Value(value) => {
-                let style = format!(" style=\"--v:{:.0}%\"", picture.place(value) * 100.0);
-                (Some("value"), style, show(value))
-            }
-            CellContent::Reason(reason) => (Some(reason.class()), String::new(), reason.to_string()),
-            CellContent::Nothing => (None, String::new(), "no such figure".to_owned()),
+        let text = spot.text(|value| if is_told { picture.scale.show(value) } else { String::new() });
+        let step = if let CellContent::Value(value) = spot.shown {
+            format!("v{}", colour::step(picture.place(value)))
+        } else {
+            String::new()
+        };
+        let (class, meaning) = match spot.shown {
+            CellContent::Value(value) => (Some(step.as_str()), show(value)),
+            CellContent::Reason(reason) => (Some(reason.class()), reason.to_string()),
+            CellContent::Nothing => (None, "no such figure".to_owned()),
         };
         classes.extend(class);
         classes.extend(spot.is_named.then_some("named"));
-        classes.extend(spot.has_caveats.then_some("doubt"));
+        classes.extend(spot.has_cautions.then_some("caution"));
         let mut title = format!("{} to {}: {meaning}", from.name, to.name);
         match spot.cell {
             Some(at) => title += &self.about(&self.matrix.cells[at]),
@@ -186,7 +209,7 @@ impl Page<'_> {
             Some(at) => format!("<a href=\"#p{at}\">{text}</a>"),
             None => text.into_owned(),
         };
-        format!("<td class=\"{}\"{style} title=\"{}\">{inner}</td>", classes.join(" "), escape(&title))
+        format!("<td class=\"{}\" title=\"{}\">{inner}</td>", classes.join(" "), escape(&title))
     }
 
     /// Age and caveats of a cell, after its value.
@@ -211,17 +234,23 @@ impl Page<'_> {
         if some < all {
             writeln!(out, "<p class=\"soft\">{some} of {all}: pairs with caveats or a reason.</p>")?;
         }
-        let keys: BTreeSet<&str> = self.view.pictures.iter().map(|picture| picture.key).collect();
+        let mut keys: Vec<&str> = Vec::new();
+        for picture in &self.view.pictures {
+            if !keys.contains(&picture.key) {
+                keys.push(picture.key);
+            }
+        }
+        writeln!(out, "<p class=\"soft\">Worst first.</p>")?;
         write!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">pair</th>")?;
         for key in &keys {
-            write!(out, "<th scope=\"col\">{}</th>", escape(key))?;
+            write!(out, "<th scope=\"col\" class=\"number\">{}</th>", escape(&title(key)))?;
         }
         writeln!(
             out,
-            "<th scope=\"col\">age</th><th scope=\"col\">reason, caveats</th></tr></thead><tbody>"
+            "<th scope=\"col\" class=\"number\">age</th><th scope=\"col\">reason, caveats</th></tr></thead><tbody>"
         )?;
-        for at in listed {
-            let cell = &matrix.cells[*at];
+        for at in &matrix.worst_first() {
+            let Some(cell) = matrix.cells.get(*at).filter(|_| listed.contains(at)) else { continue };
             let test = match matrix.tests.len() {
                 0 | 1 => String::new(),
                 _ => format!(" <span class=\"soft\">{}</span>", escape(&matrix.test_words(cell.test))),
@@ -238,10 +267,14 @@ impl Page<'_> {
                     0 | 1 => String::new(),
                     repeats => format!(" title=\"median of {repeats}\""),
                 };
-                write!(out, "<td{repeats}>{}</td>", escape(value.as_deref().unwrap_or("-")))?;
+                write!(
+                    out,
+                    "<td class=\"number\"{repeats}>{}</td>",
+                    escape(value.as_deref().unwrap_or("-"))
+                )?;
             }
             let age = cell.measured.map_or_else(|| "-".to_owned(), |measured| self.age(measured));
-            writeln!(out, "<td>{}</td><td>{}</td></tr>", escape(&age), reasons(cell))?;
+            writeln!(out, "<td class=\"number\">{}</td><td>{}</td></tr>", escape(&age), reasons(cell))?;
         }
         writeln!(out, "</tbody></table></div></section>")
     }

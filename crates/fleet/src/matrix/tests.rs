@@ -7,6 +7,7 @@ use metrics::schema::Published;
 use metrics::{Clamped, Dist, format_duration};
 use model::document::Document as _;
 use model::{Caveat, Direction, Outcome, RoundTrips};
+use report::escape;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
 
@@ -96,7 +97,9 @@ fn a_matrix_has_readings_of_each_pair_and_names_the_bad_host() {
     assert_eq!(matrix.verdicts.len(), 1, "{:?}", matrix.verdicts);
     let want = Subject::Host { host: "h3".to_owned(), side: Side::Out };
     assert_eq!(matrix.verdicts[0].subject, want);
-    assert!(matrix.verdicts[0].words().starts_with("round trip from h3 to all others is 100 % higher"));
+    assert!(
+        matrix.verdicts[0].words().starts_with("messages from h3 take 100 % longer than from the others")
+    );
     let json = serde_json::to_vec(&matrix).unwrap();
     let again = Matrix::read(&json).unwrap();
     assert_eq!(serde_json::to_vec(&again).unwrap(), json);
@@ -238,17 +241,23 @@ fn what_became_worse_is_compared_with_the_same_test_before() {
 fn the_terminal_shows_figures_or_signs_and_verdicts() {
     let (_, matrix) = measured();
     let text = text_of(&matrix);
-    assert!(text.starts_with("270 of 270 tests of 10 hosts measured, 1 verdict\n"), "{text}");
-    assert!(text.contains("round trip from h3 to all others is 100 % higher than of the rest."), "{text}");
+    let first = "messages from h3 take 100 % longer than from the others (round trip, median)\n";
+    assert!(text.starts_with(first), "{text}");
+    assert!(text.contains("\n270 of 270 tests of 10 hosts measured.\n"), "{text}");
+    assert!(text.contains("goodput 1.00 Gbit/s in all 90 pairs."), "{text}");
+    assert!(
+        text.lines().any(|line| line.trim_start().starts_with("h3! ")),
+        "the named host is marked: {text}"
+    );
     let list: String = (0..14).map(|n| format!("h{n}\n")).collect();
     let plan = plan(&list, Verb::Ping, 1);
     let rtt_us = |task: &Task| 100 * (1 + u64::from(task.to.0));
     let text = text_of(&built(&plan, plan.tasks.iter().skip(5), rtt_us, (1.0, 1.0)));
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("h0 ")).collect();
-    // Goodput is the same everywhere, so none is the worst; round trips grow with the number of the
+    // Goodput is the same everywhere and has no picture; round trips grow with the number of the
     // host.
-    assert!(rows[0].contains('·') && !rows[0].contains('█'), "{text}");
-    assert!(rows[1].contains('░') && rows[1].contains('█') && rows[1].contains('?'), "{text}");
+    assert!(text.contains("goodput 1 bit/s in all 177 pairs."), "{text}");
+    assert!(rows[0].contains('░') && rows[0].contains('█') && rows[0].contains('?'), "{text}");
     assert!(text.contains("5 not measured yet"), "{text}");
 }
 
@@ -311,11 +320,105 @@ fn the_page_is_whole_and_leads_to_each_pair() {
         );
         assert!(page.contains(&format!("href=\"pages/{at}.html\"")), "{at}");
     }
-    // Median and 99th percentile of the round trip, and goodput.
-    assert_eq!(page.matches("<figure class=\"matrix\">").count(), 3);
+    // Median and 99th percentile of the round trip; goodput is the same everywhere.
+    assert_eq!(page.matches("<figure class=\"matrix\">").count(), 2);
     assert!(page.contains(&format!("{} ago", format_duration(9e10))) && page.contains("late-timers"));
-    let cells = usize::clamped(page.matches("--v:").count());
-    assert_eq!(cells, 3 * 90);
+    let cells = (0..=colour::STEPS).map(|step| page.matches(&format!("<td class=\"v{step}\"")).count());
+    let first = |step| page.matches(&format!("<td class=\"first v{step}\"")).count();
+    let marked = |step| page.matches(&format!("v{step} caution\"")).count();
+    let others: usize = (0..=colour::STEPS).map(|step| first(step) + marked(step)).sum();
+    assert_eq!(cells.sum::<usize>() + others, 2 * 90);
+    assert!(page.contains("<th scope=\"row\" class=\"named\""), "the named host is marked");
+    assert!(page.contains(">round trip, median</th>") && page.contains("<h3>round trip, median (ms)</h3>"));
+    let head = page.find("<p class=\"verdict").map(|at| &page[at..]).unwrap();
+    assert!(head.contains("verdict warning\">messages from h3 take 100 % longer"), "{}", &head[..200]);
+    // The pairs of the slow host lead.
+    let row = page.find("<tr id=\"p").map(|at| &page[at..]).unwrap();
+    assert!(row[..120].contains("h3 → "), "{}", &row[..120]);
+}
+
+/// The cell that an outcome's note alone belongs to has no corner.
+#[test]
+fn a_note_marks_no_cell() {
+    let (_, mut matrix) = measured();
+    let caveat = |level| CellCaveat { code: "late-timers".to_owned(), level, text: "late".to_owned() };
+    for cell in &mut matrix.cells {
+        cell.caveats.push(caveat(CaveatLevel::Note));
+    }
+    let corners = |matrix: &Matrix| page_of(matrix, &|_| None).matches(" caution\" title=").count();
+    assert_eq!(corners(&matrix), 0);
+    matrix.cells[4].caveats.push(caveat(CaveatLevel::Invalid));
+    assert_eq!(corners(&matrix), 2, "one cell of two pictures");
+}
+
+/// WCAG 2.2, 1.4.3: 4.5:1, at every value and in both schemes.
+#[test]
+fn every_cell_can_be_read() {
+    use colour::{BLACK, Rgb, SCHEMES, STEPS, WHITE, contrast, ink};
+    // Known values: black on white, and #767676, the lightest grey that text on white may have.
+    assert!((contrast(BLACK, WHITE) - 21.0).abs() < 1e-9);
+    assert!((contrast([0x76; 3], WHITE) - 4.54).abs() < 0.005);
+    for (scheme, step) in SCHEMES.iter().flat_map(|scheme| (0..=STEPS).map(move |step| (scheme, step))) {
+        let ground = scheme.ground(step);
+        assert!(contrast(ground, ink(ground)) >= 4.5, "step {step}: {ground:?}");
+    }
+    assert_eq!(colour::rules().matches("td.v").count(), 2 * (1 + STEPS as usize));
+    assert_eq!([0.0, 0.5, 1.0].map(colour::step), [0, STEPS.div_ceil(2), STEPS]);
+    // The cells without a value: ink and ground of their rules, in the palettes of both sheets.
+    let styles = [report::REPORT_STYLE, include_str!("fleet.css")].map(|sheet| {
+        let blocks = sheet.split(":root {").skip(1).filter_map(|rest| rest.split('}').next());
+        let pairs = blocks.map(|block| {
+            let pairs = block.split(';').filter_map(|pair| pair.trim().strip_prefix("--")?.split_once(": #"));
+            pairs.collect::<BTreeMap<&str, &str>>()
+        });
+        pairs.collect::<Vec<_>>()
+    });
+    let rgb = |digits: &str| -> Rgb {
+        let each = digits.len() / 3;
+        [0, 1, 2].map(|n| u8::from_str_radix(&digits[n * each..(n + 1) * each].repeat(3 - each), 16).unwrap())
+    };
+    for scheme in 0..2 {
+        let colour = |name: &str| {
+            let found = styles.iter().find_map(|sheet| sheet[scheme].get(name));
+            rgb(found.unwrap_or_else(|| panic!("no colour {name}")))
+        };
+        let dark_ink = rgb("1c2126");
+        let pairs = [
+            (colour("ink"), colour("design")),
+            (colour("paper"), colour("refused")),
+            (dark_ink, colour("busy")),
+            (colour("paper"), colour("failed")),
+            (colour("soft"), colour("panel")),
+            (colour("bad"), colour("paper")),
+        ];
+        for (at, (front, back)) in pairs.into_iter().enumerate() {
+            let found = contrast(front, back);
+            assert!(found >= 4.5, "scheme {scheme}, pair {at}: {found:.2}");
+        }
+    }
+}
+
+/// Readings that no verdict covers are listed, and the advice says how a pair is judged.
+#[test]
+fn slow_single_readings_are_listed() {
+    let list: String = (0..6).map(|n| format!("h{n}\n")).collect();
+    let plan = plan(&list, Verb::Tcp, 1);
+    let mut matrix = built(&plan, &plan.tasks, |_| 10, (9.5e7, 9.5e7));
+    assert!(!text_of(&matrix).contains("single readings"));
+    let cell = matrix.cells.iter_mut().find(|cell| cell.from == "h4" && cell.to == "h2").unwrap();
+    cell.readings.insert("goodput".to_owned(), vec![1.2e6]);
+    let text = text_of(&matrix);
+    let said =
+        "Slowest single readings, not judged: h4 → h2 1.20 Mbit/s (goodput, median of all 95.0 Mbit/s).";
+    let said = &said[..said.len() - 1];
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(said) && flat.contains("use --repeats 3"), "{text}");
+    assert!(flat.starts_with("No host, direction, pair or label is worse than the rest"), "{text}");
+    let page = page_of(&matrix, &|_| None);
+    assert!(
+        page.contains(&escape(said).into_owned()) && page.contains("worst: 95.0 Mbit/s to 1.20 Mbit/s"),
+        "{page}"
+    );
 }
 
 /// What an agent, an inventory and a peer say is shown, never obeyed.

@@ -1,8 +1,9 @@
 //! The matrix on a terminal.
 
 use super::Matrix;
-use super::view::{Picture, TOO_MANY, View};
+use super::view::{Line, Picture, TOO_MANY, View};
 use crate::result::{Counts, Reason};
+use crate::verdict::FEWEST;
 use metrics::format_count;
 use report::{Page, Table, Tone};
 use std::io::{self, Write};
@@ -12,7 +13,9 @@ const MOST_FIGURES: usize = 12;
 /// From the best to the worst.
 const SIGNS: [char; 5] = ['·', '░', '▒', '▓', '█'];
 const SIGNS_WORDS: &str = "best · ░ ▒ ▓ █ worst";
-/// Most verdicts that are printed.
+/// The headline of a result without a verdict.
+pub(super) const NONE: &str = "No host, direction, pair or label is worse than the rest";
+/// Most verdicts that are printed below the headline.
 const MOST_VERDICTS: usize = 20;
 
 /// Writes verdicts and pictures of `matrix`, with colours if wanted.
@@ -22,24 +25,29 @@ const MOST_VERDICTS: usize = 20;
 pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
     let page = &mut Page::new(out, color).within(columns);
     let view = View::of(matrix);
-    let Counts { measured, missing } = matrix.counts();
-    page.line(Tone::Heading, &summary(matrix));
-    for verdict in matrix.verdicts.iter().take(MOST_VERDICTS) {
+    let missing = matrix.counts().missing;
+    let tone = if matrix.verdicts.is_empty() { Tone::Heading } else { Tone::Warning };
+    page.paragraph(tone, "", &headline(matrix));
+    for verdict in matrix.verdicts.iter().skip(1).take(MOST_VERDICTS) {
         page.paragraph(Tone::Warning, "  ", &format!("{}.", verdict.words()));
     }
-    if matrix.verdicts.len() > MOST_VERDICTS {
-        page.line(Tone::Warning, &format!("  and {} more.", matrix.verdicts.len() - MOST_VERDICTS));
-    }
-    if matrix.verdicts.is_empty() && measured > 0 {
-        page.line(Tone::Plain, "  No host, direction, pair or label is worse than the rest.");
+    if matrix.verdicts.len() > MOST_VERDICTS + 1 {
+        page.line(Tone::Warning, &format!("  and {} more.", matrix.verdicts.len() - MOST_VERDICTS - 1));
     }
     for verdict in matrix.changes.iter().take(MOST_VERDICTS) {
         page.paragraph(Tone::Warning, "  Since then: ", &format!("{}.", verdict.words()));
     }
+    if let Some(single) = matrix.single_readings() {
+        page.paragraph(Tone::Plain, "", &single);
+    }
+    page.paragraph(Tone::Plain, "", &format!("{}.", summary(matrix)));
+    for sentence in &view.uniform {
+        page.paragraph(Tone::Plain, "", &format!("{sentence}."));
+    }
     for picture in &view.pictures {
         page.gap();
         let (test, title) = (matrix.test_words(picture.test), picture.title());
-        page.line(Tone::Heading, &format!("{test}, {title} (rows send, columns receive)"));
+        page.line(Tone::Heading, &format!("{test}, {title}: rows send, columns receive"));
         match view.lines.len() <= MOST_FIGURES {
             true => page.table(&figures(&view, picture)),
             false => signs(&view, picture, page),
@@ -56,7 +64,22 @@ pub fn write_text(matrix: &Matrix, color: bool, columns: Option<u16>, out: &mut 
     page.end()
 }
 
-/// `90 of 90 tests of 10 hosts have an outcome, 2 verdicts`
+/// The first line of a result: the gravest verdict in plain words, or that there is none.
+pub(super) fn headline(matrix: &Matrix) -> String {
+    let more = match matrix.verdicts.len() {
+        0 | 1 => String::new(),
+        n => format!(", and {}", format_count(n as u64 - 1, "more verdict")),
+    };
+    match (matrix.verdicts.first(), matrix.changes.first()) {
+        (Some(verdict), _) => format!("{}{more}", verdict.words()),
+        (None, Some(change)) => format!("Since the earlier run: {}", change.words()),
+        (None, None) if matrix.counts().measured == 0 => "Nothing was measured".to_owned(),
+        (None, None) if matrix.is_judged() => NONE.to_owned(),
+        (None, None) => format!("No verdict: {FEWEST} hosts with a result are needed for one"),
+    }
+}
+
+/// `90 of 90 tests of 10 hosts measured`
 pub(super) fn summary(matrix: &Matrix) -> String {
     let Counts { measured, missing } = matrix.counts();
     let by_design = missing.get(&Reason::UnreachableByDesign).copied().unwrap_or(0);
@@ -73,36 +96,42 @@ pub(super) fn summary(matrix: &Matrix) -> String {
             text += &format!(", {} missed before it", plural(round.missed as usize, "round"));
         }
     }
-    if !matrix.verdicts.is_empty() {
-        text += &format!(", {}", plural(matrix.verdicts.len(), "verdict"));
-    }
     text
 }
 
+/// The name of a line, with a mark where a verdict names it.
+fn head(line: &Line, is_named: bool) -> String {
+    format!("{}{}", line.name, if is_named { "!" } else { "" })
+}
+
 fn figures(view: &View, picture: &Picture) -> Table {
-    let names = view.lines.iter().map(|line| line.name.clone());
-    let mut table = Table::under(std::iter::once(String::new()).chain(names).collect());
-    for (line, row) in view.lines.iter().zip(&picture.spots) {
+    let [rows, columns] = &picture.named;
+    let heads = view.lines.iter().zip(columns).map(|(line, is_named)| head(line, *is_named));
+    let mut table = Table::under(std::iter::once(String::new()).chain(heads).collect());
+    for ((line, is_named), row) in view.lines.iter().zip(rows).zip(&picture.spots) {
         let cells = row.iter().map(|spot| {
             let Some(spot) = spot else { return String::new() };
             let mark = if spot.is_named { "!" } else { "" };
-            spot.text(|value| picture.figure.unit().show(value) + mark)
+            spot.text(|value| picture.scale.show(value) + mark)
         });
-        table.row(Tone::Plain, std::iter::once(line.name.clone()).chain(cells).collect());
+        let tone = if *is_named { Tone::Warning } else { Tone::Plain };
+        table.row(tone, std::iter::once(head(line, *is_named)).chain(cells).collect());
     }
     table
 }
 
 fn signs(view: &View, picture: &Picture, page: &mut Page<'_>) {
-    let wide = view.lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0).min(24);
-    for (line, row) in view.lines.iter().zip(&picture.spots) {
+    let wide = view.lines.iter().map(|line| line.name.chars().count() + 1).max().unwrap_or(0).min(24);
+    for ((line, is_named), row) in view.lines.iter().zip(&picture.named[0]).zip(&picture.spots) {
         let signs = row.iter().map(|spot| {
             let Some(spot) = spot else { return " ".to_owned() };
             let sign = |value| if spot.is_named { '!' } else { sign(picture.place(value)) };
             spot.text(|value| sign(value).to_string())
         });
-        let name: String = line.name.chars().take(wide).collect();
-        page.line(Tone::Plain, &format!("{name:wide$} {}", signs.collect::<String>()));
+        let mark = if *is_named { "!" } else { "" };
+        let name: String = line.name.chars().take(wide - mark.len()).collect::<String>() + mark;
+        let tone = if *is_named { Tone::Warning } else { Tone::Plain };
+        page.line(tone, &format!("{name:wide$} {}", signs.collect::<String>()));
     }
     let (best, worst) = picture.ends();
     page.line(Tone::Plain, &format!("{:wide$} {SIGNS_WORDS}: {best} to {worst}; ! is named above", ""));

@@ -4,7 +4,7 @@
 use super::{Cell, Matrix};
 use crate::inventory::Host;
 use crate::result::Reason;
-use crate::verdict::{Bounds, LABELS, Subject, figure, median};
+use crate::verdict::{Bounds, LABELS, Scale, Side, Subject, figure, median, title};
 use metrics::{Clamped, real};
 use model::Figure;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -38,7 +38,8 @@ pub(super) struct Spot {
     pub(super) shown: CellContent,
     /// Index of the cell that it shows, where it is one.
     pub(super) cell: Option<usize>,
-    pub(super) has_caveats: bool,
+    /// True if an outcome may mislead, or must not be used.
+    pub(super) has_cautions: bool,
     pub(super) is_named: bool,
 }
 
@@ -60,13 +61,23 @@ pub(super) struct Picture {
     pub(super) figure: Figure,
     /// By row, then by column; nothing where no pair is planned.
     pub(super) spots: Vec<Vec<Option<Spot>>>,
+    /// Rows whose hosts a verdict on the figure names as senders, and columns as receivers.
+    pub(super) named: [Vec<bool>; 2],
+    /// The unit of all cells.
+    pub(super) scale: Scale,
     /// The values at the two ends of the scale of colours.
     range: (f64, f64),
+    /// The best and the worst value.
+    ends: (f64, f64),
+    /// The sentence that stands in place of cells that are all the same.
+    pub(super) sentence: Option<String>,
 }
 
 pub(super) struct View {
     pub(super) lines: Vec<Line>,
     pub(super) pictures: Vec<Picture>,
+    /// Sentences about the figures that are the same everywhere.
+    pub(super) uniform: Vec<String>,
     /// The label by which hosts are gathered.
     pub(super) gathered: Option<&'static str>,
     /// True if there are too many hosts for rows, and no label gathers them.
@@ -122,8 +133,8 @@ impl View {
             let figure = figure(key)?;
             Some(picture(matrix, (test, key, figure), &line_of, lines.len(), &named))
         });
-        let pictures = pictures.collect();
-        View { lines, pictures, gathered, too_many }
+        let (pictures, uniform) = split(matrix, pictures.collect());
+        View { lines, pictures, uniform, gathered, too_many }
     }
 }
 
@@ -140,6 +151,15 @@ fn picture(
             gathered.entry((*row, *column)).or_default().push(at);
         }
     }
+    let mut heads = [vec![false; lines], vec![false; lines]];
+    for verdict in matrix.verdicts.iter().filter(|verdict| verdict.figure == key) {
+        for host in &matrix.inventory.hosts {
+            let Some(line) = line_of.get(host.name.as_str()) else { continue };
+            for (heads, side) in heads.iter_mut().zip([Side::Out, Side::In]) {
+                heads[*line] |= verdict.subject.has(host, side);
+            }
+        }
+    }
     let (mut spots, mut values) = (vec![vec![None; lines]; lines], Vec::new());
     for ((row, column), cells) in gathered {
         let of = |at: &usize| &matrix.cells[*at];
@@ -153,15 +173,59 @@ fn picture(
                 .or_else(|| reason().map(CellContent::Reason))
                 .unwrap_or(CellContent::Nothing),
             cell: if let [only] = cells[..] { Some(only) } else { None },
-            has_caveats: cells.iter().any(|at| !of(at).caveats.is_empty()),
+            has_cautions: cells.iter().any(|at| of(at).has_cautions()),
             is_named: cells.iter().any(|at| is_named(of(at))),
         });
     }
     values.sort_by(f64::total_cmp);
     let at =
         |share: f64| values.get(usize::clamped(real(values.len().saturating_sub(1)) * share + 0.5)).copied();
-    let range = (at(0.02).unwrap_or(0.0), at(0.98).unwrap_or(0.0));
-    Picture { test, key, figure, spots, range }
+    let [least, low, middle, high, most] = [0.0, 0.02, 0.5, 0.98, 1.0].map(|share| at(share).unwrap_or(0.0));
+    let scale = Scale::of(figure.unit(), middle);
+    let is_named = heads.iter().flatten().chain(spots.iter().flatten().flatten().map(|spot| &spot.is_named));
+    let is_same =
+        values.len() > 1 && scale.show(least) == scale.show(most) && !is_named.copied().any(|is| is);
+    let sentence = is_same.then(|| sentence(key, figure, middle, values.len()));
+    Picture {
+        test,
+        key,
+        figure,
+        spots,
+        named: heads,
+        scale,
+        range: (low, high),
+        ends: (least, most),
+        sentence,
+    }
+}
+
+/// The sentence for a figure that has one value everywhere.
+fn sentence(key: &str, figure: Figure, value: f64, pairs: usize) -> String {
+    match figure {
+        Figure::MessagesLost if value == 0.0 => format!("no message lost in {pairs} pairs"),
+        Figure::Loss(_) if value == 0.0 => format!("no datagram lost in {pairs} pairs"),
+        _ => format!("{} {} in all {pairs} pairs", title(key), figure.unit().show(value)),
+    }
+}
+
+/// The pictures that have something to show, and the sentences of the others. If nothing of a
+/// test differs and some pair has no value, one picture shows the reasons.
+fn split(matrix: &Matrix, all: Vec<Picture>) -> (Vec<Picture>, Vec<String>) {
+    let has_reasons = |picture: &Picture| {
+        let mut spots = picture.spots.iter().flatten().flatten();
+        spots.any(|spot| matches!(spot.shown, CellContent::Reason(_)))
+    };
+    let mut drawn: BTreeSet<u16> =
+        all.iter().filter(|picture| picture.sentence.is_none()).map(|picture| picture.test).collect();
+    let (mut pictures, mut sentences) = (Vec::new(), Vec::new());
+    for mut picture in all {
+        let is_needed = has_reasons(&picture) && drawn.insert(picture.test);
+        match picture.sentence.take().filter(|_| !is_needed) {
+            Some(sentence) => sentences.push(format!("{}: {sentence}", matrix.test_words(picture.test))),
+            None => pictures.push(picture),
+        }
+    }
+    (pictures, sentences)
 }
 
 impl Picture {
@@ -176,20 +240,15 @@ impl Picture {
         (worse / wide).clamp(0.0, 1.0)
     }
 
-    /// Its name.
+    /// Its name and the unit of its cells.
     pub(super) fn title(&self) -> String {
-        let (_, name) = self.figure.family();
-        match self.key.split_once('.') {
-            Some((_, "p50")) => format!("{name}, median"),
-            Some((_, stat)) => format!("{name}, {stat}"),
-            None => name.to_owned(),
-        }
+        format!("{} ({})", title(self.key), self.scale.unit)
     }
 
-    /// The best and the worst value of the scale, for people.
+    /// The best and the worst value, for people.
     pub(super) fn ends(&self) -> (String, String) {
         let show = |value| self.figure.unit().show(value);
-        let (low, high) = (show(self.range.0), show(self.range.1));
+        let (low, high) = (show(self.ends.0), show(self.ends.1));
         if self.figure.more_is_better() { (high, low) } else { (low, high) }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
 
 /// The median deviation from the median, times what makes it a standard deviation where values are
 /// normal.
-pub(super) fn spread(values: &[f64]) -> f64 {
+pub(crate) fn spread(values: &[f64]) -> f64 {
     let Some(middle) = median(values.to_vec()) else { return 0.0 };
     1.4826 * median(values.iter().map(|value| (value - middle).abs()).collect()).unwrap_or(0.0)
 }

@@ -215,7 +215,7 @@ fn less_goodput_is_worse_and_the_words_say_so() {
     let found = fleet.judged_by("goodput", cells, 1);
     assert_eq!(found.len(), 1);
     assert!((found[0].effect - 0.5).abs() < 0.01);
-    assert_eq!(found[0].words(), "goodput from h0 to h4 is 50 % lower than of the rest");
+    assert_eq!(found[0].words(), "h0 sends 50 % less to h4 than the others send each other (goodput)");
 }
 
 #[test]
