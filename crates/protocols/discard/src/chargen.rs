@@ -22,7 +22,7 @@ use common::one_sided::{Answers, Calls, GROUP, OneSidedProtocol};
 use common::payload::Repeated;
 use common::pending::is_service;
 use common::protocol::{Defaults, Info, Legacy, refused};
-use metrics::{Clamped, Ending};
+use metrics::{Clamped, Ending, SECOND};
 use model::{Kind, Pattern, Payload, Phase, Verify};
 use transport::{
     Acceptor, Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
@@ -36,7 +36,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
         legacy: Some(Legacy {
             over: "TCP and UDP",
             serves: Legacy::MIXED,
-            phase: || Phase { pattern: Pattern::Pull, stall_ns: crate::QUIET, ..Phase::default() },
+            phase: || Phase { pattern: Pattern::Pull, stall_ns: UNREAD, ..Phase::default() },
             also_datagrams: true,
             sends_first: true,
             ..Legacy::PLAIN
@@ -48,6 +48,8 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     acceptors,
 };
 
+/// Time after which a connection ends whose client reads nothing, ns.
+const UNREAD: u64 = 300 * SECOND;
 const PRINTABLE: usize = 95;
 /// Characters of a line, and with its end.
 const SHOWN: usize = 72;

@@ -36,7 +36,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 
 /// Time after which a service ends an idle connection, ns: the RFCs set no limit, and the kernel
 /// finds dead peers.
-pub(crate) const QUIET: u64 = 24 * 3_600 * SECOND;
+const QUIET: u64 = 24 * 3_600 * SECOND;
 
 fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     bulk::connectors(phase, calls, Filler::Printable, Marks::None)

@@ -27,8 +27,6 @@ use crate::BulkTerms;
 use common::Patience;
 use common::kernel::{Template, sent_packets};
 use metrics::{Clamped, Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
-
-use std::time::Duration;
 use transport::{
     Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
     When,
@@ -41,6 +39,8 @@ const AFTER_REFUSAL: u64 = 10_000_000;
 const TEMPLATE: Template = Template { key: 1 << 62, payload: 0 };
 /// Longest datagram, bytes.
 const LONGEST: u64 = 65_535;
+/// The wait for the answer to a hello.
+const ANSWERED: Patience = Patience::of("no answer to a hello", Patience::LIMIT);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UdpStep {
@@ -58,8 +58,8 @@ pub(super) struct UdpStream {
     step: UdpStep,
     up: Mono,
     hellos: u32,
-    /// The session knows that all is sent, and read.
-    told: bool,
+    /// The session was notified that all data is sent, and counts as read.
+    spent_reported: bool,
     /// Datagrams of the last offer.
     offered: u64,
     /// Not before, after a refusal.
@@ -82,7 +82,7 @@ impl UdpStream {
             part,
             up: Mono(0),
             hellos: 0,
-            told: false,
+            spent_reported: false,
             offered: 0,
             not_before: Mono(0),
             highest: 0,
@@ -108,11 +108,11 @@ impl UdpStream {
     }
 
     /// Time at which the sent data count as read.
-    fn read(&self) -> Option<Mono> {
-        self.part.ended.filter(|_| !self.told).map(|ended| ended.plus(UNREAD))
+    fn read_by(&self) -> Option<Mono> {
+        self.part.ended.filter(|_| !self.spent_reported).map(|ended| ended.plus(UNREAD))
     }
 
-    fn stand(&mut self, cx: &mut Context<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
+    fn report_counts(&mut self, cx: &mut Context<'_>, tag: u32, info: Option<Box<TcpInfo>>) {
         self.part.counts.jitter_ns = self.jitter.ns;
         self.part.stand(cx, cx.now, Some(tag), info);
     }
@@ -280,8 +280,8 @@ impl Flow for UdpStream {
             return elsewhere;
         }
         let (send, wake) = match self.step {
-            UdpStep::Hello(at) => (When::At(at), Some(self.up.plus(Patience::LIMIT))),
-            UdpStep::Run => (self.due(), self.read()),
+            UdpStep::Hello(at) => (When::At(at), Some(ANSWERED.since(self.up).until())),
+            UdpStep::Run => (self.due(), self.read_by()),
             _ => (When::Never, None),
         };
         if self.step == UdpStep::Over {
@@ -345,21 +345,21 @@ impl Flow for UdpStream {
                     self.start(cx);
                 }
             }
-            FlowEvent::Ask { tag, info } => self.stand(cx, tag, info),
+            FlowEvent::Ask { tag, info } => self.report_counts(cx, tag, info),
             FlowEvent::Freeze { tag, info } => {
                 self.step = UdpStep::Frozen;
-                self.stand(cx, tag, info);
+                self.report_counts(cx, tag, info);
             }
             FlowEvent::Stop => self.step = UdpStep::Over,
             FlowEvent::Wake
-                if matches!(self.step, UdpStep::Hello(_)) && cx.now.since(self.up) >= Patience::LIMIT =>
+                if matches!(self.step, UdpStep::Hello(_)) && ANSWERED.since(self.up).is_over(cx.now) =>
             {
-                return Err(Violation::Stalled(Duration::from_nanos(Patience::LIMIT)).likely(
+                return Err(ANSWERED.violation().likely(
                     "the server did not answer the hello of a UDP stream: UDP may be filtered on the way",
                 ));
             }
-            FlowEvent::Wake if self.step == UdpStep::Run && self.read().is_some_and(|at| at <= cx.now) => {
-                self.told = true;
+            FlowEvent::Wake if self.step == UdpStep::Run && self.read_by().is_some_and(|at| at <= cx.now) => {
+                self.spent_reported = true;
                 self.part.spent(cx);
             }
             _ => {}

@@ -57,7 +57,7 @@ pub static PROTOCOL: Ntttcp = Ntttcp(OneSidedProtocol {
             phase: || Phase {
                 verify: Verify::Connection,
                 buffer: Range::just(64 << 10),
-                stall_ns: 24 * 3600 * SECOND,
+                stall_ns: 300 * SECOND,
                 ..Phase::default()
             },
             // ttcp has the usual port of both.

@@ -4,9 +4,9 @@ use super::udp::DatagramReceiver;
 use super::{Layout, SenderPlan};
 use crate::bulk::{DatagramSender, Filler, Marks, Params, Receiver, Sender};
 use crate::one_sided::{Answers, Calls};
-use common::Acl;
 use common::call;
 use common::kernel::Detached;
+use common::{Acl, Patience};
 use metrics::{Ending, Group, Mono, SECOND};
 use model::{Kind, Phase, at_port};
 use std::collections::{HashSet, VecDeque};
@@ -46,7 +46,7 @@ pub(super) struct Dialer {
     /// Windows: slots whose connect failed, each with the time of its next attempt.
     again: VecDeque<(Mono, u32)>,
     /// End of the retries, set by the first failure.
-    patience: Option<Mono>,
+    patience: Option<Patience>,
     open: u32,
     to: Arc<Vec<SocketAddr>>,
     from: Option<SocketAddr>,
@@ -68,8 +68,8 @@ impl Dialer {
     }
 }
 
-/// Windows: duration of connect retries and interval between attempts, ns.
-const PATIENCE: u64 = 10 * SECOND;
+/// Windows: the wait for a connection over all its attempts, and the time between two of them, ns.
+const RETRIES: Patience = Patience::of("no connection", 10 * SECOND);
 const AGAIN: u64 = SECOND / 10;
 
 impl Dialer {
@@ -94,8 +94,8 @@ impl Dialer {
     /// reason or the time is up.
     fn retries(&mut self, now: Mono, flow: &dyn Flow, cause: &Cause) -> bool {
         let refused = matches!(cause, Cause::Fault(fault) if fault.deed == Deed::Connect);
-        let until = *self.patience.get_or_insert(now.plus(PATIENCE));
-        let again = self.layout.windows && refused && now < until;
+        let patience = *self.patience.get_or_insert(RETRIES.since(now));
+        let again = self.layout.windows && refused && !patience.is_over(now);
         if again {
             self.again.push_back((now.plus(AGAIN), flow.id().slot));
         }
@@ -135,7 +135,7 @@ impl Connector for Dialer {
     fn stop(&mut self) {
         self.slots.clear();
         self.again.clear();
-        self.patience = Some(Mono(0));
+        self.patience = Some(RETRIES.within(0));
     }
 }
 

@@ -28,9 +28,9 @@ use super::unsynced::UnsyncedTests;
 use crate::SyncStep;
 use crate::bulk::{Filler, Params, Timetable};
 use crate::one_sided::GROUP;
-use common::Acl;
 use common::message::{SessionMessage, SharedMessage, downcast, since};
 use common::quota;
+use common::{Acl, Patience};
 use metrics::{Group, Mono, SECOND};
 use model::{Event, Phase, Totals};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,10 +49,10 @@ pub struct ReceiverPlan {
     pub workers: u16,
 }
 
-/// Time after its last connection at which a test without a conversation is over, ns.
-const ALONE: u64 = SECOND;
-/// Longest time after our end that senders may go on, ns.
-const GRACE: u64 = 2 * SECOND;
+/// The wait for another connection behind the last one of a test without a conversation.
+const ALONE: Patience = Patience::of("no further connection", SECOND);
+/// The wait for senders to end behind our end.
+const GRACE: Patience = Patience::of("no end of the senders", 2 * SECOND);
 /// Conversations at once.
 const MOST_TALKS: usize = 64;
 
@@ -68,6 +68,8 @@ enum ReceiveStage {
 
 struct Conversation {
     path: Path,
+    /// Time of the sender's last word, or of its last data connection.
+    heard: Mono,
     words: Words,
     /// The next word is a length.
     length: bool,
@@ -161,6 +163,7 @@ impl Receiver {
 
     fn on_bytes(&mut self, cx: &mut Context<'_>, link: Link, mut bytes: &[u8]) {
         while let Some(talk) = self.talks.get_mut(&link) {
+            talk.heard = cx.now;
             let Some(word) = talk.words.next(&mut bytes) else { return };
             let length = std::mem::take(&mut talk.length);
             self.word(cx, link, word, length);
@@ -234,6 +237,18 @@ impl Receiver {
         quota::to_give_way(others.map(|(link, talk)| (*link, talk.path.peer.ip())))
     }
 
+    /// The wait for the next word of a sender that takes no part in a test yet.
+    fn patience(talk: &Conversation) -> Option<Patience> {
+        (!talk.joined).then(|| Patience::new("no word of the sender", talk.heard))
+    }
+
+    /// Closes the synchronisation connections of senders that have fallen silent.
+    fn hang_up_silent(&mut self, now: Mono) {
+        let is_silent = |talk: &Conversation| Receiver::patience(talk).is_some_and(|wait| wait.is_over(now));
+        let silent = self.talks.iter().filter(|(_, talk)| is_silent(talk)).map(|(link, _)| *link);
+        silent.collect::<Vec<_>>().into_iter().for_each(|link| self.hang_up(link));
+    }
+
     /// Closes a synchronisation connection.
     fn hang_up(&mut self, link: Link) {
         self.forget(link);
@@ -299,7 +314,7 @@ impl Receiver {
         self.stage = ReceiveStage::Parting;
         let cooldown = u64::from(self.layout.cooldown_s) * SECOND;
         let alone = self.layout.windows && !self.layout.token;
-        self.kill = Some(now.plus(cooldown).plus(if alone { 0 } else { GRACE }));
+        self.kill = Some(now.plus(cooldown).plus(if alone { 0 } else { GRACE.ns() }));
         self.wake = None;
         if self.shared.open.load(Ordering::Relaxed) == 0 {
             self.drop_when_unsynced_idle(now);
@@ -338,7 +353,11 @@ impl Receiver {
                 self.start(cx);
                 self.reporting.portion(portion);
             }
-            SessionMessage::Shared(SharedMessage::Event(event @ Event::Established { at_ns, .. })) => {
+            SessionMessage::Shared(SharedMessage::Event(
+                event @ Event::Established { at_ns, remote, .. },
+            )) => {
+                let is_its = |talk: &&mut Conversation| talk.path.peer.ip() == remote.ip();
+                self.talks.values_mut().filter(is_its).for_each(|talk| talk.heard = cx.now);
                 self.start(cx);
                 self.again();
                 self.reporting.driver.ask(since(event, self.reporting.from.unwrap_or(Mono(at_ns))));
@@ -361,7 +380,7 @@ impl Receiver {
         match self.stage {
             // Senders with a conversation report its end; without one the closed connections do.
             ReceiveStage::Running if !self.layout.sync || self.talks.is_empty() => {
-                let alone = now.plus(ALONE);
+                let alone = ALONE.since(now).until();
                 self.wake = Some(self.wake.map_or(alone, |at| at.min(alone)));
             }
             ReceiveStage::Parting => self.drop_when_unsynced_idle(now),
@@ -440,7 +459,8 @@ impl Session for Receiver {
                 }
                 let announces = self.layout.announces(path.local.port());
                 let (length, waits, joined) = (false, false, false);
-                let talk = Conversation { path, words: Words::default(), length, waits, joined, announces };
+                let (heard, words) = (cx.now, Words::default());
+                let talk = Conversation { path, heard, words, length, waits, joined, announces };
                 self.talks.insert(link, talk);
                 self.reporting.step(SyncStep::Connected { local: path.local, remote: path.peer });
                 if !announces {
@@ -457,7 +477,7 @@ impl Session for Receiver {
                     && self.stage == ReceiveStage::Running
                     && self.shared.open.load(Ordering::Relaxed) == 0
                 {
-                    self.wake = Some(self.wake.unwrap_or(Mono(u64::MAX)).min(cx.now.plus(ALONE)));
+                    self.wake = Some(self.wake.unwrap_or(Mono(u64::MAX)).min(ALONE.since(cx.now).until()));
                 }
             }
             Input::Tally { group: GROUP, index, from, to, tally } => {
@@ -476,6 +496,7 @@ impl Session for Receiver {
             Input::Dropped(group, totals) => self.dropped(group, totals),
             Input::Wake => {
                 self.reporting.emit_due(cx.now);
+                self.hang_up_silent(cx.now);
                 self.woken(cx.now);
             }
             Input::Stop => {
@@ -497,6 +518,7 @@ impl Session for Receiver {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        self.wake.into_iter().chain(self.kill).chain(self.reporting.next_step()).min()
+        let waits = self.talks.values().filter_map(Receiver::patience).map(|wait| wait.until());
+        self.wake.into_iter().chain(self.kill).chain(self.reporting.next_step()).chain(waits).min()
     }
 }

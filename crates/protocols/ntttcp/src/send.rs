@@ -46,8 +46,8 @@ pub struct SenderPlan {
 
 /// Time that data connections are held after the agreed length, ns.
 const HOLD: u64 = SECOND / 2;
-/// Longest time for connections to end, ns.
-const GRACE: u64 = 5 * SECOND;
+/// The wait for connections to end.
+const GRACE: Patience = Patience::of("no end of the connections", 5 * SECOND);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SendStage {
@@ -76,7 +76,7 @@ pub struct Sender {
     words: Words,
     cycle_s: u32,
     arrived: u32,
-    group: bool,
+    has_group: bool,
     /// No data connection is left.
     idle: bool,
     tokens: Tokens,
@@ -111,7 +111,7 @@ impl Sender {
             words: Words::default(),
             cycle_s: proposable(layout.cycle_s()),
             arrived: 0,
-            group: false,
+            has_group: false,
             idle: false,
             awaits: false,
             reporting: Reporting::new(plan.phase.clone(), table),
@@ -150,7 +150,7 @@ impl Sender {
 
     fn connect(&mut self, now: Mono) {
         self.stage = SendStage::Connecting;
-        self.group = true;
+        self.has_group = true;
         self.waits("no further data connection", now);
         let connectors = Dialer::for_all(&self.params, &self.plan);
         self.reporting.group(LinkSource::connectors(connectors), GROUP, now);
@@ -255,7 +255,7 @@ impl Sender {
             self.say(END, now);
             self.awaits = true;
         }
-        self.wake = Some(now.plus(GRACE));
+        self.wake = Some(GRACE.since(now).until());
         if early {
             self.reporting.driver.order(GROUP, Order::Stop);
         }
@@ -312,16 +312,17 @@ impl Sender {
         self.close_group(now);
     }
 
-    /// Ends the data connections in order.
+    /// Ends the data connections by their FIN, then the test; connections that are still open after
+    /// a grace time are dropped.
     fn close_group(&mut self, now: Mono) {
         if matches!(self.stage, SendStage::Dropping | SendStage::Over) {
             return;
         }
         self.stage = SendStage::Dropping;
-        if !self.group {
+        if !self.has_group {
             return self.finish(None);
         }
-        self.wake = Some(now.plus(GRACE));
+        self.wake = Some(GRACE.since(now).until());
         self.reporting.driver.order(GROUP, Order::Stop);
         self.check_idle();
     }
@@ -330,7 +331,7 @@ impl Sender {
     fn check_idle(&mut self) {
         if self.idle
             && !self.awaits
-            && self.group
+            && self.has_group
             && matches!(self.stage, SendStage::Ending | SendStage::Dropping)
         {
             self.stage = SendStage::Dropping;
@@ -339,7 +340,7 @@ impl Sender {
     }
 
     fn drop_group(&mut self) {
-        if std::mem::take(&mut self.group) {
+        if std::mem::take(&mut self.has_group) {
             self.wake = None;
             self.reporting.driver.order(GROUP, Order::Drop);
         }

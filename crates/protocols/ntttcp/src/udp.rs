@@ -8,6 +8,7 @@
 
 use super::open::{Posted, ReceiverState};
 use crate::one_sided::GROUP;
+use common::Patience;
 use common::kernel::Unconnected;
 use common::message::post_event;
 use metrics::{Clamped, Ending, Mono, Packets, SECOND};
@@ -20,8 +21,8 @@ use transport::{Context, Path, Received};
 
 /// Senders' sockets with counts of their own, times ports; as many as a sender may have threads.
 const MOST: usize = 25_600;
-/// Silence after which a worker counts as left, ns.
-const SILENCE: u64 = SECOND;
+/// The wait for the next datagram, behind which a worker counts as left.
+const SILENCE: Patience = Patience::of("no datagram", SECOND);
 
 /// Datagrams that one worker received.
 pub(super) struct DatagramReceiver {
@@ -90,7 +91,7 @@ impl DatagramReceiver {
 
     /// Notices silence; reports the traffic when all is over.
     pub(super) fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
-        if self.open && (self.closed || cx.now.since(self.last) >= SILENCE) {
+        if self.open && (self.closed || SILENCE.since(self.last).is_over(cx.now)) {
             self.open = false;
             if self.shared.open.fetch_sub(1, Ordering::Relaxed) == 1 {
                 cx.post(Posted::Empty(self.counted));
@@ -103,7 +104,7 @@ impl DatagramReceiver {
                 post_event(cx, Event::Portion(Box::new(account)));
             }
         }
-        self.open.then(|| self.last.plus(SILENCE))
+        self.open.then(|| SILENCE.since(self.last).until())
     }
 
     pub(super) fn close(&mut self) {

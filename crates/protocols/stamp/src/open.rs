@@ -10,7 +10,7 @@ use common::Limit;
 use common::kernel::Unconnected;
 use common::message::warn;
 use common::ping::{Params, Pinger, Remote};
-use metrics::{Ending, SECOND};
+use metrics::Ending;
 use model::Phase;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -51,8 +51,6 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
 const MOST_SENDERS: usize = 4096;
 /// Of these, from one address.
 const MOST_PER_ADDRESS: u32 = 256;
-/// A session ends this long after its last request (REFWAIT of RFC 5357 §4.2), ns.
-const PATIENCE: u64 = 900 * SECOND;
 
 /// State that a reflector's workers share.
 struct ReflectorState {
@@ -214,7 +212,7 @@ impl Acceptor for Listener {
             }
         };
         let rules = Arc::clone(&self.shared.rules);
-        Some(Box::new(Reflector::new(rules, GROUP, PATIENCE, trusted, &arrived).at(place)))
+        Some(Box::new(Reflector::new(rules, GROUP, trusted, &arrived).at(place)))
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {

@@ -3,6 +3,7 @@
 use super::codec::{Mode, Request};
 use super::open::SenderPlace;
 use super::reflect::{Arrived, Made, Rules, Session, admit, check, reply};
+use common::Patience;
 use common::kernel::Core;
 use metrics::{Ending, Group, Mono, Packets, SECOND};
 use std::collections::{BTreeMap, VecDeque};
@@ -18,9 +19,11 @@ const MOST_SESSIONS: usize = 64;
 const MOST_WAITING: usize = 16;
 /// Replies whose leaving is waited for.
 const MOST_LEAVING: usize = 64;
-/// The patience with a sender without a key that has sent few requests, ns: its address is not
-/// proven, and its socket takes a descriptor.
-const PATIENCE_WITH_FEW: u64 = 20 * SECOND;
+/// The wait for a session's next request (REFWAIT of RFC 5357 §4.2): no sender says how seldom its
+/// requests are.
+const REFWAIT: Patience = Patience::of("no request", 900 * SECOND);
+/// Requests of a sender without a key below which no more than [`Patience::LIMIT`] is waited for
+/// the next one: its address is not proven, and its socket takes a descriptor.
 const FEW: u32 = 4;
 /// Longest datagram.
 const LONGEST: u64 = 65_535;
@@ -39,8 +42,6 @@ pub struct Reflector {
     next_tag: u32,
     /// The reply that was offered last: session and number, if it has one.
     offered: Option<(u16, Option<Made>)>,
-    /// Longest time without a request before the session ends, ns.
-    patience_ns: u64,
     used: Mono,
     requests: u32,
     stopped: bool,
@@ -52,16 +53,10 @@ pub struct Reflector {
 impl Reflector {
     /// The answering end of a sender whose first request, `first`, is answered as soon as its
     /// socket is there. With `trusted` answers may be longer than requests.
-    pub fn new(
-        rules: Arc<Rules>,
-        group: Group,
-        patience_ns: u64,
-        trusted: bool,
-        first: &Arrived<'_>,
-    ) -> Self {
-        let core = Core::new(group, 0, patience_ns);
+    pub fn new(rules: Arc<Rules>, group: Group, trusted: bool, first: &Arrived<'_>) -> Self {
+        let core = Core::new(group, 0, REFWAIT.ns());
         let mut reflector =
-            Reflector { rules, core, patience_ns, trusted, used: first.at, requests: 1, ..Self::default() };
+            Reflector { rules, core, trusted, used: first.at, requests: 1, ..Self::default() };
         reflector.queue(first);
         reflector
     }
@@ -113,16 +108,15 @@ impl Reflector {
         self.offered = Some((request.ssid, counted.then_some(made)));
     }
 
-    /// Longest time without a request before the session ends, ns.
-    fn patience(&self) -> u64 {
-        let unproven = self.rules.key.is_none() && self.requests < FEW;
-        if unproven { self.patience_ns.min(PATIENCE_WITH_FEW) } else { self.patience_ns }
+    /// The wait for the sender's next request.
+    fn patience(&self) -> Patience {
+        let is_unproven = self.rules.key.is_none() && self.requests < FEW;
+        if is_unproven { REFWAIT.within(Patience::LIMIT) } else { REFWAIT }.since(self.used)
     }
 
     /// Forgets sessions that have not been used for long.
     fn expire(&mut self, now: Mono) {
-        let patience = self.patience_ns;
-        self.sessions.retain(|_, session| now.since(session.used) < patience);
+        self.sessions.retain(|_, session| !REFWAIT.since(session.used).is_over(now));
     }
 }
 
@@ -132,7 +126,7 @@ impl Flow for Reflector {
         Interest {
             send: if self.waiting.is_empty() { When::Never } else { When::Now },
             read: if self.stopped { Read::Pause } else { Read::look(LONGEST) },
-            wake: Some(self.used.plus(self.patience())),
+            wake: Some(self.patience().until()),
             end: over.map(|how| End::Done { how, reset: false }),
         }
     }
@@ -205,7 +199,7 @@ impl Flow for Reflector {
             FlowEvent::Wake => {
                 self.expire(cx.now);
                 // The sender is gone: that is how a session ends.
-                self.stopped |= cx.now.since(self.used) >= self.patience();
+                self.stopped |= self.patience().is_over(cx.now);
             }
             _ => {}
         }
@@ -244,7 +238,7 @@ mod tests {
         };
         let first = packet(0);
         let arrived = Arrived { bytes: &first, at: Mono(1), ttl: 64, tos: 0 };
-        let mut flow = Reflector::new(Arc::clone(&rules), Group(1), 900 * SECOND, false, &arrived);
+        let mut flow = Reflector::new(Arc::clone(&rules), Group(1), false, &arrived);
         let (mut rec, mut rng, mut outbox, clock) =
             (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
         let mut arena = Arena::new(4096);
@@ -293,9 +287,9 @@ mod tests {
         let arrived = Arrived { bytes: &[0; 44], at: Mono(1), ttl: 64, tos: 0 };
         for (requests, patience, why) in [
             (FEW, 900 * SECOND, "900 s after its last packet (REFWAIT)"),
-            (FEW - 1, PATIENCE_WITH_FEW, "less for one that has sent little"),
+            (FEW - 1, Patience::LIMIT, "less for one that has sent little"),
         ] {
-            let mut flow = Reflector::new(Arc::default(), Group(1), 900 * SECOND, false, &arrived);
+            let mut flow = Reflector::new(Arc::default(), Group(1), false, &arrived);
             flow.requests = requests;
             let (mut rec, mut rng, mut outbox, clock) =
                 (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());

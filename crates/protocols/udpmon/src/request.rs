@@ -12,7 +12,7 @@ use super::codec::{self, Message, Setup};
 use super::packet_stats::TENTH;
 use super::params::Params;
 use super::proc::between;
-use super::talk::{TRIES, TRIES_OF_ORIGINAL, Talk};
+use super::talk::Talk;
 use super::train::Train;
 use crate::call::Caller;
 use crate::host::{HostTexts, PendingTexts};
@@ -24,7 +24,6 @@ use common::message::{post_event, warn};
 use metrics::{Clamped, Ending, Mono, Offset, SECOND};
 use model::Phase;
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
     Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
     Violation, When,
@@ -305,10 +304,9 @@ impl Requester {
     fn wakes(&mut self, cx: &mut Context<'_>) -> Checked {
         let now = cx.now;
         // Trains are our own question, the others' tests the original's.
-        let tries = if self.params.train.is_some() { TRIES } else { TRIES_OF_ORIGINAL };
-        match self.talk.late(now, tries) {
+        match self.talk.late(now, self.params.train.is_none()) {
             Ok(late) => self.test.timeouts += u64::from(late),
-            Err(ns) => return Err(Violation::Stalled(Duration::from_nanos(ns)).likely(UNANSWERED)),
+            Err(wait) => return Err(wait.violation().likely(UNANSWERED)),
         }
         if matches!(self.step, RequestStep::Response(until) if now >= until) {
             self.missed(cx)?;

@@ -25,6 +25,7 @@ use super::readings::{FIRST, Pending, READING, is_there};
 use crate::PacketTest;
 use crate::host::{HostTexts, PendingTexts};
 use crate::one_sided::GROUP;
+use common::Patience;
 use common::kernel::Core;
 use common::message::post_event;
 use metrics::{Ending, Mono, Packets, SECOND};
@@ -38,13 +39,13 @@ mod listener;
 use listener::RequesterPlace;
 pub use listener::{Listener, acceptors};
 
-/// Longest silence of a test, ns; the longest pause between packets that can be requested is 214 s.
-const SILENCE: u64 = 300 * SECOND;
-/// The same behind a test, ns. The next test of a sweep begins at once.
-const AFTER: u64 = 30 * SECOND;
-/// The same for a stream without a request and with few packets, ns: its source is not proven, and
-/// its socket takes a descriptor.
-const SILENCE_OF_FEW: u64 = 20 * SECOND;
+/// The wait for a requester's next datagram.
+const SILENCE: Patience = Patience::of("no datagram", Patience::LIMIT);
+/// The same behind a packet, or a request of a response: pauses between these may last 214 s, and
+/// no message names them.
+const PAUSE: Patience = SILENCE.within(300 * SECOND);
+/// Packets of a stream without a request below which no such pause is expected: the source is not
+/// proven, and its socket takes a descriptor.
 const FEW: u64 = 4;
 /// Time that a stream without a request leaves its new socket unread, ns, so that earlier packets,
 /// which the bound socket received, are counted first.
@@ -92,8 +93,9 @@ pub struct Responder {
     /// Report of a stream without a request that waits for a reading of this host, and the stream's
     /// ending, if it ends.
     report: Option<Pending<(PendingTexts, Option<Ending>)>>,
-    /// Arrival of its last datagram.
+    /// Arrival of its last datagram, and true if that belongs to a series with pauses.
     heard: Mono,
+    pauses: bool,
     testing: bool,
     /// When the next snapshot is due.
     snapshot: Option<Mono>,
@@ -118,6 +120,7 @@ impl Responder {
             held: None,
             report: None,
             heard: now,
+            pauses: false,
             testing: true,
             snapshot: every.map(|ns| now.plus(ns)),
             silent: false,
@@ -145,6 +148,7 @@ impl Responder {
 
     fn hears(&mut self, cx: &mut Context<'_>, got: &Received<'_>, bytes: &[u8], message: Message) {
         self.heard = cx.now;
+        self.pauses = matches!(message, Message::Data { .. } | Message::Ask { .. });
         match message {
             Message::Data { frame, sent } => {
                 let packet = packet(cx, got, bytes.len(), frame, sent);
@@ -305,12 +309,10 @@ impl Responder {
         last.into_iter().for_each(|how| self.core.end(how));
     }
 
-    fn expires(&self) -> Mono {
-        self.heard.plus(match self.testing {
-            true if self.silent && self.accounted.0 < FEW => SILENCE_OF_FEW,
-            true => SILENCE,
-            false => AFTER,
-        })
+    fn patience(&self) -> Patience {
+        let is_unproven = self.silent && self.accounted.0 < FEW;
+        let pauses = self.testing && self.pauses && !is_unproven;
+        if pauses { PAUSE } else { SILENCE }.since(self.heard)
     }
 
     /// Does what is due: a snapshot, a waiting answer, the end.
@@ -322,7 +324,7 @@ impl Responder {
         self.release(cx.now);
         self.look(cx);
         self.fetch(cx.now);
-        if cx.now >= self.expires() {
+        if self.patience().is_over(cx.now) {
             self.finish(cx, Ending::Completed);
         }
     }
@@ -347,7 +349,7 @@ impl Flow for Responder {
     fn interest(&self) -> Interest {
         let settled = self.up.map(|up| up.plus(SETTLE)).filter(|_| self.quiet);
         let reports = Pending::look(&self.report);
-        let expires = Some(self.expires()).filter(|_| reports.is_none());
+        let expires = Some(self.patience().until()).filter(|_| reports.is_none());
         let looks = [Pending::look(&self.waits), reports, Pending::look(&self.held)];
         let wake = looks.into_iter().chain([expires, self.snapshot, settled]).flatten().min();
         Interest {

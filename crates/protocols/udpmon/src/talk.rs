@@ -1,14 +1,13 @@
 //! One request after the other, each repeated until it is answered.
 
+use common::Patience;
 use metrics::{Mono, SECOND};
 use transport::{Context, Transmit, When};
 
 /// Least wait for an answer, ns: the original's figure.
 const PATIENCE: u64 = 3 * SECOND;
 /// Repetitions of a request by the original: its stand-in waits 33 s.
-pub(super) const TRIES_OF_ORIGINAL: u32 = 10;
-/// Repetitions of a request within [`common::Patience::LIMIT`].
-pub(super) const TRIES: u32 = 4;
+const TRIES_OF_ORIGINAL: u64 = 10;
 /// Longest wait for an answer over a long path, ns.
 const LONGEST_PATIENCE: u64 = 24 * SECOND;
 /// Time in which datagrams are ignored after all answers to a repeated request must have arrived,
@@ -22,7 +21,7 @@ pub(super) struct Talk {
     unsent: bool,
     /// When it is sent again.
     pub(super) again: Option<Mono>,
-    tries: u32,
+    tries: u64,
     /// Datagrams are ignored, and none is sent, until then.
     quiet: Option<Mono>,
     patience: u64,
@@ -90,14 +89,26 @@ impl Talk {
         self.again = Some(now.plus(self.patience));
     }
 
-    /// Repeats the request if its wait is over, and returns true then; an error, with the time
-    /// waited, after `tries` repetitions.
-    pub(super) fn late(&mut self, now: Mono, tries: u32) -> Result<bool, u64> {
+    /// The wait for the answer, over all repetitions: the original's, or the usual one, in which a
+    /// request is repeated at least once.
+    fn limit(&self, is_original: bool) -> Patience {
+        let tries = Patience::LIMIT.checked_div(self.patience).unwrap_or(1).saturating_sub(1).max(1);
+        let tries = if is_original { TRIES_OF_ORIGINAL } else { tries };
+        let first = self.first.unwrap_or(self.sent);
+        Patience::new("no answer", first).within(self.patience.saturating_mul(tries + 1))
+    }
+
+    /// Repeats the request if it is due again, and returns true then.
+    ///
+    /// # Errors
+    /// The wait that is over.
+    pub(super) fn late(&mut self, now: Mono, is_original: bool) -> Result<bool, Patience> {
         if self.again.is_none_or(|at| now < at) {
             return Ok(false);
         }
-        if self.tries >= tries {
-            return Err(self.patience * u64::from(tries + 1));
+        let limit = self.limit(is_original);
+        if limit.is_over(now) {
+            return Err(limit);
         }
         self.tries += 1;
         (self.again, self.unsent) = (None, true);
@@ -127,7 +138,7 @@ mod tests {
                 Some(again) if again.0 < begin + trip => now = again.0,
                 _ => break,
             }
-            assert_eq!(talk.late(Mono(now), TRIES), Ok(true));
+            assert_eq!(talk.late(Mono(now), false), Ok(true));
         }
         talk.on_answer(Mono(begin + trip));
         (begin + trip, left)
@@ -155,7 +166,7 @@ mod tests {
         talk.wrote(Mono(SECOND));
         let again = Mono(SECOND + PATIENCE);
         assert_eq!(talk.again, Some(again));
-        assert_eq!(talk.late(again, TRIES), Ok(true));
+        assert_eq!(talk.late(again, false), Ok(true));
         talk.sent = again;
         talk.wrote(again);
         let answered = again.plus(SECOND / 100);

@@ -284,6 +284,17 @@ fn silent_conversations_keep_nobody_out() {
     }
 }
 
+/// A sender that is silent in any step before its test leaves nothing at the receiver.
+#[test]
+fn a_sender_that_falls_silent_is_forgotten() {
+    for said in [&[][..], &[0x58], &[0x58, 3]] {
+        let (mut net, receiver) = receiving(72, layout());
+        let raw = net.raw(client_ip(2), TALK, vec![(MS, Say::Bytes(words(said))), (60 * SECOND, Say::Fin)]);
+        net.run_until(net.now.plus(17 * SECOND));
+        assert!(net.raw_state(raw).ended.is_some() && net.open(receiver) == (0, 0), "{said:?}");
+    }
+}
+
 #[test]
 fn conversations_that_take_no_part_in_the_test_keep_nobody_out() {
     let (mut net, _) = receiving(67, layout());

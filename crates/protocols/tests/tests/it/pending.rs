@@ -183,9 +183,9 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
     let with = |more: &[Vec<u8>]| [&[control.to_vec()], more].concat().concat();
     let framed = |text: &[u8]| [&(text.len() as u32).to_be_bytes()[..], text].concat();
     for (name, said, word, by) in [
-        ("no hello", with(&[]), "nothing was said for too long", 11),
-        ("half a hello", with(&[hello[..9].to_vec()]), "nothing was said for too long", 11),
-        ("no proposal", with(std::slice::from_ref(&hello)), "nothing was proposed for too long", 61),
+        ("no hello", with(&[]), "no hello within 10 s", 11),
+        ("half a hello", with(&[hello[..9].to_vec()]), "no hello within 10 s", 11),
+        ("no proposal", with(std::slice::from_ref(&hello)), "no proposal within 15 s", 16),
         ("something else first", with(&[encode(&Message::Start)]), "the first message must be a hello", 1),
         ("a hello without a nonce", with(&[hello_of("no".into())]), "no valid nonce", 1),
         ("a message that is too long", with(&[hello.clone(), vec![0, 1, 0, 1]]), "is too long", 1),
@@ -197,6 +197,13 @@ fn control_connections_that_do_not_get_anywhere_are_ended() {
         assert!(text.contains(word), "{name}: {text}");
         assert!(ended(&peer).0 < by * SECOND + 100 * MS, "{name}: {:?}", peer.ended);
     }
+    // A client that pings waits for another server of its run.
+    let pings = (1..30).map(|n: u32| (u64::from(n) * 5 * SECOND, Say::Bytes(encode(&Message::Ping { n }))));
+    let script = bytes(&with(std::slice::from_ref(&hello))).into_iter().chain(pings).collect();
+    let (peer, _) = heard("pings", script, 70 * SECOND);
+    let text = String::from_utf8_lossy(&peer.heard);
+    assert!(text.contains("no proposal within 60 s"), "{text}");
+    assert!((60 * SECOND..61 * SECOND).contains(&ended(&peer).0), "{:?}", peer.ended);
 }
 
 #[test]

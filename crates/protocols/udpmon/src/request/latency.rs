@@ -4,15 +4,16 @@
 use super::{RequestStep, Requester, UNANSWERED};
 use crate::codec::{self, Message};
 use crate::{PacketTest, PacketTestLatency};
+use common::Patience;
 use common::message::post_event;
 use metrics::{Binned, Clamped, Mono, SECOND};
-use std::time::Duration;
-use transport::{Checked, Context, Violation};
+use transport::{Checked, Context};
 
 /// Longest wait for a response, ns.
 const PATIENCE: u64 = SECOND;
 /// Requests in a row without a response, after which the responder counts as absent.
 const SILENT: u64 = 30;
+const SILENCE: Patience = Patience::of("no response", SILENT * PATIENCE);
 /// Bins of the histogram.
 const BINS: usize = 150;
 
@@ -97,7 +98,7 @@ impl Requester {
         if self.latency.silent < SILENT {
             return Ok(());
         }
-        Err(Violation::Stalled(Duration::from_nanos(SILENT * PATIENCE)).likely(UNANSWERED))
+        Err(SILENCE.violation().likely(UNANSWERED))
     }
 
     /// A request is over.

@@ -18,7 +18,6 @@ use common::message::post_event;
 use metrics::{Binned, Clamped, Ending, Mono, SocketState};
 use model::{Pace, Phase};
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
     Checked, Connector, Context, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit,
     Violation, When,
@@ -420,7 +419,7 @@ impl Flow for Requester {
             FlowEvent::Wake if !matches!(self.step, MessageStep::Settle(_)) && cx.now >= self.stalls_at() => {
                 self.step = MessageStep::Failed;
                 let why = "a tcpmon_resp serves one connection at a time: the others wait for it";
-                return Err(Violation::Stalled(Duration::from_nanos(self.plan.stall_ns)).likely(why));
+                return Err(self.core.patience().violation().likely(why));
             }
             _ => {}
         }
