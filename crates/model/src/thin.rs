@@ -150,7 +150,7 @@ pub(crate) fn join_pairs<T>(all: &mut Vec<T>, join: fn(&mut T, &T)) {
 }
 
 fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
-    // Where messages were lost and none returned, no percentile is known.
+    // If messages were lost and none returned, no percentile is known.
     let nothing_back = |of: &PingInterval| of.count == 0 && of.counts.lost > 0;
     let unknown = nothing_back(pings) || nothing_back(more);
     pings.counts.add(&more.counts);
