@@ -30,6 +30,9 @@ const EARLY_BYTES: u64 = 64 * 1024;
 /// The same for datagrams that are sent back at once.
 const EARLY_BACK: u64 = SECOND / 20;
 const EARLY_BACK_BYTES: u64 = 8 * 1024;
+/// Time without datagrams that counts for the next ones, ns: a busy host, this one or the
+/// peer's, is late and makes up for it.
+const LATE: u64 = SECOND;
 /// The test of a client ends when nothing has moved for this time, ns.
 const PAUSE: u64 = SECOND / 5;
 /// The same of a client that has used up its time or bytes, ns.
@@ -177,7 +180,7 @@ impl Allowance {
         };
         self.levels().enumerate().fold(true, |kept, (nth, level)| {
             let Some(rate) = level.terms.rate else { return kept };
-            let before = level.take(direction, bytes, now, 0);
+            let before = level.take(direction, bytes, now, LATE.min(now.since(level.began)));
             // Streams of other clients have reserved shares of the same address, or of all.
             let others = if nth > 0 { SECOND } else { 0 };
             kept && before.since(now) <= cost(early_bytes, rate).max(early).max(level.burst_ns).max(others)
@@ -606,6 +609,20 @@ mod tests {
             purse.receive(100, at(us))
         };
         assert!(!again(2_900_000) && !again(5_800_000) && again(8_900_000));
+    }
+
+    #[test]
+    fn a_host_that_is_late_makes_up_for_it_and_no_more() {
+        let clients = Clients::new(rate(10_000_000), Terms::default(), Terms::default());
+        let at = |ms: u64| Mono(SECOND + ms * MS);
+        let mut purse = Purse::without_link(clients.of_client(address(1), at(0)).unwrap());
+        let mut passes = |ms| purse.receive(1_200, at(ms)) && purse.reply(1_200, at(ms));
+        // 9.6 Mbit/s, of which nothing is read for 900 ms, and then all of it at once.
+        assert!((0..1_000).all(&mut passes));
+        assert!((1_000..1_900).all(|_| passes(1_900)));
+        assert!((1_900..3_000).all(&mut passes));
+        let passed = (0..10_000).take_while(|_| passes(3_000)).count();
+        assert!(passed < 300, "{passed} that no silence came before");
     }
 
     #[test]
