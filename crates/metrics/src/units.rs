@@ -190,6 +190,24 @@ pub fn format_count(n: u64, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
+/// `0.67 %`, `12 %`, `99.96 %`: two significant digits; near 100 % the first digit that differs from
+/// it.
+pub fn format_percent(percent: impl Real) -> String {
+    let value = percent.real();
+    let (size, rest) = (value.abs(), 100.0 - value.abs());
+    let digits = match size {
+        0.0 => return "0 %".to_owned(),
+        size if size < 0.001 => return format!("{value:.1e} %"),
+        _ if (0.0..0.000_01).contains(&rest) => 0.0,
+        size if size > 90.0 && rest > 0.0 => -rest.log10().floor(),
+        size => 1.0 - size.log10().floor(),
+    };
+    let digits = usize::clamped(digits.max(0.0));
+    let text = format!("{value:.digits$}");
+    let text = if digits > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { text.as_str() };
+    format!("{text} %")
+}
+
 /// `12.3 ms`: three significant digits in the largest unit up to seconds.
 pub fn format_duration(ns: impl Real) -> String {
     let ns = ns.real();
@@ -244,6 +262,17 @@ mod tests {
         for wrong in ["cs8", "cs", "af10", "af14", "af51", "af1", "ef1", "64", "-1", "", "lé"] {
             assert_eq!(parse_dscp(wrong), Err(format!("'{wrong}' is not {DSCP}")), "{wrong}");
         }
+    }
+
+    #[test]
+    fn percentages_have_the_digits_that_count() {
+        let shown = [0.0, 0.000_04, 0.001, 0.04, 0.6667, 1.5, 2.0, 12.3, 93.33, 99.3, 99.96, 100.0, 130.0];
+        let want = [
+            "0 %", "4.0e-5 %", "0.001 %", "0.04 %", "0.67 %", "1.5 %", "2 %", "12 %", "93 %", "99.3 %",
+            "99.96 %", "100 %", "130 %",
+        ];
+        assert_eq!(shown.map(format_percent), want.map(str::to_owned));
+        assert_eq!([-3.21, -0.5, 99.999_999_9].map(format_percent), ["-3.2 %", "-0.5 %", "100 %"]);
     }
 
     #[test]

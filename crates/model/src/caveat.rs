@@ -6,6 +6,7 @@ mod packets;
 mod ping;
 mod running;
 mod setting;
+mod short;
 mod stream;
 
 use crate::{Begin, HostSnapshot, Point, RoundTrips, Status, Totals};
@@ -13,6 +14,7 @@ use CaveatLevel::{Caution, Invalid, Note};
 use serde::{Deserialize, Serialize};
 
 pub use running::{Meanwhile, caveats_so_far};
+pub use short::LONGEST_SHORT;
 
 /// Gravity of a caveat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

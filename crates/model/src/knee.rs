@@ -58,8 +58,11 @@ fn spread(row: &SweepRow, way: Way) -> f64 {
     share(Figure::Sent(way), 1.0) + share(Figure::Delay(way, Stat::MEDIAN), LEAST_DELAY)
 }
 
-/// Marks the knee of each direction, if the sweep went beyond it.
+/// Marks the knee of each direction, if the sweep went beyond it. The stages of a load are no sweep.
 pub(crate) fn mark(rows: &mut [SweepRow]) {
+    if rows.iter().any(|row| row.label.contains_key("stage")) {
+        return;
+    }
     for way in Way::ALL {
         let load = |row: &SweepRow| row.figure(Figure::Sent(way)).map_or(0.0, |s| s.mean);
         let of = |row: &SweepRow| row.slot(way)?.power;
@@ -92,6 +95,19 @@ mod tests {
         let mut rows: Vec<SweepRow> = loads.iter().map(|&(sent, power)| row(sent, power)).collect();
         mark(&mut rows);
         rows.iter().map(|row| row.up_slot.is_some_and(|slot| slot.knee)).collect()
+    }
+
+    #[test]
+    fn stages_of_a_load_have_no_knee() {
+        let mut rows = [row(0.1, 9.0), row(0.5, 1.0), row(0.9, 0.5)];
+        mark(&mut rows);
+        assert!(rows[0].up_slot.unwrap().knee, "of a sweep it is the knee");
+        rows.iter_mut().for_each(|row| {
+            row.label.insert("stage".to_owned(), "idle".to_owned());
+            row.up_slot.iter_mut().for_each(|slot| slot.knee = false);
+        });
+        mark(&mut rows);
+        assert!(rows.iter().all(|row| !row.up_slot.unwrap().knee));
     }
 
     /// An M/M/1 queue served at rate 1: its delay is 1 / (1 - load), its power load · (1 - load),

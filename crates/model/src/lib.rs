@@ -50,7 +50,9 @@ pub use address::{Address, at_port, is_link_local, scope_of, with_scope};
 pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
 pub use builder::Builder;
-pub use caveat::{Caveat, CaveatLevel, Meanwhile, caveat_levels, caveats_about, caveats_so_far};
+pub use caveat::{
+    Caveat, CaveatLevel, LONGEST_SHORT, Meanwhile, caveat_levels, caveats_about, caveats_so_far,
+};
 pub use clean::{clean, clean_json, clean_lines};
 pub use confidence::{LEAST_REPEATS, MOST_REPEATS, Until};
 pub use cost::Cost;

@@ -140,7 +140,7 @@ impl Stat {
     }
 
     /// `p99.9`, `max`.
-    pub(super) fn key(self) -> String {
+    pub fn key(self) -> String {
         match self {
             Stat::Min => "min".to_owned(),
             Stat::Mean => "mean".to_owned(),

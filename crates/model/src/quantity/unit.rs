@@ -1,6 +1,8 @@
 //! Units of figures, and values as people and scrapers read them.
 
-use metrics::{Clamped, format_bits_per_second, format_bytes, format_duration, format_number};
+use metrics::{
+    Clamped, format_bits_per_second, format_bytes, format_duration, format_number, format_percent,
+};
 use serde::{Deserialize, Serialize};
 
 /// Units of figures, always base units.
@@ -64,10 +66,7 @@ impl Unit {
         match self {
             Unit::BitsPerSecond => format_bits_per_second(value),
             Unit::Ns => format_duration(value),
-            Unit::Percent if value == 0.0 => "0 %".to_owned(),
-            Unit::Percent if value.abs() < 0.001 => format!("{value:.1e} %"),
-            Unit::Percent if value.abs() < 1.0 => format!("{value:.4} %"),
-            Unit::Percent => format!("{value:.2} %"),
+            Unit::Percent => format_percent(value),
             Unit::PerSecond if value.abs() < 99.95 => format!("{value:.1}/s"),
             Unit::PerSecond => format!("{}/s", format_number(value)),
             Unit::Count => format!("{value:.0}"),
@@ -92,6 +91,6 @@ mod tests {
     #[test]
     fn a_small_share_is_not_shown_as_none() {
         let shown = [0.0, 0.000_04, 0.001, 0.25, 12.3].map(|value| Unit::Percent.show(value));
-        assert_eq!(shown, ["0 %", "4.0e-5 %", "0.0010 %", "0.2500 %", "12.30 %"]);
+        assert_eq!(shown, ["0 %", "4.0e-5 %", "0.001 %", "0.25 %", "12 %"]);
     }
 }
