@@ -246,6 +246,25 @@ fn a_session_ends_in_its_driver_alone() {
     assert_eq!(found, [Path::new("crates/protocols/common/src/driver.rs")]);
 }
 
+/// A flow that waits in vain has a `Patience`, with a name and a limit.
+#[test]
+fn a_stalled_peer_is_the_end_of_a_wait_with_a_limit() {
+    let makes = |source: &Source| source.kept.contains("Violation::Stalled(Duration::from");
+    let found: Vec<_> = production()
+        .filter(|source| makes(source))
+        .map(|source| source.path.strip_prefix(root()).unwrap())
+        .collect();
+    assert_eq!(found, [Path::new("crates/transport/src/patience.rs")]);
+}
+
+/// Rows of a page's tables that have a column "held by".
+fn rows_of_promises(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let tables = lines.chunk_by(|before, line| before.starts_with('|') == line.starts_with('|'));
+    let held = tables.filter(|table| table[0].starts_with('|') && table[0].contains("held by"));
+    held.flat_map(|table| table.iter().skip(2)).copied().collect()
+}
+
 #[test]
 fn promises_name_tests_that_exist() {
     let is_path = |text: &&str| {
@@ -255,6 +274,10 @@ fn promises_name_tests_that_exist() {
         let text = read(&root().join(page));
         let named: Vec<&str> = text.split('`').skip(1).step_by(2).filter(is_path).collect();
         assert!(!named.is_empty(), "{page} names no test");
+        let rows = rows_of_promises(&text);
+        assert!(!rows.is_empty(), "{page} has no table with a column 'held by'");
+        let bare = rows.iter().find(|row| !row.contains("::"));
+        assert!(bare.is_none(), "{page}: a promise without a test: {bare:?}");
         for path in named {
             let parts: Vec<&str> = path.split("::").filter(|part| *part != "tests").collect();
             let (module, name) = (parts[0], format!("fn {}(", parts[parts.len() - 1]));
