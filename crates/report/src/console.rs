@@ -147,7 +147,7 @@ impl Console {
     /// notices from between the phases.
     fn tells(&mut self, text: &str) -> bool {
         // A list of a server's notices would have no end.
-        if self.is_full() {
+        if self.serving {
             return true;
         }
         let again = self.noticed.iter().any(|known| known == text);
@@ -233,7 +233,6 @@ impl Column {
     fn cell(&self, interval: &Interval) -> String {
         or_dash(self.measure.of(interval, self.end), |value| match self.measure.unit {
             Unit::PerSecond | Unit::Count => format_number(value),
-            Unit::Percent if value != 0.0 => format!("{value:.1} %"),
             unit => unit.show(value),
         })
     }
@@ -288,9 +287,9 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
             all.extend(up.then_some(Column { end: End::Remote, title: "remote recv", ..RECEIVE }));
         }
     }
-    all.push(local("conns", 6, Measure::OPEN));
+    all.push(local("open", 6, Measure::OPEN));
     let both = up && down && phase.kind == Kind::Tcp;
-    all.extend((!both).then_some(local("done", 6, Measure::COMPLETED)));
+    all.extend((!both).then_some(local("finished", 8, Measure::COMPLETED)));
     all.extend([ERRORS, local("retrans", 7, Measure::RETRANSMITS)]);
     all
 }
@@ -344,7 +343,7 @@ fn datagram_columns(up: bool, down: bool) -> Vec<Column> {
     let beside = |first, end| by(end, &[first, ("lost", 6), ("p50", 7), ("p99", 7)]);
     let sent = |title, width, end| vec![Column { title, width, measure: Measure::DATAGRAMS_SENT, end }];
     match (up, down) {
-        (true, true) => [beside(("up rx/s", 7), End::Remote), beside(("dn rx/s", 7), End::Local)].concat(),
+        (true, true) => [beside(("up/s", 7), End::Remote), beside(("down/s", 7), End::Local)].concat(),
         (true, false) => [sent("sent/s", 9, End::Local), alone(("remote rx/s", 11), End::Remote)].concat(),
         (false, true) => [sent("remote sent/s", 13, End::Remote), alone(("rx/s", 9), End::Local)].concat(),
         (false, false) => Vec::new(),

@@ -4,25 +4,33 @@ use crate::csv::{begun, guarded, or_empty};
 use crate::plot::{Axis, show};
 use crate::text::{Page, Table, Tone, shortened};
 use jiff::Timestamp;
-use metrics::{Clamped, Spread};
+use jiff::tz::TimeZone;
+use metrics::{Clamped, Spread, format_duration};
 use model::load::GROWN;
-use model::{Figure, KeptFigure, KeptRun, Kind, Status, Unit};
+use model::{Figure, KeptFigure, KeptRun, Kind, Status, Unit, Way};
 use serde_json::json;
 use std::io::{self, Write};
 
-/// Writes a line for each run, with the figures called `names`, or with its main figures.
-pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut dyn Write) -> io::Result<()> {
+/// Writes a line for each run, with the figures called `names`, or with its main figures, in the
+/// local time of `zone`.
+pub fn write_history(
+    runs: &[KeptRun],
+    names: &[String],
+    zone: &TimeZone,
+    color: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let page = &mut Page::new(out, color);
     if runs.is_empty() {
         page.line(Tone::Plain, "No such run was kept");
         return page.end();
     }
-    let mut table = Table::new("Run|Started (UTC)|Test|Target|Result");
+    let mut table = Table::new("Run|Started|Test|Target|Result").left(5);
     let rows: Vec<[String; 6]> = runs.iter().map(|run| cells(run, names)).collect();
     let wide = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
     let before = 2 + wide(0).max(3) + MINUTES + wide(2).max(4) + wide(3).clamp(6, MOST_TARGET) + 4 * 2;
     let room = if names.is_empty() { WIDTH.saturating_sub(before) } else { usize::MAX };
-    for (run, [id, began, test, target, status, _]) in runs.iter().zip(&rows) {
+    for (run, [id, _, test, target, status, _]) in runs.iter().zip(&rows) {
         let found = match run.status {
             Status::Complete => figures_text(run, names, room),
             Status::Failed => status.clone(),
@@ -31,7 +39,8 @@ pub fn write_history(runs: &[KeptRun], names: &[String], color: bool, out: &mut 
                 format!("{status}: {}", figures_text(run, names, left))
             }
         };
-        let began: String = began.chars().take(MINUTES).collect();
+        let local = began(run).map(|at| at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M").to_string());
+        let began = local.unwrap_or_else(|| "not known".to_owned());
         let target = shortened(target, MOST_TARGET);
         table.row(tone(run), vec![id.clone(), began, test.clone(), target, found]);
     }
@@ -88,11 +97,17 @@ fn figures_text(run: &KeptRun, names: &[String], room: usize) -> String {
             return None;
         }
         if name == GROWN {
-            return Some(format!("grade {}", model::load::grade(i64::clamped(spread.max))));
+            let grown = i64::clamped(spread.max);
+            let added = if grown < 0 { "-" } else { "+" };
+            let added = format!("{added}{}", format_duration(grown.unsigned_abs()));
+            return Some(format!("grade {}, {added}", model::load::grade(grown)));
         }
         let axis = Axis::new("", unit);
-        let [low, high] = [spread.min, spread.max].map(|value| show(&axis, value));
-        Some(if low == high { format!("{name} {low}") } else { format!("{name} {low} to {high}") })
+        let show = |value| if unit == Unit::Percent { unit.show(value) } else { show(&axis, value) };
+        let [low, high] = [spread.min, spread.max].map(show);
+        let value = if low == high { low } else { format!("{low} to {high}") };
+        let figure = Figure::named(name).into_iter().next().filter(|_| names.is_empty());
+        Some(figure.map_or_else(|| format!("{name} {value}"), |figure| in_words(figure, &value)))
     };
     let mut text = String::new();
     for words in about.iter().filter_map(|name| one(name)).take(most) {
@@ -105,8 +120,27 @@ fn figures_text(run: &KeptRun, names: &[String], room: usize) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-/// The keys of the figures that a run is about, the most important first.
+/// `↑47.9 Mbit/s`, `delay ↓p99 9.5 ms`, `dropped 0 %`: a figure and its value, with an arrow up to
+/// the server, down from it.
+fn in_words(figure: Figure, value: &str) -> String {
+    let way = figure.way().map_or("", |way| if way == Way::Up { "↑" } else { "↓" });
+    let stat = figure.stat().map(|stat| stat.key() + " ").unwrap_or_default();
+    let name = match figure {
+        Figure::Goodput(_) | Figure::Connects => "",
+        Figure::Frames => "dropped",
+        Figure::MessagesLost => "lost",
+        figure => figure.family().0,
+    };
+    let blank = if name.is_empty() { "" } else { " " };
+    format!("{name}{blank}{way}{stat}{value}")
+}
+
+/// The keys of the figures that a run is about, the most important first; none of a server, which
+/// waits for most of its life.
 pub(crate) fn about(run: &KeptRun) -> Vec<String> {
+    if run.verb == "serve" {
+        return Vec::new();
+    }
     let grown = (run.verb == "load").then(|| GROWN.to_owned());
     let figures: Vec<Figure> = match Kind::ALL.into_iter().find(|kind| kind.name() == run.verb) {
         Some(kind) => Figure::leading(kind).to_vec(),
@@ -230,23 +264,30 @@ pub(crate) mod tests {
         let runs = [
             demo,
             run("load", Status::Complete, &[("rtt-grown", "ns", 7e7), ("rtt.p50", "ns", 8e7)]),
+            run("stream", Status::Complete, &[("frames", "percent", 0.0)]),
+            run("serve", Status::Complete, &[("loss.down", "percent", 0.0)]),
             run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
             run("delay", Status::Partial, &delays),
             run("tcp", Status::Complete, &[("goodput.up", "bps", 4.789e7), ("goodput.up", "bps", 4.791e7)]),
             run("tcp", Status::Failed, &[("goodput.up", "bps", 0.0)]),
             run("tcp", Status::Interrupted, &[("goodput.up", "bps", 0.0)]),
         ];
-        let text = text(|out| write_history(&runs, &[], false, out));
+        let hours = TimeZone::fixed(jiff::tz::offset(2));
+        let text = text(|out| write_history(&runs, &[], &hours, false, out));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         for told in [
-            "grade C",
+            "grade C, +70.0 ms",
             "dispersion 940 Mbit/s",
-            "partial: loss.up 0.25 %",
-            "  goodput.up 47.9 Mbit/s\n",
+            "partial: delay ↑p50 1.5 ms\n",
+            "  ↑47.9 Mbit/s\n",
             "  failed\n",
+            // 16:00 UTC, two hours further east.
+            "  2025-11-24 18:00  ",
+            "  dropped 0 %\n",
         ] {
             assert!(text.contains(told), "{told}: {text}");
         }
+        assert!(text.lines().any(|line| line.contains("serve") && line.ends_with("  -")), "{text}");
         assert!(!text.contains(" 0 bit/s"), "{text}");
     }
 }

@@ -28,7 +28,7 @@ pub const STYLE: &str = include_str!("html/report.css");
 /// The script that makes plots interactive, without anything that begins it on its own.
 pub const SCRIPT: &str = include_str!("html/report.js");
 /// SHA-256 of [`SCRIPT`] in base64, for the page's policy; a test computes it.
-const SCRIPT_HASH: &str = "Mr1o5i3LWyfB2Z1p8vYUkmSARmuuXDHP4mBn/Oxzkqg=";
+const SCRIPT_HASH: &str = "IPvf+ouputuUE8+sjVfWm5/L/D2BUwH7PGEbUyBKtHI=";
 /// Samples of a legend.
 const SAMPLE_LINE: &str = "<path class=\"line\" d=\"M0 5H24\"/>";
 const SAMPLE_POINT: &str = "<circle class=\"dot\" cx=\"12\" cy=\"5\" r=\"3\"/>";
@@ -52,11 +52,13 @@ pub fn write_html(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     );
     head(outcome, &title, page);
     writeln!(page, "<main>");
-    first::write(outcome, page);
+    let is_timed = first::write(outcome, page);
+    let leading = sheets.first().and_then(|sheet| sheet.plots.first()).filter(|_| !is_timed);
+    leading.into_iter().for_each(|plot| figure(plot, 0, page));
     caveats(outcome, page);
     let mut number = 0;
     for sheet in &sheets {
-        plots(sheet, sheets.len() > 1, &mut number, page);
+        plots(sheet, (sheets.len() > 1, leading.is_some()), &mut number, page);
     }
     figures(outcome, page);
     conditions(outcome, page);
@@ -185,8 +187,9 @@ fn by_level(kinds: &[(&Caveat, usize)]) -> String {
     format!("{all}: {}", counts.collect::<Vec<_>>().join(", "))
 }
 
-/// The plots of a sheet. The plots of single phases among many are folded away.
-fn plots(sheet: &Sheet, several: bool, number: &mut usize, page: &mut Page<'_>) {
+/// The plots of a sheet. The plots of single phases among `several` are folded away. The first plot
+/// of all may be `shown` already.
+fn plots(sheet: &Sheet, (several, shown): (bool, bool), number: &mut usize, page: &mut Page<'_>) {
     let first = *number == 0;
     if first {
         writeln!(page, "<h2 id=\"plots\">Plots</h2>");
@@ -198,7 +201,9 @@ fn plots(sheet: &Sheet, several: bool, number: &mut usize, page: &mut Page<'_>) 
         (true, title) => writeln!(page, "<details><summary>{}</summary>", escape(title)),
     }
     for plot in &sheet.plots {
-        figure(plot, *number, page);
+        if *number > 0 || !shown {
+            figure(plot, *number, page);
+        }
         *number += 1;
     }
     zeros(sheet, page);

@@ -39,4 +39,4 @@ pub use plot::round_up;
 pub use prometheus::{
     Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
 };
-pub use text::{Page, Table, Tone, aligned, broken, clean, hanging, or_dash};
+pub use text::{Page, Table, Tone, aligned, ascii, broken, clean, hanging, or_dash};

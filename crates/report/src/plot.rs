@@ -20,9 +20,9 @@ pub(crate) const MOST_POINTS: usize = 20_000;
 const SMALLEST: f64 = 1e-18;
 const LARGEST: f64 = 1e18;
 
-/// Largest ratio of the maxima of two series on one linear axis: beyond it the smaller one lies
-/// flat.
-const FLAT: f64 = 30.0;
+/// Largest spread on a linear axis, which begins at 0: beyond it the smaller values lie flat, and
+/// the axis is logarithmic, which its title states.
+pub(crate) const SPREAD: f64 = 10.0;
 
 /// Unit of an axis. The numbers are kept in the base unit and shown with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +99,9 @@ impl Axis {
         Axis { label: label.to_owned(), unit: unit.into(), log: false, names: Vec::new(), at_least: None }
     }
 
-    /// Of a figure: times are logarithmic.
-    pub(crate) fn of_figure(label: &str, unit: Unit) -> Self {
-        let axis = Axis::new(label, unit);
-        if unit == Unit::Ns { axis.log() } else { axis }
+    /// Its label, which states that it is logarithmic.
+    pub(crate) fn title(&self) -> String {
+        format!("{}{}", self.label, if self.log { " (log)" } else { "" })
     }
 
     /// Seconds since the phase's start.
@@ -252,11 +251,6 @@ impl Plot {
         Plot::new(name, title, Axis::time(), Axis::new(label, unit))
     }
 
-    /// The same, logarithmic upwards.
-    pub(crate) fn log(self) -> Self {
-        Plot { y: self.y.log(), ..self }
-    }
-
     /// The same, with all from `low` to `high` always seen.
     pub(crate) fn at_least(self, low: f64, high: f64) -> Self {
         Plot { y: self.y.at_least(low, high), ..self }
@@ -305,26 +299,28 @@ impl Plot {
         self
     }
 
-    /// The plot, if it shows anything; logarithmic upwards where a series would lie flat beside
-    /// another.
+    /// The plot, if it shows anything; logarithmic upwards where the values spread widely.
     pub(crate) fn some(mut self) -> Option<Self> {
-        if self.flattens() {
-            self.y.log = true;
+        self.y.log |= self.is_spread();
+        if self.y.log && self.series.iter().flat_map(Series::values).any(|y| y == 0.0) {
             let space = if self.note.is_empty() { "" } else { " " };
-            self.note.push_str(space);
-            self.note.push_str(
-                "The axis is logarithmic, for the series differ much; zeros lie at its lower edge.",
-            );
+            self.note.extend([space, "Zeros lie at the lower edge of the logarithmic axis."]);
         }
         (!self.series.is_empty()).then_some(self)
     }
 
-    fn flattens(&self) -> bool {
-        let most =
-            self.series.iter().map(|series| series.values().fold(0.0, f64::max)).filter(|most| *most > 0.0);
-        let (low, high) = most.fold((f64::MAX, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
-        let negative = self.series.iter().flat_map(Series::values).any(|y| y < 0.0);
-        !self.y.log && self.y.at_least.is_none() && !negative && high > FLAT * low
+    /// True if times differ by more than [`SPREAD`], or the largest values of the series of other
+    /// figures do: these fall to next to nothing for a moment.
+    fn is_spread(&self) -> bool {
+        let series = || self.series.iter().map(Series::values);
+        let values: Vec<f64> = match self.y.unit {
+            AxisUnit::Figure(Unit::Ns) => series().flatten().collect(),
+            _ => series().map(|values| values.fold(0.0, f64::max)).collect(),
+        };
+        let above = values.into_iter().filter(|value| *value > 0.0);
+        let (low, high) = above.fold((f64::MAX, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
+        let is_negative = series().flatten().any(|y| y < 0.0);
+        self.y.at_least.is_none() && !is_negative && high > SPREAD * low
     }
 
     /// True if it shows anything but zeros.
@@ -334,7 +330,7 @@ impl Plot {
 
     /// Description of the plot for screen readers.
     pub(crate) fn describe(&self) -> String {
-        let mut text = format!("{}: {} against {}.", self.title, self.y.label, self.x.label);
+        let mut text = format!("{}: {} against {}.", self.title, self.y.title(), self.x.title());
         for series in self.series.iter().take(12) {
             let (mut n, mut low, mut high, mut sum) = (0u32, f64::MAX, f64::MIN, 0.0);
             for y in series.values() {
@@ -419,14 +415,26 @@ mod tests {
     }
 
     #[test]
-    fn no_series_lies_flat_beside_another() {
-        let plot = |most: f64| {
-            let series = [("a", vec![(0.0, Some(0.0)), (1.0, Some(1.0))]), ("b", vec![(0.0, Some(most))])];
-            let plot = Plot::timed("x", "x", "x", Unit::Count);
-            plot.with(series.map(|(name, points)| Series::line(name, points))).some().unwrap()
+    fn axes_are_linear_up_to_a_spread_of_ten_and_state_it_beyond() {
+        let plot = |unit: Unit, of: [&[f64]; 2]| {
+            let place = |(at, y): (u32, &f64)| (f64::from(at), Some(*y));
+            let series = of.map(|values| Series::line("s", (0..).zip(values).map(place).collect()));
+            Plot::timed("x", "x", "delay", unit).with(series).some().unwrap()
         };
-        assert!(!plot(30.0).y.log && plot(31.0).y.log);
-        assert!(plot(31.0).note.contains("zeros lie at its lower edge"));
+        for (unit, linear, log) in [
+            // Of times all values count, of other figures the largest of each series.
+            (Unit::Ns, [&[1.0, 10.0][..], &[5.0][..]], [&[1.0, 10.5][..], &[5.0][..]]),
+            (Unit::BitsPerSecond, [&[1e3, 1e9][..], &[1e8][..]], [&[1e3, 1e9][..], &[0.9e8][..]]),
+        ] {
+            let (linear, log) = (plot(unit, linear), plot(unit, log));
+            assert!(!linear.y.log && log.y.log, "{unit:?}");
+            assert!(!inline(&linear).contains("(log)") && inline(&log).contains("delay (log)"), "{unit:?}");
+            let drawn = panels(&[log], 1.0, &[], &[(0.0, 0.5)], 940.0);
+            assert!(drawn.contains("delay (log)") && drawn.contains("class=\"shade\""), "{drawn}");
+        }
+        let zeros = plot(Unit::Ns, [&[0.0, 1.0], &[31.0]]);
+        assert!(zeros.y.log && zeros.note.contains("Zeros lie at the lower edge"), "{}", zeros.note);
+        assert!(!plot(Unit::Ns, [&[-1.0, 1.0], &[31.0]]).y.log, "a logarithm has no sign");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Plots of an outcome. Each is made of the outcome's data; a figure without a measurement gives no
 //! plot.
 
-use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
+use crate::plot::{Axis, AxisUnit, Plot, SPREAD, Series, Style};
 use crate::summary::ends;
 use crate::words;
 use metrics::{Clamped, DistSummary, Ending, Spectrum, real, seconds};
@@ -111,7 +111,7 @@ fn middle(interval: &Interval) -> f64 {
 }
 
 /// Values of `of` for each interval, at its middle.
-fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
+pub(crate) fn over_time(point: &Point, of: impl Fn(&Interval) -> Option<f64>) -> Vec<(f64, Option<f64>)> {
     point.intervals.iter().filter(|i| i.ns() > 0).map(|i| (middle(i), of(i))).collect()
 }
 
@@ -150,14 +150,14 @@ fn coarse_curve(name: &str, dist: &DistSummary) -> Series {
 /// A plot of percentiles of times.
 fn percentiles(name: &str, title: &str, what: &str) -> Plot {
     let odds = Axis::new("percentile", AxisUnit::Percentile);
-    Plot::new(name, title, odds.log(), Axis::new(what, Unit::Ns).log())
+    Plot::new(name, title, odds.log(), Axis::new(what, Unit::Ns))
 }
 
 /// A distribution of times as a histogram: percent of all values in each step. The steps are even,
-/// or, when the values spread over more than a factor of 20, evenly many to a decade.
+/// or, when the values spread over more than [`SPREAD`], evenly many to a decade.
 fn histogram(name: &str, times: &Spectrum) -> (Series, bool) {
     let (low, high) = (real(times.min.max(1)), real(times.max.max(2)) * 1.000_001);
-    let log = high / low > 20.0;
+    let log = high / low > SPREAD;
     let edge = |n: f64| match log {
         true => low * (high / low).powf(n / BARS),
         false => low + (high - low) * n / BARS,

@@ -12,13 +12,13 @@ mod trains;
 
 pub(crate) use brief::line as answer;
 pub(crate) use hosts::ends;
-pub(crate) use load::worst;
-pub(crate) use sweep::slotted;
+pub(crate) use load::{signed, worst};
+pub(crate) use sweep::{is_one as is_sweep, slotted, tiles as phase_tiles};
 
 use crate::console::{Detail, Style};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Spread, format_bits_per_second, format_duration};
+use metrics::{Spread, format_bits_per_second, format_bytes, format_duration};
 use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, PathMtu, Point, Status, Way, is_reliable};
 use std::io::{self, Write};
 
@@ -77,15 +77,28 @@ fn several(outcome: &Outcome, page: &mut Page<'_>) {
     }
 }
 
-/// Everything but caveats and verdict, for a page: the sweep's table, and the first `most` points
-/// in full.
+/// Everything but caveats and verdict, for a page: the table of the stages or of the sweep, and the
+/// first `most` points in full; of several points each is folded away.
 pub(crate) fn in_full(outcome: &Outcome, most: usize, page: &mut Page<'_>) {
-    several(outcome, page);
+    let several = outcome.points.len() > 1;
+    match outcome.begin.verb.as_str() {
+        "load" => load::write(outcome, page),
+        _ => self::several(outcome, page),
+    }
     for (at, point) in outcome.points.iter().take(most).enumerate() {
         page.gap();
+        if several {
+            let name = words::setting(&point.label, point.repeat);
+            let name = if name.is_empty() { format!("Phase {}", at + 1) } else { name };
+            writeln!(page, "<details><summary>{}</summary>", crate::html::escape(&name));
+        }
         // The hosts are the same for all.
         let style = Style { verbose: at == 0, ..Style::default() };
         point::write(point, &outcome.begin, style, page);
+        if several {
+            page.end_lines();
+            writeln!(page, "</details>");
+        }
     }
 }
 
@@ -115,6 +128,7 @@ pub(crate) fn result_words_of_all(outcome: &Outcome) -> Vec<String> {
     let errors: u64 = outcome.points.iter().map(Point::errors).sum();
     let mut words = match &outcome.points[..] {
         _ if outcome.path_mtu.is_some() => mtus(outcome),
+        [only] if outcome.begin.verb == "serve" => served(only),
         [only] => result_words(only),
         _ if outcome.begin.verb == "load" => load::result_words(outcome),
         _ if sweep::is_repeated(outcome) => sweep::over_repetitions(outcome),
@@ -125,6 +139,14 @@ pub(crate) fn result_words_of_all(outcome: &Outcome) -> Vec<String> {
         words.push(format!("{} FAILED", words::count(errors, "connection")));
     }
     words
+}
+
+/// Bytes of a server: a rate over its life would include its waiting.
+fn served(point: &Point) -> Vec<String> {
+    let traffic = point.local.traffic;
+    let moved = [(traffic.rx_bytes, "received"), (traffic.tx_bytes, "sent")];
+    let moved = moved.into_iter().filter(|(bytes, _)| *bytes > 0);
+    moved.map(|(bytes, what)| format!("{} {what}", format_bytes(bytes))).collect()
 }
 
 /// Results of the directions: their parts have commas already.
@@ -197,17 +219,30 @@ fn result_words(point: &Point) -> Vec<String> {
     Way::ALL.into_iter().filter_map(way).collect()
 }
 
-/// The [margin] of a figure over the intervals in parentheses; nothing where it is not known.
+/// The precision of a figure by its intervals, in parentheses; nothing of one interval.
 fn confidence(point: &Point, figure: Figure) -> String {
     let spread = Spread::of(&figure.readings(point, false));
-    let text = spread.and_then(|spread| margin(&spread, |width| figure.unit().show(width)));
+    let text = spread.and_then(|spread| known_within(&spread, |width| figure.unit().show(width)));
     text.map_or_else(String::new, |text| format!(" ({text})"))
 }
+
+/// Largest share of the mean that a margin may be: wider ones reach where no reading was, and give
+/// way to the range of the readings.
+const WIDE: f64 = 0.3;
 
 /// `± 1.50 Mbit/s within this run, 95 %`: how well the mean over the intervals of a run is known.
 /// Another run differs by more.
 pub(crate) fn margin(spread: &Spread, show: impl Fn(f64) -> String) -> Option<String> {
-    spread.margin().map(|width| format!("± {} within this run, 95 %", show(width)))
+    let width = spread.margin().filter(|width| *width <= WIDE * spread.mean.abs())?;
+    Some(format!("± {} within this run, 95 %", show(width)))
+}
+
+/// The [margin], or, of few or scattered readings, `48.0 Gbit/s to 85.0 Gbit/s, 3 intervals`.
+pub(crate) fn known_within(spread: &Spread, show: impl Fn(f64) -> String) -> Option<String> {
+    margin(spread, &show).or_else(|| {
+        let [low, high] = [spread.min, spread.max].map(&show);
+        (low != high).then(|| format!("{low} to {high}, {}", words::count(spread.n, "interval")))
+    })
 }
 
 /// Every caveat once, the gravest first, and how many phases it concerns.

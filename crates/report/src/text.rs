@@ -164,16 +164,6 @@ impl<'a> Page<'a> {
         self.paragraph(Tone::Plain, "  ", text.as_ref());
     }
 
-    /// One line, which ends in `…` where it would be longer than the page is wide.
-    pub(crate) fn one(&mut self, tone: Tone, text: &str) {
-        let most = self.columns();
-        if width(text) <= most {
-            return self.line(tone, text);
-        }
-        let pieces = cut(text, Some(most.saturating_sub(1)));
-        self.line(tone, &format!("{}…", pieces[0].trim_end()));
-    }
-
     /// As many of `groups`, separated by semicolons, as fit into `lines` lines.
     pub(crate) fn groups(&mut self, lead: &str, groups: &[String], lines: usize) {
         let columns = self.columns();
@@ -215,7 +205,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// A table: the header in bold, the first column to the left, all others to the right.
+    /// A table: the header in bold, columns of text to the left, all others to the right.
     pub fn table(&mut self, table: &Table) {
         if matches!(self.form, Form::Html { .. }) {
             self.end_lines();
@@ -227,8 +217,11 @@ impl<'a> Page<'a> {
             if at > 0 {
                 self.gap();
             }
-            self.line(Tone::Heading, &joined(&table.header, &widths, block, 1));
-            table.rows.iter().for_each(|(tone, row)| self.line(*tone, &joined(row, &widths, block, 1)));
+            self.line(Tone::Heading, &joined(&table.header, &widths, block, table.left));
+            table
+                .rows
+                .iter()
+                .for_each(|(tone, row)| self.line(*tone, &joined(row, &widths, block, table.left)));
         }
     }
 }
@@ -296,6 +289,8 @@ pub(crate) const FEW_TIMES: &str = "min|mean|p50|p99|max|count";
 pub struct Table {
     header: Vec<String>,
     rows: Vec<(Tone, Vec<String>)>,
+    /// Columns that are aligned to the left, from the first.
+    left: usize,
 }
 
 impl Table {
@@ -306,7 +301,13 @@ impl Table {
 
     /// An empty table under these titles.
     pub fn under(header: Vec<String>) -> Self {
-        Table { header, rows: Vec::new() }
+        Table { header, rows: Vec::new(), left: 1 }
+    }
+
+    /// The same with the first `left` columns aligned to the left.
+    #[must_use]
+    pub fn left(self, left: usize) -> Self {
+        Table { left, ..self }
     }
 
     /// A table with a row for each of `rows`: its meaning, its name, and its cells by the columns'
@@ -479,6 +480,48 @@ pub fn hanging(text: &str, columns: Option<u16>) -> String {
     lines.join("\n")
 }
 
+/// Symbols of our texts, and what stands for each in ASCII.
+const SYMBOLS: [(char, &str); 17] = [
+    ('µ', "u"),
+    ('±', "+-"),
+    ('…', "~"),
+    ('→', "->"),
+    ('↑', "^"),
+    ('↓', "v"),
+    ('≤', "<="),
+    ('≥', ">="),
+    ('×', "x"),
+    ('·', "."),
+    ('–', "-"),
+    ('—', "-"),
+    ('−', "-"),
+    ('│', "|"),
+    ('─', "-"),
+    ('█', "#"),
+    ('░', "."),
+];
+
+/// `text` for a locale without UTF-8. A symbol that becomes two characters takes one of several
+/// blanks before it, so that columns stay aligned; a character without a form of its own becomes a
+/// question mark.
+pub fn ascii(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for symbol in text.chars() {
+        let known = SYMBOLS.iter().find(|(known, _)| *known == symbol).map(|(_, form)| *form);
+        match known {
+            _ if symbol.is_ascii() => plain.push(symbol),
+            Some(form) => {
+                if form.len() > 1 && plain.ends_with("  ") {
+                    plain.pop();
+                }
+                plain.push_str(form);
+            }
+            None => plain.push('?'),
+        }
+    }
+    plain
+}
+
 /// True if `word` is a plain number, perhaps after an opening parenthesis.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches('(');
@@ -520,10 +563,10 @@ mod tests {
     }
 
     #[test]
-    fn one_line_stays_one() {
-        let said =
-            page(false, |p| Page::new(p.out, false).within(Some(10)).one(Tone::Plain, "one two three"));
-        assert_eq!(said, "one two t…\n");
+    fn a_locale_without_utf_8_gets_ascii_in_the_same_columns() {
+        assert_eq!(ascii("51.0 µs (± 1.5 ms, 95 %)… -P 8 → 2"), "51.0 us (+- 1.5 ms, 95 %)~ -P 8 -> 2");
+        assert_eq!(ascii("mean    ± sd"), "mean   +- sd");
+        assert_eq!(ascii("ü\n"), "?\n");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 pub(crate) use metrics::format_count as count;
 use metrics::{Clamped, Ending, SECOND, format_bits_per_second, format_bytes, format_duration, real};
 use model::{
-    HostSnapshot, Kind, Level, Media, Phase, Ping, Probe, Schedule, SessionInfo, Spacing, Totals, Train,
-    Transport, Verify,
+    HostSnapshot, Kind, Level, Media, Pattern, Phase, Ping, Probe, Schedule, SessionInfo, Spacing, Totals,
+    Train, Transport, Verify,
 };
 use std::collections::BTreeMap;
 
@@ -76,8 +76,12 @@ pub(crate) fn received(totals: &Totals, asked: Verify) -> &str {
 
 /// The settings of a sweep: `buffer 64.0 KiB, connections 4`.
 fn label(label: &BTreeMap<String, String>) -> String {
-    let pairs: Vec<String> = label.iter().map(|(name, v)| format!("{name} {}", value(name, v))).collect();
-    pairs.join(", ")
+    let pair = |(name, text): (&String, &String)| match value(name, text) {
+        // The parts of a demonstration have names of their own.
+        part if part != *text && name == "part" => part,
+        value => format!("{name} {value}"),
+    };
+    label.iter().map(pair).collect::<Vec<_>>().join(", ")
 }
 
 /// Which of several phases: its settings and its repetition; empty when there is but one.
@@ -90,19 +94,26 @@ pub fn setting(settings: &BTreeMap<String, String>, repeat: u32) -> String {
     words
 }
 
+/// Parts of a demonstration, and their names for people.
+const DEMO: [(&str, &str); 3] =
+    [("tcp push", "TCP one way"), ("tcp duplex", "TCP both ways"), ("connect", "connections")];
+
 /// A value of a sweep with its unit.
 pub(crate) fn value(name: &str, value: &str) -> String {
     match (name, value.parse::<u64>()) {
         ("buffer" | "size", Ok(bytes)) => format_bytes(bytes),
         ("spacing", Ok(ns)) => format_duration(ns),
         ("rate", Ok(rate)) => format_bits_per_second(rate),
+        ("part", Err(_)) => {
+            DEMO.iter().find(|(key, _)| *key == value).map_or(value, |(_, name)| *name).to_owned()
+        }
         _ => value.to_owned(),
     }
 }
 
 pub(crate) fn phase(phase: &Phase) -> String {
     let mut words = vec![match phase.kind {
-        Kind::Tcp => format!("tcp {}", phase.pattern),
+        Kind::Tcp => format!("tcp {}", tcp_way(phase.pattern)),
         Kind::Connect => "connect".to_owned(),
         Kind::Stream => "stream".to_owned(),
         Kind::Ping => "ping".to_owned(),
@@ -122,10 +133,12 @@ pub(crate) fn phase(phase: &Phase) -> String {
         words.extend(stream(media, phase.connections));
     } else {
         let connections = count(u64::from(phase.connections), "connection");
-        // A run of another program may not say how much each was to move.
+        // A run of another program may not say how much each was to move; nobody asked for the default.
+        let is_default = phase.transfer == Phase::default().transfer && phase.transfer_high.is_none();
         words.push(match phase.transfer {
+            _ if is_default => connections,
             0 => connections,
-            bytes => format!("{connections} of {}", format_bytes(bytes)),
+            bytes => format!("{connections} of {}", span(bytes, phase.transfer_high, format_bytes)),
         });
     }
     if let Some(n) = phase.iterations.filter(|&n| n > 1 || !matches!(phase.kind, Kind::Ping | Kind::Stream)) {
@@ -138,13 +151,22 @@ pub(crate) fn phase(phase: &Phase) -> String {
         words.push(format!("the first {} omitted", format_duration(phase.omit_ns)));
     }
     if phase.kind == Kind::Tcp && phase.buffer.high > 0 {
-        let (low, high) = (format_bytes(phase.buffer.low), format_bytes(phase.buffer.high));
-        words.push(if low == high { format!("{low} buffers") } else { format!("{low} to {high} buffers") });
+        words.push(format!("{} buffers", span(phase.buffer.low, Some(phase.buffer.high), format_bytes)));
         words.push(verify(phase.verify).to_owned());
     }
-    words.extend(phase.rate.map(|rate| format!("at most {} each", format_bits_per_second(rate))));
+    let rates = |rate| span(rate, phase.rate_high, format_bits_per_second);
+    words.extend(phase.rate.map(|rate| format!("at most {} each", rates(rate))));
+    words.extend(phase.draw_seed.map(|seed| format!("drawn from seed {seed}")));
     words.extend(phase.connect_rate.map(|rate| format!("at most {rate} connections/s")));
     words.join(", ")
+}
+
+/// `1.00 KiB`, `1.00 KiB to 1.00 MiB`
+fn span(low: u64, high: Option<u64>, text: impl Fn(u64) -> String) -> String {
+    match (text(low), high.map(&text)) {
+        (low, Some(high)) if low != high => format!("{low} to {high}"),
+        (low, _) => low,
+    }
 }
 
 /// `tcp, 1 connection, messages of 64 B, 1000 each, …`
@@ -220,6 +242,15 @@ pub(crate) fn spacing(wait_ns: u64) -> String {
     if wait_ns == 0 { "back to back".to_owned() } else { format!("every {}", format_duration(wait_ns)) }
 }
 
+fn tcp_way(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::Push => "to server",
+        Pattern::Pull => "from server",
+        Pattern::PushPull { .. } => "both ways in turn",
+        Pattern::Duplex => "both ways",
+    }
+}
+
 fn way(phase: &Phase) -> &'static str {
     match (phase.pattern.sends_up(), phase.pattern.sends_down()) {
         (true, true) => "both ways at once",
@@ -246,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_phase_in_one_line() {
-        let usual = "tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte compared";
+        let usual = "tcp to server, 8 connections, 10.0 s, 256 KiB buffers, every byte compared";
         assert_eq!(phase(&Phase::default()), usual);
         let odd = Phase {
             connections: 1,
@@ -260,7 +291,7 @@ mod tests {
         };
         assert_eq!(
             phase(&odd),
-            "tcp push, 1 connection of 2.00 KiB, 3 each in turn, 1.00 KiB to 1.00 MiB buffers, discarded unread \
+            "tcp to server, 1 connection of 2.00 KiB, 3 each in turn, 1.00 KiB to 1.00 MiB buffers, discarded unread \
              (MSG_TRUNC), at most 5.00 Mbit/s each"
         );
         let connect =

@@ -73,6 +73,7 @@ pub(crate) fn trend(store: Option<&Path>, asked: &QueryFields) -> Result<Vec<u8>
     };
     let query = Query { verb: Some(verb.clone()), target: Some(target.clone()), ..Query::default() };
     let mut runs = runs(store, Query { most: Some(MOST), ..query })?;
+    // The query finds runs whose targets contain the text; a trend is of one target.
     runs.retain(|run| run.targets == *target);
     page(&format!("{verb} {target}"), |out| report::write_trend(&runs, out))
 }

@@ -160,7 +160,8 @@ fn row(run: &KeptRun, compared: bool, page: &mut Page<'_>) {
     write!(page, "<tr{class}><th scope=\"row\"><a href=\"/history/{id}\">{id}</a></th>");
     for ((name, title), cell) in COLUMNS[1..].iter().zip(&rest) {
         let trend = match *name {
-            "target" if compared && !run.targets.is_empty() => {
+            // A server has no figures over its life.
+            "target" if compared && !run.targets.is_empty() && run.verb != "serve" => {
                 let pairs = [("verb", &*run.verb), ("target", &run.targets)];
                 format!(" <a class=\"trend\" href=\"{}\">trend</a>", address("/trend", &pairs))
             }
@@ -232,7 +233,7 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
             figure.map(Figure::part).filter(|part| !part.is_empty()).unwrap_or_else(|| label.to_owned());
         let plot = Plot::titled(&mut plots, label, || {
             let id = format!("trend-{}", name.split('.').next().unwrap_or_default());
-            Plot::new(&id, label, across.clone(), Axis::of_figure(label, *unit))
+            Plot::new(&id, label, across.clone(), Axis::new(label, *unit))
         });
         plot.add(Series::line(part, points));
     }

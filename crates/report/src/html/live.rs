@@ -105,8 +105,11 @@ impl LivePage {
             self.soften(&mut outcome);
         }
         let serving = outcome.begin.verb == "serve";
-        // Results of earlier phases stand in the tables until the run's end.
-        let shown = if self.ended { sheets(&outcome) } else { latest_sheets(&outcome) };
+        // Results of earlier phases stand in the tables; the report has the plots of each.
+        let mut shown = if self.ended { sheets(&outcome) } else { latest_sheets(&outcome) };
+        if self.ended && shown.iter().any(|sheet| !sheet.single) {
+            shown.retain(|sheet| !sheet.single);
+        }
         let mut parts = self.parts(&outcome);
         parts.push(("zeros", written(|page| shown.iter().for_each(|sheet| zeros(sheet, page)))));
         let sheets = shown.into_iter().map(|Sheet { title, plots, .. }| {
@@ -153,7 +156,10 @@ impl LivePage {
             parts.push(("sessions", written(|page| self.sessions.write(page))));
             parts.push(("first", written(|page| first::tiled(self.sessions.tiles(last), page))));
         } else {
-            parts.push(("first", written(|page| first::write(outcome, page))));
+            let first = written(|page| {
+                first::write(outcome, page);
+            });
+            parts.push(("first", first));
         }
         parts.extend([
             ("caveats", written(|page| caveats(outcome, page))),

@@ -240,7 +240,7 @@ class Chart {
       beside.append(make("text", { y: two(y) }, text));
     }
     const room = Math.floor((wide + 2 * RIGHT) / 6.6);
-    const label = (axis, unit) => short(unit ? `${axis.label}, ${unit}` : axis.label, room);
+    const label = (axis, unit) => short(`${axis.label}${axis.log ? " (log)" : ""}${unit ? `, ${unit}` : ""}`, room);
     below.append(make("text", { x: two(wide / 2), y: 20 }, label(plot.x, across.unit)));
     parts.push(make("path", { class: "grid", d: grid }), below, beside);
     parts.push(make("text", { x: two(8 - this.left), y: -17 }, label(plot.y, up.unit)));

@@ -1,4 +1,5 @@
 use super::*;
+use model::Kind;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -67,7 +68,7 @@ fn every_palette_can_be_read() {
     let palettes = palettes();
     assert_eq!(palettes.len(), 3, "light, dark, paper");
     let text = ["ink", "soft", "good", "warn", "bad", "focus"].map(|name| (name, 4.5));
-    let lines = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"].map(|name| (name, 3.0));
+    let lines = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"].map(|name| (name, 4.5));
     for (at, palette) in palettes.iter().enumerate() {
         for ground in ["paper", "panel", "warn-paper"] {
             for (name, least) in text.iter().chain(&lines) {
@@ -76,6 +77,103 @@ fn every_palette_can_be_read() {
             }
         }
     }
+}
+
+/// The style sheets of all pages but the fleet's, without their palettes.
+#[test]
+fn pages_have_no_colour_beside_the_palettes() {
+    for sheet in [STYLE, include_str!("../../../web/src/page/live.css")] {
+        let mut rest = sheet.to_owned();
+        while let Some(at) = rest.find(":root {") {
+            let end = rest[at..].find('}').map_or(rest.len(), |end| at + end);
+            rest.replace_range(at..end, "");
+        }
+        for colour in ["#0", "#1", "#2", "#3", "#4", "#5", "#6", "#7", "#8", "#9", "#a", "#b", "#c", "#f"] {
+            let found = rest.split([':', ' ', '(']).find(|word| word.starts_with(colour));
+            assert_eq!(found, None, "a colour that no test of contrast knows");
+        }
+        assert!(!["rgb(", "hsl(", "color-mix("].iter().any(|word| rest.contains(word)));
+    }
+}
+
+/// A page's first screen: the names and values of its tiles, and the labels of its panels.
+fn first_screen(outcome: &Outcome) -> (Vec<(String, String)>, Vec<String>) {
+    let page = live::written(|page| {
+        first::write(outcome, page);
+    });
+    let all = |from: &str, to: &str| {
+        let parts = page.split(from).skip(1).filter_map(|rest| rest.split(to).next());
+        parts.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let tiles = all("class=\"name\">", "</span>").into_iter().zip(all("class=\"value\">", "</span>"));
+    let labels = all("class=\"what\"", "</text>").into_iter();
+    (tiles.collect(), labels.filter_map(|text| Some(text.split_once('>')?.1.to_owned())).collect())
+}
+
+fn one(kind: Kind, spoil: fn(&mut Point)) -> Outcome {
+    let up = model::Direction { goodput_bps: 6e6, confirmed: true, ..model::Direction::default() };
+    let interval = model::Interval { end_ns: metrics::SECOND, opened: 176, ..model::Interval::default() };
+    let mut point = Point { up: Some(up), intervals: vec![interval], ..Point::default() };
+    (point.phase.kind, point.status) = (kind, model::Status::Complete);
+    spoil(&mut point);
+    let begin = Begin { verb: kind.name().to_owned(), ..Begin::default() };
+    Outcome { begin, points: vec![point], ..Outcome::default() }
+}
+
+#[test]
+fn the_first_tile_and_the_first_plot_answer_the_question() {
+    let train = one(Kind::Train, |point| {
+        let mut trains = model::Trains::default();
+        let train_bps = Some(metrics::Quartiles { n: 9, q1: 50e6, median: 50.2e6, q3: 51e6 });
+        trains.report.settings = vec![metrics::TrainSetting { train_bps, ..Default::default() }];
+        point.trains = Some(Box::new(trains));
+    });
+    let (tiles, panels) = first_screen(&train);
+    assert_eq!(tiles[0], ("dispersion rate".to_owned(), "50.2 Mbit/s".to_owned()));
+    assert!(!tiles.iter().any(|(name, _)| name.contains("goodput")) && panels.is_empty(), "{tiles:?}");
+    let stream = one(Kind::Stream, |point| {
+        let frames = metrics::Frames { completed: 596, dropped: 4, ..metrics::Frames::default() };
+        (point.local.frames, point.intervals[0].frames) = (Some(frames), Some(frames));
+    });
+    let (tiles, panels) = first_screen(&stream);
+    assert_eq!(tiles[0], ("frames not whole in time".to_owned(), "0.67 %".to_owned()));
+    assert_eq!(panels[0], "frames not in time, %");
+    let connect = one(Kind::Connect, |point| {
+        point.local.opened = 176;
+        point.local.traffic.ns = metrics::SECOND;
+        let times = metrics::Dist::from_iter((1..=200).map(|n| n * 1_000_000)).summary();
+        point.local.connect_ns = times;
+    });
+    let (tiles, panels) = first_screen(&connect);
+    assert!(tiles[0].0.starts_with("connections"), "{tiles:?}");
+    assert!(tiles.iter().any(|(name, _)| name == "time to connect, p99"), "{tiles:?}");
+    assert!(panels[0].starts_with("connections"), "{panels:?}");
+    let delay = one(Kind::Delay, |point| {
+        let mut packets = model::PacketReport::default();
+        packets.counts.received = 100;
+        packets.delay_ns = metrics::Dist::from_iter([10_000_000; 100]).summary();
+        (point.phase.rate, point.intervals[0].remote_packets) = (Some(1), Some(Box::new(packets.clone())));
+        point.remote = vec![model::Totals { packets: Some(Box::new(packets)), ..Default::default() }];
+    });
+    let (tiles, panels) = first_screen(&delay);
+    assert!(tiles[0].0.starts_with("delay") && tiles[1].0.starts_with("loss"), "{tiles:?}");
+    assert!(tiles.len() <= 6 && panels[0].starts_with("delay"), "{panels:?}");
+}
+
+#[test]
+fn many_phases_are_no_timeline() {
+    let phases = |n: usize| {
+        let mut run = one(Kind::Tcp, |point| {
+            let rx = model::Traffic { rx_bytes: 1_000, ns: metrics::SECOND, ..Default::default() };
+            point.intervals[0].remote = Some(rx);
+        });
+        run.points = vec![run.points[0].clone(); n];
+        for (at, point) in run.points.iter_mut().enumerate() {
+            point.label = BTreeMap::from([("part".to_owned(), at.to_string())]);
+        }
+        !first_screen(&run).1.is_empty()
+    };
+    assert_eq!((phases(8), phases(9)), (true, false));
 }
 
 #[test]

@@ -22,8 +22,14 @@ const PHASES: f64 = 16.0;
 const END: &str = " text-anchor=\"end\"";
 
 /// Draws `plots` from 0 to `end` s in `width` pixels; `phases` are marked where each begins, and
-/// named.
-pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: f64) -> String {
+/// named; `shades` are times that do not count.
+pub(crate) fn panels(
+    plots: &[Plot],
+    end: f64,
+    phases: &[(f64, String)],
+    shades: &[(f64, f64)],
+    width: f64,
+) -> String {
     let named = if phases.len() > 1 { PHASES } else { 0.0 };
     let wide = width - LEFT - RIGHT;
     let heads: Vec<Head> = plots.iter().map(|plot| head(plot, wide)).collect();
@@ -36,6 +42,13 @@ pub(crate) fn panels(plots: &[Plot], end: f64, phases: &[(f64, String)], width: 
     let mut top = named;
     for (plot, head) in plots.iter().zip(&heads) {
         top += head.above;
+        for (from, to) in shades {
+            let (left, wide) = (two(px(*from)), two(px(*to) - px(*from)));
+            let _ = write!(
+                out,
+                "<rect class=\"shade\" x=\"{left}\" y=\"{top}\" width=\"{wide}\" height=\"{PANEL}\"/>"
+            );
+        }
         panel(plot, head, top, (px(0.0), wide), &px, &mut out);
         for (at, _) in phases.iter().filter(|_| phases.len() > 1) {
             let _ = write!(out, "<path class=\"mark\" d=\"M{} {top}v{PANEL}\"/>", two(px(*at)));
@@ -81,7 +94,7 @@ struct Head {
 fn head(plot: &Plot, wide: f64) -> Head {
     let (_, unit) = ticks(&plot.y, up(plot));
     let unit = if unit.is_empty() { String::new() } else { format!(", {unit}") };
-    let what = format!("{}{unit}", plot.y.label);
+    let what = format!("{}{unit}", plot.y.title());
     // The label is bold.
     let (mut at, mut row) = (1.15 * wide_of(&what) + 12.0, 0.0);
     let place = |series: &super::Series| {

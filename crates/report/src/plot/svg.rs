@@ -20,8 +20,8 @@ const RIGHT: f64 = 28.0;
 const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 /// Width and height of that area.
-const WIDE: f64 = WIDTH - LEFT - RIGHT;
-const HIGH: f64 = HEIGHT - TOP - BOTTOM;
+const AREA_WIDTH: f64 = WIDTH - LEFT - RIGHT;
+const AREA_HEIGHT: f64 = HEIGHT - TOP - BOTTOM;
 /// Fewer points than this are marked one by one.
 const MARKED: usize = 40;
 /// Most points that are drawn of one series: more than there are pixels show nothing more.
@@ -42,17 +42,17 @@ struct View<'a> {
 impl View<'_> {
     /// Pixels across, within the area.
     fn px(&self, x: f64) -> Option<f64> {
-        self.x.at(x).map(|at| at * WIDE)
+        self.x.at(x).map(|at| at * AREA_WIDTH)
     }
 
     /// Pixels down, within the area.
     fn py(&self, y: f64) -> Option<f64> {
-        self.y.height(y).map(|at| (1.0 - at) * HIGH)
+        self.y.height(y).map(|at| (1.0 - at) * AREA_HEIGHT)
     }
 
     /// The lower edge of bars and filled areas.
     fn floor(&self) -> f64 {
-        self.py(0.0).map_or(HIGH, |y| y.clamp(0.0, HIGH))
+        self.py(0.0).map_or(AREA_HEIGHT, |y| y.clamp(0.0, AREA_HEIGHT))
     }
 }
 
@@ -136,7 +136,7 @@ fn body(plot: &Plot, down: f64, out: &mut String) {
     axes(&view, out);
     let _ = writeln!(
         out,
-        "</g>\n<svg class=\"area\" x=\"{LEFT}\" y=\"{}\" width=\"{WIDE}\" height=\"{HIGH}\" overflow=\"hidden\">",
+        "</g>\n<svg class=\"area\" x=\"{LEFT}\" y=\"{}\" width=\"{AREA_WIDTH}\" height=\"{AREA_HEIGHT}\" overflow=\"hidden\">",
         two(TOP + down)
     );
     for (at, series) in plot.series.iter().enumerate() {
@@ -146,7 +146,7 @@ fn body(plot: &Plot, down: f64, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "</svg>\n<rect class=\"frame\" x=\"{LEFT}\" y=\"{}\" width=\"{WIDE}\" height=\"{HIGH}\"/>",
+        "</svg>\n<rect class=\"frame\" x=\"{LEFT}\" y=\"{}\" width=\"{AREA_WIDTH}\" height=\"{AREA_HEIGHT}\"/>",
         two(TOP + down)
     );
 }
@@ -156,25 +156,27 @@ fn axes(view: &View<'_>, out: &mut String) {
     if let Some((from, to)) = view.plot.shade
         && let (Some(from), Some(to)) = (view.px(from), view.px(to))
     {
-        let (from, to) = (from.clamp(0.0, WIDE), to.clamp(0.0, WIDE));
+        let (from, to) = (from.clamp(0.0, AREA_WIDTH), to.clamp(0.0, AREA_WIDTH));
         let (left, width) = (two(from), two(to - from));
-        let _ =
-            writeln!(out, "<rect class=\"shade\" x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{HIGH}\"/>");
+        let _ = writeln!(
+            out,
+            "<rect class=\"shade\" x=\"{left}\" y=\"0\" width=\"{width}\" height=\"{AREA_HEIGHT}\"/>"
+        );
     }
     // One path and two groups, which say once what all their ticks have in common: a sweep's page
     // has thousands.
     let (mut grid, mut below, mut beside) = (String::new(), String::new(), String::new());
     let (across, x_unit) = ticks(&view.plot.x, view.x);
     // A character is about seven wide.
-    let most = (usize::clamped(WIDE / 7.0 / real(across.len().max(1)))).max(6);
+    let most = (usize::clamped(AREA_WIDTH / 7.0 / real(across.len().max(1)))).max(6);
     let seen = |(at, text): (f64, String)| {
-        let x = view.px(at).filter(|x| (-0.5..=WIDE + 0.5).contains(x))?;
+        let x = view.px(at).filter(|x| (-0.5..=AREA_WIDTH + 0.5).contains(x))?;
         Some((x, if view.plot.x.unit == AxisUnit::Name { shortened(&text, most) } else { text }))
     };
     let texts: Vec<(f64, String)> = across.into_iter().filter_map(seen).collect();
-    for ((x, text), at) in texts.iter().zip(apart(&texts, WIDE + RIGHT)) {
+    for ((x, text), at) in texts.iter().zip(apart(&texts, AREA_WIDTH + RIGHT)) {
         if view.plot.x.unit != AxisUnit::Name {
-            let _ = write!(grid, "M{} 0V{HIGH}", two(*x));
+            let _ = write!(grid, "M{} 0V{AREA_HEIGHT}", two(*x));
         }
         if let Some(at) = at {
             let _ = write!(below, "<text x=\"{}\">{}</text>", two(at), escape(text));
@@ -182,12 +184,12 @@ fn axes(view: &View<'_>, out: &mut String) {
     }
     let (up, y_unit) = ticks(&view.plot.y, view.y);
     for (at, text) in up {
-        let Some(y) = view.py(at).filter(|y| (-0.5..=HIGH + 0.5).contains(y)) else { continue };
+        let Some(y) = view.py(at).filter(|y| (-0.5..=AREA_HEIGHT + 0.5).contains(y)) else { continue };
         let y = two(y);
-        let _ = write!(grid, "M0 {y}H{WIDE}");
+        let _ = write!(grid, "M0 {y}H{AREA_WIDTH}");
         let _ = write!(beside, "<text y=\"{y}\">{}</text>", escape(&text));
     }
-    let room = usize::clamped((WIDE + 2.0 * RIGHT) / 6.6);
+    let room = usize::clamped((AREA_WIDTH + 2.0 * RIGHT) / 6.6);
     let label = |label: &str, unit: &str| {
         let text = if unit.is_empty() { label.to_owned() } else { format!("{label}, {unit}") };
         escape(&shortened(&text, room)).into_owned()
@@ -198,11 +200,11 @@ fn axes(view: &View<'_>, out: &mut String) {
          <g text-anchor=\"middle\" transform=\"translate(0 {})\">{below}<text x=\"{}\" y=\"20\">{}</text></g>\n\
          <g text-anchor=\"end\" transform=\"translate(-6 4)\">{beside}</g>\n\
          <text x=\"{}\" y=\"-17\">{}</text>",
-        two(HIGH + 19.0),
-        two(WIDE / 2.0),
-        label(&view.plot.x.label, &x_unit),
+        two(AREA_HEIGHT + 19.0),
+        two(AREA_WIDTH / 2.0),
+        label(&view.plot.x.title(), &x_unit),
         two(8.0 - LEFT),
-        label(&view.plot.y.label, &y_unit)
+        label(&view.plot.y.title(), &y_unit)
     );
     marks(view, out);
 }
@@ -211,10 +213,11 @@ fn axes(view: &View<'_>, out: &mut String) {
 fn marks(view: &View<'_>, out: &mut String) {
     let mut taken: Vec<(f64, f64)> = Vec::new();
     for (at, text) in &view.plot.marks {
-        let Some(x) = view.px(*at).filter(|x| (0.0..=WIDE).contains(x)) else { continue };
-        let _ = writeln!(out, "<path class=\"mark\" d=\"M{} 0V{HIGH}\"/>", two(x));
+        let Some(x) = view.px(*at).filter(|x| (0.0..=AREA_WIDTH).contains(x)) else { continue };
+        let _ = writeln!(out, "<path class=\"mark\" d=\"M{} 0V{AREA_HEIGHT}\"/>", two(x));
         let long = width(text) + 4.0;
-        let (anchor, by, from) = if x > WIDE / 2.0 { ("end", -4.0, x - long) } else { ("start", 4.0, x) };
+        let (anchor, by, from) =
+            if x > AREA_WIDTH / 2.0 { ("end", -4.0, x - long) } else { ("start", 4.0, x) };
         if taken.iter().any(|(low, high)| from < *high && from + long > *low) {
             continue;
         }
@@ -265,7 +268,7 @@ fn steps(view: &View<'_>, series: &Series, out: &mut String) {
     for pair in series.points.windows(2) {
         let ((from, value), (to, _)) = (pair[0], pair[1]);
         let (Some(from), Some(to), Some(value)) = (view.px(from), view.px(to), value) else { continue };
-        let y = two(view.py(value).unwrap_or(HIGH));
+        let y = two(view.py(value).unwrap_or(AREA_HEIGHT));
         let (from, to) = (two(from), two(to));
         let _ = write!(line, "M{from} {floor}V{y}H{to}V{floor}");
         let _ = write!(fill, "M{from} {floor}V{y}H{to}V{floor}Z");
@@ -300,7 +303,7 @@ fn whiskers(view: &View<'_>, series: &Series, out: &mut String) {
     for ((x, _), spread) in series.points.iter().zip(&series.spread) {
         let Some((low, high)) = spread else { continue };
         let (Some(x), Some(high)) = (view.px(*x), view.py(*high)) else { continue };
-        let low = view.py(*low).unwrap_or(HIGH);
+        let low = view.py(*low).unwrap_or(AREA_HEIGHT);
         let _ = write!(
             out,
             "<path class=\"whisker\" d=\"M{0} {1}V{2}M{3} {1}h8M{3} {2}h8\"/>",

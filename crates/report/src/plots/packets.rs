@@ -64,7 +64,6 @@ fn of_way(point: &Point, way: &PlotWay) -> Vec<Plot> {
     let least = way.over_time(point, |report| report.least_delay_ns().map(real));
     let mut plots = vec![
         Plot::timed(&named("delay"), &title("Delay over time"), "one-way delay", Unit::Ns)
-            .log()
             .note(&certain)
             .with([
                 Series::line("median", read(Measure::DELAY_P50)),
@@ -79,7 +78,7 @@ fn of_way(point: &Point, way: &PlotWay) -> Vec<Plot> {
         way.over_time(point, move |report| report.ipdv_ns.as_ref().map(of).map(real))
     };
     plots.push(
-        Plot::timed(&named("jitter"), &title("Jitter over time"), "delay variation", Unit::Ns).log()
+        Plot::timed(&named("jitter"), &title("Jitter over time"), "delay variation", Unit::Ns)
         .note(
             "By how much the delays of datagrams that were sent one after the other differ, without sign (RFC 5481); it needs no \
              clocks that agree.",
@@ -153,7 +152,6 @@ pub(super) fn round_trips(point: &Point) -> Vec<Plot> {
     let over = |measure| measured(point, measure, End::Local);
     let mut plots = vec![
         Plot::timed("latency", "Round-trip time over time", "round-trip time", Unit::Ns)
-            .log()
             .note("From the actual send until the echo was whole, of each interval's messages.")
             .with([
                 Series::line("median", over(Measure::RTT_P50)),

@@ -1,8 +1,9 @@
 //! Several settings: the results of each.
 
-use crate::plot::{Axis, AxisUnit, Plot, Series, Style};
+use crate::plot::{Axis, AxisUnit, Plot, SPREAD, Series, Style};
 use crate::words;
 use metrics::{Spread, Wall, real, seconds};
+use model::load::{OneWay, StageResult, under_load};
 use model::{Figure, Outcome, Stat, SweepRow, Unit, Way};
 use std::collections::BTreeMap;
 
@@ -10,10 +11,35 @@ use std::collections::BTreeMap;
 const MOST_LINES: usize = 24;
 
 pub(super) fn plots(outcome: &Outcome) -> Vec<Plot> {
+    if outcome.begin.verb == "load" {
+        return stages(&under_load(outcome)).into_iter().filter_map(Plot::some).collect();
+    }
     let mut plots = settings(&outcome.sweep);
-    // The first plot of a load has its stages over time.
-    plots.extend(over_time(outcome).filter(|_| outcome.begin.verb != "load"));
+    plots.extend(over_time(outcome));
     plots
+}
+
+/// Goodput and round trips of the stages of a load, which are no values of a setting.
+fn stages(found: &[StageResult]) -> [Plot; 2] {
+    let names = || Axis::names("", found.iter().map(|f| f.stage.clone()).collect());
+    let bars = |name: &str, of: &dyn Fn(&StageResult) -> Option<f64>| {
+        let points = found.iter().enumerate().map(|(at, f)| (real(at), of(f)));
+        Series::new(name, Style::Bars, points.collect())
+    };
+    let goodput = |way: Option<OneWay>| way?.goodput_bps;
+    let rates = Axis::new("goodput", Unit::BitsPerSecond);
+    let trips = Axis::new("round trip", Unit::Ns);
+    [
+        Plot::new("stages-goodput", "Goodput, stage by stage", names(), rates)
+            .note("Of the connections that fill the path.")
+            .with([bars("to server", &|f| goodput(f.up)), bars("from server", &|f| goodput(f.down))]),
+        Plot::new("stages-trips", "Round trips, stage by stage", names(), trips)
+            .note("Of a flow of their own beside the load, less the server's turnaround.")
+            .with([
+                bars("median", &|f| f.rtt_p50_ns.map(real)),
+                bars("99th percentile", &|f| f.rtt_p99_ns.map(real)),
+            ]),
+    ]
 }
 
 /// The swept settings by name, the one with most values first: it goes across.
@@ -50,7 +76,7 @@ impl Across {
             let (low, high) =
                 numbers.iter().fold((f64::MAX, f64::MIN), |(low, high), &v| (low.min(v), high.max(v)));
             let axis = Axis::new(name, unit);
-            if low > 0.0 && high / low > 20.0 { axis.log() } else { axis }
+            if low > 0.0 && high / low > SPREAD { axis.log() } else { axis }
         } else {
             Axis::names(name, values.iter().map(|v| words::value(name, v)).collect())
         };
@@ -88,13 +114,13 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
         let (name, label) = figure.family();
         if !panels.iter().any(|(known, ..)| *known == name) {
             let title = format!("{}{} against {first}", label[..1].to_uppercase(), &label[1..]);
-            let y = Axis::of_figure(label, figure.unit());
+            let y = Axis::new(label, figure.unit());
             let plot = Plot::new(&format!("sweep-{name}"), &title, across.axis.clone(), y);
             let note = "Mean over the repetitions; bars are the 95 % confidence interval of the mean, where there are several.";
             panels.push((name, plot.note(note), BTreeMap::new()));
         }
         let Some((_, plot, lines)) = panels.iter_mut().find(|(known, ..)| *known == name) else { continue };
-        for row in rows.iter().filter(|row| fills(figure, row)) {
+        for row in rows {
             let (Some(x), Some(spread)) = (across.at(&row.label), row.figure(figure)) else { continue };
             let words = [figure.part(), rest(&row.label, first)];
             let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
@@ -111,12 +137,6 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
     let drawn =
         panels.into_iter().map(|(_, plot, lines)| plot.with(lines.into_iter().take(MOST_LINES).map(line)));
     drawn.filter_map(Plot::some).collect()
-}
-
-/// True if the figure is a result of the row: the probes of a load move next to nothing.
-fn fills(figure: Figure, row: &SweepRow) -> bool {
-    let moves = matches!(figure, Figure::Goodput(_) | Figure::Cpu);
-    !moves || row.label.get("part").is_none_or(|part| part == "load")
 }
 
 fn line((name, mut points): (String, Vec<(f64, Spread)>)) -> Series {

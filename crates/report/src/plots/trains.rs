@@ -11,8 +11,9 @@ pub(super) fn plots(point: &Point) -> Vec<Plot> {
     let Some(trains) = &point.trains else { return Vec::new() };
     let report = &trains.report;
     let size = point.phase.probe.as_ref().map_or(0, |probe| probe.size);
-    let mut plots = vec![by_number(report), over_time(report)];
+    let mut plots = vec![over_time(report)];
     plots.extend(by_wait(report, size));
+    plots.push(by_number(report));
     plots.push(gaps(report));
     plots.push(
         percentiles("train-delays", "One-way delay of packets, percentiles", "one-way delay")

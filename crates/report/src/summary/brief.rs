@@ -3,7 +3,7 @@
 use super::{kinds, load, point, result_words_of_all, sweep, tone_of};
 use crate::text::{Page, Tone};
 use crate::words;
-use metrics::{Clamped, format_duration};
+use metrics::{Clamped, format_duration, format_percent};
 use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, Point, Status};
 
 /// Caveats that are named.
@@ -14,9 +14,13 @@ const MOST_CAUSES: usize = 2;
 const MOST_LINES: usize = 3;
 
 /// Writes the result; no more than twelve lines, and one for each step of a sweep or stage of a
-/// load.
+/// load. A line that is longer than the page goes on below, and none is cut.
 pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
-    page.paragraph(tone, "", &line(outcome));
+    if outcome.begin.verb == "demo" && tone == Tone::Heading {
+        outcome.points.iter().filter_map(sweep::part).for_each(|part| page.paragraph(tone, "", &part));
+    } else {
+        page.paragraph(tone, "", &line(outcome));
+    }
     if outcome.begin.verb == "load" {
         load::stages(outcome, page);
     } else if let [only] = outcome.points.as_slice() {
@@ -49,7 +53,17 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     if let [only] = outcome.points.as_slice()
         && !point::nothing(only)
     {
-        found.extend(conditions(only, begin.verb == "serve"));
+        let conditions = conditions(only, begin.verb == "serve");
+        if let (Status::Partial, Some(reason), [lasted, ..]) =
+            (outcome.status, &outcome.reason, &conditions[..])
+        {
+            let found = found.join(", ");
+            return format!(
+                "Run partial: {}{target}: {reason}, after {lasted}; until then {found}",
+                begin.verb
+            );
+        }
+        found.extend(conditions);
     }
     found.extend(outcome.reason.clone());
     let how = if outcome.status == Status::Complete {
@@ -121,11 +135,18 @@ fn is_answer(figure: Figure, kind: Kind) -> bool {
     answered
         || matches!(
             figure,
-            Figure::Sent(_) | Figure::Cpu | Figure::JitterMax(_) | Figure::Errors | Figure::Caveats
+            Figure::Sent(_)
+                | Figure::Cpu
+                | Figure::CpuLocal
+                | Figure::CpuRemote
+                | Figure::LoadedRoundTrip
+                | Figure::JitterMax(_)
+                | Figure::Errors
+                | Figure::Caveats
         )
         || matches!(figure, Figure::MessagesLost) && kind == Kind::Ping
         || matches!(figure, Figure::Fairness) && kind != Kind::Tcp
-        || matches!(figure, Figure::Goodput(_)) && matches!(kind, Kind::Connect | Kind::Ping)
+        || matches!(figure, Figure::Goodput(_)) && matches!(kind, Kind::Connect | Kind::Ping | Kind::Train)
 }
 
 /// Round trips of the kernel's: idle, and under the load.
@@ -141,7 +162,7 @@ fn round_trip(of: &Point) -> Option<String> {
 fn cpu(of: &Point) -> Option<String> {
     let share = |totals: &model::Totals| {
         let cpu = totals.cpu.as_ref().filter(|cpu| cpu.available_s > 0.0)?;
-        Some(format!("{:.0} %", 100.0 * (cpu.user_s + cpu.system_s) / cpu.available_s))
+        Some(format_percent(100.0 * (cpu.user_s + cpu.system_s) / cpu.available_s))
     };
     let local = share(&of.local)?;
     Some(match of.remote.first().and_then(share) {
@@ -156,11 +177,11 @@ fn causes(outcome: &Outcome, page: &mut Page<'_>) {
     let mut all: Vec<_> = ends.flat_map(|end| &end.causes).collect();
     all.sort_by_key(|cause| std::cmp::Reverse(cause.count));
     for cause in all.into_iter().take(MOST_CAUSES) {
-        page.one(Tone::Bad, &format!("  {} x {}", cause.count, cause.text));
+        page.paragraph(Tone::Bad, "  ", &format!("{} x {}", cause.count, cause.text));
     }
 }
 
-/// The gravest caveats, a line each; notes, which explain how to read a figure, are counted.
+/// The gravest caveats, a line each in their short form; notes, which explain how to read a figure, are counted.
 fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let kinds = kinds(&outcome.points);
     if kinds.is_empty() {
@@ -169,8 +190,8 @@ fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let (notes, grave): (Vec<&Caveat>, Vec<&Caveat>) =
         kinds.iter().map(|(caveat, _)| caveat).partition(|caveat| caveat.level == CaveatLevel::Note);
     for caveat in grave.iter().take(MOST_CAVEATS) {
-        let text = format!("  {}: {}: {}", caveat.level.name(), caveat.code, without_asides(&caveat.text));
-        page.one(tone_of(caveat.level), &text);
+        let text = format!("{}: {}: {}", caveat.level.name(), caveat.code, caveat.short());
+        page.paragraph(tone_of(caveat.level), "  ", &text);
     }
     let more = grave.len().saturating_sub(MOST_CAVEATS);
     let counted = [(more, "more caution"), (notes.len(), "note")];
@@ -178,32 +199,5 @@ fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let counted: Vec<String> = counted.map(|(n, what)| words::count(u64::clamped(n), what)).collect();
     let behind =
         if counted.is_empty() { "advice".to_owned() } else { format!("{}, advice", counted.join(", ")) };
-    page.one(Tone::Plain, &format!("  {behind} and all tables: -v, or netcaliper show last"));
-}
-
-/// `text` without what stands in parentheses.
-fn without_asides(text: &str) -> String {
-    let mut depth = 0_u32;
-    let mut kept = String::new();
-    for symbol in text.chars() {
-        match symbol {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => kept.push(symbol),
-            _ => {}
-        }
-    }
-    let words: Vec<&str> = kept.split_whitespace().collect();
-    words.join(" ").replace(" :", ":").replace(" ,", ",").replace(" .", ".").replace(" ;", ";")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn asides_are_left_out() {
-        let text = "A host was busy (its busiest CPU (0) was 99 % busy): figures include the wait.";
-        assert_eq!(without_asides(text), "A host was busy: figures include the wait.");
-    }
+    page.remark(format!("{behind} and all tables: -v, or netcaliper show last"));
 }

@@ -2,7 +2,7 @@
 
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{Real, TcpTotals, format_bytes, format_duration, real};
+use metrics::{Real, TcpTotals, format_bytes, format_duration, format_percent, real};
 use model::{Begin, CpuUse, HostSnapshot, Kind, Point, Totals};
 
 /// Both ends' totals under the names that the report uses, ours first.
@@ -51,7 +51,8 @@ fn tcp(point: &Point, page: &mut Page<'_>) {
     }
     if let Some(delay) = point.buffer_delay_percent {
         page.remark(format!(
-            "Buffer delay {delay:.1} %: the load's addition to the smallest round trip (RFC 6349)"
+            "Buffer delay {}: the load's addition to the smallest round trip (RFC 6349)",
+            format_percent(delay)
         ));
     }
 }
@@ -180,8 +181,7 @@ fn counters(point: &Point, page: &mut Page<'_>) {
     page.section(&table);
 }
 
-/// A share as `43 %`, with one decimal below 10 %.
+/// A share of one in percent.
 fn percent(share: f64) -> String {
-    let percent = share * 100.0;
-    if percent < 10.0 && percent > 0.0 { format!("{percent:.1} %") } else { format!("{percent:.0} %") }
+    format_percent(share * 100.0)
 }

@@ -2,7 +2,7 @@
 
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{format_bits_per_second, format_duration};
+use metrics::{format_bits_per_second, format_duration, format_percent};
 use model::load::{OneWay, RESPONSIVENESS, StageResult, under_load};
 use model::{Outcome, Status};
 
@@ -51,7 +51,7 @@ fn ways(found: &[StageResult], page: &mut Page<'_>) {
         ("p90", |way| format_duration(way.p90_ns)),
         ("p99", |way| format_duration(way.p99_ns)),
         ("added p50", |way| or_dash(way.added_ns, signed)),
-        ("lost", |way| format!("{:.2} %", 100.0 * way.lost)),
+        ("lost", |way| format_percent(100.0 * way.lost)),
     ];
     let rows = found.iter().flat_map(|f| {
         let ways = [("to server", f.up), ("from server", f.down)].into_iter();
@@ -66,17 +66,17 @@ fn trips(found: &[StageResult], page: &mut Page<'_>) {
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
         ("added p50", |f| or_dash(f.added_ns, signed)),
         ("turnaround", |f| or_dash(f.turnaround_p50_ns, format_duration)),
-        ("never back", |f| or_dash(f.never_back, |share| format!("{:.2} %", 100.0 * share))),
+        ("never back", |f| or_dash(f.never_back, |share| format_percent(100.0 * share))),
         ("RPM beside", |f| or_dash(f.beside_rpm, |rpm| format!("{rpm:.0}"))),
         ("RPM inside", |f| or_dash(f.inside_rpm, |rpm| format!("{rpm:.0}"))),
         ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
-        ("buffer delay", |f| or_dash(f.buffer_delay_percent, |percent| format!("{percent:.0} %"))),
+        ("buffer delay", |f| or_dash(f.buffer_delay_percent, |percent| format_percent(percent))),
     ];
     let rows = found.iter().map(|f| (Tone::Plain, f.stage.clone(), f));
     page.table(&Table::of("Round trips", &columns, rows));
 }
 
-fn signed(ns: i64) -> String {
+pub(crate) fn signed(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "+" };
     format!("{sign}{}", format_duration(ns.unsigned_abs()))
 }
@@ -125,7 +125,7 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
         ("trip p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
         ("added p50", |f| or_dash(f.added_ns, signed)),
-        ("lost", |f| or_dash(f.never_back, |share| format!("{:.1} %", 100.0 * share))),
+        ("lost", |f| or_dash(f.never_back, |share| format_percent(100.0 * share))),
         ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
     ];
     let rows = under_load(outcome).into_iter().map(|f| (Tone::Plain, f.stage.clone(), f));
@@ -135,7 +135,7 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
     }
 }
 
-/// Goodput and grade, when all stages were run, and how often they were.
+/// Grade, added delay and goodput, when all stages were run, and how often they were.
 pub(super) fn result_words(outcome: &Outcome) -> Vec<String> {
     let stages = under_load(outcome);
     if outcome.status != Status::Complete || stages.is_empty() {
@@ -146,7 +146,10 @@ pub(super) fn result_words(outcome: &Outcome) -> Vec<String> {
         Some(format!("{} {direction}", format_bits_per_second(bps)))
     };
     let ways = [goodput("up", |f| f.up, "to server"), goodput("down", |f| f.down, "from server")];
-    let grade = worst(&stages).and_then(StageResult::grade);
-    let grade = grade.map_or("no grade".to_owned(), |grade| format!("latency under load: {grade}"));
-    ways.into_iter().flatten().chain([grade]).chain(repetitions(&stages)).collect()
+    let graded = worst(&stages).and_then(|worst| Some((worst.grade()?, worst)));
+    let grade = graded.map_or("no grade".to_owned(), |(grade, worst)| {
+        let added = worst.added_ns.filter(|ns| *ns < i64::MAX).map(|ns| format!(" ({})", signed(ns)));
+        format!("latency under load: {grade}{}", added.unwrap_or_default())
+    });
+    [grade].into_iter().chain(ways.into_iter().flatten()).chain(repetitions(&stages)).collect()
 }

@@ -49,7 +49,10 @@ pub(super) fn result_words(point: &Point) -> Vec<String> {
             let (name, high) = if d.is_shown(0.99) { ("p99", d.p99) } else { ("max", d.max) };
             format!(", delay p50 {}, {name} {}", format_duration(d.p50), format_duration(high))
         });
-        Some(format!("{}: {loss}{}", way.name, delay.unwrap_or_default()))
+        // As fast as it goes the rate is the question.
+        let rate = way.goodput_bps.filter(|_| point.phase.rate.is_none());
+        let rate = rate.map_or_else(String::new, |bps| format!("{}, ", format_bits_per_second(bps)));
+        Some(format!("{}: {rate}{loss}{}", way.name, delay.unwrap_or_default()))
     };
     super::each_way(ways(point, remote.as_ref()).iter().filter_map(words))
 }

@@ -3,7 +3,7 @@
 
 use crate::text::{Page, Table, Tone, up_to};
 use crate::words;
-use metrics::{Clamped, Spectrum, WayFacts, format_duration, percent_of, real};
+use metrics::{Clamped, Spectrum, WayFacts, format_duration, format_percent, percent_of, real};
 use model::{Baseline, PERCENTILES, Phase, Point, RoundTrips, Schedule, Ways, is_shown};
 
 /// Rows of one in equal steps, which the reader has asked for.
@@ -37,7 +37,7 @@ fn messages(trips: &RoundTrips, phase: &Phase, page: &mut Page<'_>) {
     words.extend(words::counted([(counts.late, "late")]));
     let lost = u64::try_from(counts.lost).unwrap_or(0);
     let share = percent_of(lost, counts.sent.max(1));
-    words.extend((lost > 0).then(|| format!("{lost} lost ({share:.3} %)")));
+    words.extend((lost > 0).then(|| format!("{lost} lost ({})", format_percent(share))));
     words.extend(words::counted([
         (counts.damaged, "DAMAGED"),
         (counts.repeated, "came twice"),

@@ -5,8 +5,8 @@ use crate::console::Style;
 use crate::text::{Column, Page, TIMES, Table, Tone, or_dash, up_to};
 use crate::words;
 use metrics::{
-    Clamped, DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration, percent_of,
-    real, seconds,
+    Clamped, DistSummary, Remote, Spread, format_bits_per_second, format_bytes, format_duration,
+    format_percent, percent_of, real, seconds,
 };
 use model::{Begin, CauseCount, Direction, Kind, Point, Status, Totals};
 
@@ -110,8 +110,7 @@ fn streams(point: &Point, serving: bool, page: &mut Page<'_>) {
     page.line(Tone::Heading, "Frames (as the receiver judged them when they were to be shown)");
     let frames = local.frames.unwrap_or_default();
     let judged = frames.judged();
-    let share =
-        |n: u64| or_dash((judged > 0).then(|| percent_of(n, judged)), |share| format!("{share:.3} %"));
+    let share = |n: u64| or_dash((judged > 0).then(|| percent_of(n, judged)), format_percent);
     let mut row = |name: &str, n: u64, share: &str, text: &str| {
         let tone = if name != "whole" && n > 0 { Tone::Warning } else { Tone::Plain };
         page.paragraph(tone, &format!("  {name:<10}{n:>12}  {share:>10}  "), text);

@@ -136,7 +136,7 @@ pub(super) fn steps(outcome: &Outcome, page: &mut Page<'_>) {
 }
 
 /// True if settings were varied: parts without settings, or of a demonstration, are no sweep.
-pub(super) fn is_one(outcome: &Outcome) -> bool {
+pub(crate) fn is_one(outcome: &Outcome) -> bool {
     let rows = outcome.sweep.as_slice();
     !["demo", "load"].contains(&outcome.begin.verb.as_str())
         && outcome.path_mtu.is_none()
@@ -152,7 +152,10 @@ pub(super) fn result_words(outcome: &Outcome) -> Vec<String> {
         return parts(outcome);
     }
     let mut words = vec![words::count(u64::clamped(rows.len()), "setting")];
-    words.extend(best(rows));
+    words.extend(best(rows).map(|[name, value, alike]| match alike.as_str() {
+        "" => format!("best {name}: {value}"),
+        alike => format!("best {name}: {value} ({alike})"),
+    }));
     for way in Way::ALL {
         let slots = || rows.iter().filter_map(move |row| Some((row, row.slot(way)?)));
         match slots().find(|(_, slot)| slot.knee) {
@@ -202,20 +205,22 @@ fn rates(row: &SweepRow) -> Option<(Unit, f64, f64)> {
 
 /// Results of each part.
 fn parts(outcome: &Outcome) -> Vec<String> {
-    let part = |point: &Point| {
-        let found = super::result_words(point);
-        let name = words::setting(&point.label, point.repeat);
-        (!found.is_empty()).then(|| format!("{name}: {}", found.join(", ")))
-    };
     match outcome.points.len() {
-        0..=4 => outcome.points.iter().filter_map(part).collect(),
+        0..=4 => super::each_way(outcome.points.iter().filter_map(part)),
         more => vec![words::count(u64::clamped(more), "phase")],
     }
 }
 
-/// The setting with the highest rate, and the number of others that are no worse within their
+/// The result of a part after its name; `None` without any.
+pub(super) fn part(point: &Point) -> Option<String> {
+    let found = super::result_words(point);
+    let name = words::setting(&point.label, point.repeat);
+    (!found.is_empty()).then(|| format!("{name}: {}", found.join(", ")))
+}
+
+/// The setting with the highest rate, that rate, and how many others are no worse within their
 /// spread.
-fn best(rows: &[SweepRow]) -> Option<String> {
+fn best(rows: &[SweepRow]) -> Option<[String; 3]> {
     // Loss that is bearable: of datagrams more may arrive at a load that loses many.
     let clean = |row: &&SweepRow| {
         Way::ALL.iter().all(|way| row.figure(Figure::Loss(*way)).is_none_or(|loss| loss.mean <= NOTABLE))
@@ -225,11 +230,45 @@ fn best(rows: &[SweepRow]) -> Option<String> {
     let alike = rated().filter(|(_, (_, other, width))| other + width >= mean - ci).count();
     let alike = match alike.saturating_sub(1) {
         0 => String::new(),
-        1 => " (1 other is no worse, by its repetitions)".to_owned(),
-        more => format!(" ({more} others are no worse, by their repetitions)"),
+        others => format!("no significant difference to {}", words::count(u64::clamped(others), "other")),
     };
-    Some(format!("best {}: {}{alike}", words::setting(&row.label, 1), unit.show(mean)))
+    Some([words::setting(&row.label, 1), unit.show(mean), alike])
 }
+
+/// Results of several phases for the tiles of a page: name, value, and what else is to be said. Of a
+/// sweep the best setting and the knees, of repetitions their mean, of parts each one's.
+pub(crate) fn tiles(outcome: &Outcome) -> Vec<(String, String, String)> {
+    let rows = outcome.sweep.as_slice();
+    if is_repeated(outcome) {
+        let kind = outcome.points.first().map(|point| point.phase.kind).unwrap_or_default();
+        let over = |figure: &Figure| {
+            let spread = spread(&outcome.points, *figure)?;
+            let show = |value: f64| figure.unit().show(value);
+            let known = spread.margin().map_or_else(String::new, |width| format!("± {}, ", show(width)));
+            let runs = words::count(spread.n, "run");
+            Some((figure.to_string(), show(spread.mean), format!("{known}mean of {runs}")))
+        };
+        return Figure::leading(kind).iter().filter_map(over).collect();
+    }
+    if !is_one(outcome) {
+        let part = |point: &Point| {
+            let found = super::result_words(point).join(", ");
+            (words::setting(&point.label, point.repeat), found, String::new())
+        };
+        let parts = outcome.points.iter().take(MOST_PARTS).map(part);
+        return parts.filter(|(_, found, _)| !found.is_empty()).collect();
+    }
+    let best = best(rows).map(|[name, value, alike]| (format!("best: {name}"), value, alike));
+    let knee = |way: Way| {
+        let row = rows.iter().find(|row| row.slot(way).is_some_and(|slot| slot.knee))?;
+        Some((format!("knee {}", way.words()), words::setting(&row.label, 1), String::new()))
+    };
+    let settings = ("settings".to_owned(), rows.len().to_string(), String::new());
+    best.into_iter().chain(Way::ALL.into_iter().filter_map(knee)).chain([settings]).collect()
+}
+
+/// Parts with a tile each.
+const MOST_PARTS: usize = 6;
 
 /// Load, loss and delay of datagrams in one direction, and the knee.
 fn slots(rows: &[SweepRow], way: Way, page: &mut Page<'_>) {

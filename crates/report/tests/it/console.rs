@@ -42,12 +42,13 @@ impl Holds for str {
 fn a_run_as_it_happens() {
     let want = "\
 warning: the clock of lab2 is not synchronised
-tcp duplex, 4 connections of 1.00 GiB, 9 each in turn, 1.00 TiB in all, 4.00 s, the first 1.00 s omitted,
-  1.00 KiB to 1.00 MiB buffers, every byte compared, at most 5.00 Gbit/s each, at most 100 connections/s
+tcp both ways, 4 connections of 1.00 GiB to 2.00 GiB, 9 each in turn, 1.00 TiB in all, 4.00 s, the first
+  1.00 s omitted, 1.00 KiB to 1.00 MiB buffers, every byte compared, at most 5.00 Gbit/s to 6.00 Gbit/s each,
+  drawn from seed 11, at most 100 connections/s
 server 10.0.0.2:7411: netcaliper 0.1.1, host lab2 on Linux 6.18, 8 CPUs, idle round trip 123 µs, authenticated
   connections reduced from 8 to 4: limit of this server
   2 other sessions on this server
-  elapsed         send      receive  remote recv   conns  errors  retrans
+  elapsed         send      receive  remote recv    open  errors  retrans
    1.00 s  4.01 Gbit/s  1.00 Gbit/s  4.00 Gbit/s       4       0        0 omitted
    2.00 s  8.01 Gbit/s  1.00 Gbit/s  8.00 Gbit/s       4       0        2
    3.00 s  10.0 Gbit/s  1.00 Gbit/s  10.0 Gbit/s       4       0        4
@@ -160,8 +161,8 @@ fn a_direction_that_is_not_used_has_no_column_and_a_silent_remote_end_a_dash() {
         let text = measuring(PLAIN, Phase { pattern, ..Phase::default() }, second.clone());
         text.lines().last().unwrap().to_owned()
     };
-    let push = "   1.00 s  1.00 Mbit/s            -       0       0       0        0";
-    let pull = "   1.00 s  1.00 Mbit/s       0       0       0        0";
+    let push = "   1.00 s  1.00 Mbit/s            -       0         0       0        0";
+    let pull = "   1.00 s  1.00 Mbit/s       0         0       0        0";
     assert_eq!(line(Pattern::Push), push);
     assert_eq!(line(Pattern::Pull), pull);
 }
@@ -172,15 +173,15 @@ fn connect_and_serve_have_their_own_columns() {
         Interval { end_ns: SECOND / 2, opened: 600, in_flight: 3, completed: 597, ..Interval::default() };
     let connect = Phase { kind: Kind::Connect, ..Phase::default() };
     measuring(PLAIN, connect, half.clone()).holds(&[
-        "  elapsed  connects/s   conns    done  errors  retrans",
-        "   0.50 s        1200       3     597       0        0",
+        "  elapsed  connects/s    open  finished  errors  retrans",
+        "   0.50 s        1200       3       597       0        0",
     ]);
     let begin = Begin { verb: "serve".to_owned(), ..Begin::default() };
     let local = Traffic { tx_bytes: 0, rx_bytes: 125_000_000, ns: SECOND, ..Traffic::default() };
     let second = Interval { end_ns: SECOND, local, ..half };
     let events = [Event::Begin(Box::new(begin)), phase(Phase::default()), Event::Interval(Box::new(second))];
-    let want = "  elapsed         send      receive   conns    done  errors  retrans\n   \
-                1.00 s      0 bit/s  1.00 Gbit/s       3     597       0        0\n";
+    let want = "  elapsed         send      receive    open  finished  errors  retrans\n   \
+                1.00 s      0 bit/s  1.00 Gbit/s       3       597       0        0\n";
     assert_eq!(live(PLAIN, &events), want);
 }
 
@@ -256,11 +257,11 @@ fn the_summary_of_the_hosts() {
         "  this end                       12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
         "  server 10.0.0.2:7411           12  1.91 MiB   101 µs    246 µs            35 %           0.5 %",
         "  TCP efficiency 99.950 %: the share of all bytes sent that were not sent again (RFC 6349)",
-        "  Buffer delay 143.6 %: the load's addition to the smallest round trip (RFC 6349)",
+        "  Buffer delay 144 %: the load's addition to the smallest round trip (RFC 6349)",
         "",
         "CPU                     process    user  system  whole machine  busiest CPU  stolen",
-        "  this end               2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
-        "  server 10.0.0.2:7411   2.00 s  0.50 s  1.50 s           25 %         97 %   0.2 %",
+        "  this end               2.00 s  0.50 s  1.50 s           25 %         97 %  0.25 %",
+        "  server 10.0.0.2:7411   2.00 s  0.50 s  1.50 s           25 %         97 %  0.25 %",
         "  CPU seconds per GB (10^9 payload bytes): this end 0.421, the servers 0.421",
         "",
         "Settings in effect      congestion  send buffer  receive buffer  nodelay   MSS  TOS  TTL",
@@ -380,7 +381,11 @@ fn a_load_tells_how_often_it_was_repeated() {
     let twice = load(vec![point("idle", 1), point("down", 1), point("idle", 2), point("down", 2)]);
     let text = summary(PLAIN, &twice);
     assert!(text.contains("  figures of 2 repetitions together: "), "{text}");
-    assert_eq!(text.lines().last(), Some("Run complete: latency under load: A+, 2 repetitions"), "{text}");
+    assert_eq!(
+        text.lines().last(),
+        Some("Run complete: latency under load: A+ (+0 ns), 2 repetitions"),
+        "{text}"
+    );
     let once = summary(PLAIN, &load(vec![point("idle", 1), point("down", 1)]));
     assert!(!once.contains("repetitions"), "{once}");
 }
@@ -401,12 +406,12 @@ fn a_sweep_is_a_table() {
     ]);
     // The interval of two readings of 100 and 300 reaches beyond 900.
     text.holds(&[
-        "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, by its repetitions), no knee",
+        "Run complete: 2 settings, best buffer 64.0 KiB: 900 Mbit/s (no significant difference to 1 other), no knee",
         "  within the sweep, 1 connection FAILED",
     ]);
     let brief = summary(Style { columns: Some(80), ..Style::default() }, &swept());
-    let last = "2 settings, best buffer 64.0 KiB: 900 Mbit/s (1 other is no worse, by its";
-    brief.holds(&[last, "  repetitions), no knee within the sweep, 1 connection FAILED"]);
+    let last = "2 settings, best buffer 64.0 KiB: 900 Mbit/s (no significant difference to";
+    brief.holds(&[last, "  1 other), no knee within the sweep, 1 connection FAILED"]);
     assert!(brief.ends_with("1 connection FAILED\n"), "the last line says what was best: {brief}");
     // 900 and 920 differ by less than 5 %.
     let level = measured(&[("1024", 1, 100), ("65536", 1, 900), ("131072", 1, 920)]);
@@ -416,9 +421,27 @@ fn a_sweep_is_a_table() {
     assert!(verbose.contains("server : every byte compared"), "{verbose}");
     assert!(!verbose.contains("this end: every byte compared"), "it received nothing: {verbose}");
     verbose.holds(&[
-        "buffer 1.00 KiB, repetition 2: tcp push, 8 connections of 1.00 GiB, 10.0 s, 256 KiB buffers, every byte",
-        "  compared",
+        "buffer 1.00 KiB, repetition 2: tcp to server, 8 connections, 10.0 s, 256 KiB buffers, every byte compared",
     ]);
+}
+
+#[test]
+fn no_caveat_is_cut_at_80_columns_in_any_verb() {
+    let text =
+        "Of 99.9 kbit/s, 99.9 Mbit/s (99.9 ms) were sent by a host, and the sentence goes on and on and on";
+    for verb in ["tcp", "connect", "ping", "stream", "delay", "train", "load", "demo"] {
+        for (code, level) in model::caveat_levels() {
+            let mut outcome = built(&single());
+            outcome.begin.verb = verb.to_owned();
+            let (code, text, advice) = (code.to_owned(), text.to_owned(), String::new());
+            let named = format!("  {}: {code}: ", level.name());
+            outcome.points[0].caveats = vec![model::Caveat { code, level, text, advice }];
+            let said = summary(Style { columns: Some(80), ..Style::default() }, &outcome);
+            let lines = || said.lines().filter(|line| line.starts_with(&named));
+            assert!(said.lines().all(|line| line.chars().count() <= 80 && !line.contains('…')), "{said}");
+            assert_eq!(lines().count(), usize::from(level != model::CaveatLevel::Note), "{verb}: {said}");
+        }
+    }
 }
 
 #[test]
@@ -480,9 +503,9 @@ fn a_stream_is_about_frames() {
     let text = summary(PLAIN, &outcome);
     text.holds(&[
         "Frames (as the receiver judged them when they were to be shown)",
-        "  whole              118    98.333 %  every byte had come in time",
-        "  dropped              1     0.833 %  bytes were missing: lost, or too late",
-        "  repeated             1     0.833 %  more bytes arrived than the frame has",
+        "  whole              118        98 %  every byte had come in time",
+        "  dropped              1      0.83 %  bytes were missing: lost, or too late",
+        "  repeated             1      0.83 %  more bytes arrived than the frame has",
         "  stray                2              datagrams of frames that were shown already, or far ahead",
         "  received: 6.00 MiB in 3.00 s, the time that frames are held included",
     ]);
@@ -519,7 +542,7 @@ fn connect_is_about_connections() {
         "    <= 400 µs          0",
     ]);
     text.holds(&["  CPU time per connection at this end: 100 µs"]); // 2 s for 20,000
-    assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s"));
+    assert_eq!(text.lines().last(), Some("Run complete: 5000 connections/s (4000/s to 8000/s, 4 intervals)"));
     // Six readings: mean 4667, sd 1633, and Student's t of 2.571 at five degrees of freedom: 2.571
     // x 1633 / sqrt(6) = 1714.
     let mut six = outcome;

@@ -86,8 +86,8 @@ fn history(rate: u64) -> String {
         source: String::new(),
         figures: vec![figure],
     };
-    let text = text_of(|out| report::write_history(&[run], &[], false, out));
-    text.lines().last().unwrap().rsplit_once("goodput.up ").unwrap_or_else(|| panic!("{text}")).1.to_owned()
+    let text = text_of(|out| report::write_history(&[run], &[], &jiff::tz::TimeZone::UTC, false, out));
+    text.lines().last().unwrap().rsplit_once("↑").unwrap_or_else(|| panic!("{text}")).1.to_owned()
 }
 
 fn tile(rate: u64) -> String {
