@@ -4,6 +4,7 @@
 use super::figures::FigureRole;
 use super::grid::{Area, BRAILLE, CellStyle, Color, Grid, wide};
 use super::pages;
+use super::stages;
 use super::track::{self, PhaseProgress};
 use super::view::{Known, Look, Page, View};
 use metrics::Clamped;
@@ -131,6 +132,7 @@ pub(super) fn all(view: &View, known: &Known, grid: &mut Grid, now_ns: u64) {
     footer(view, &mut sheet, area.height - 1);
     let mut page = sheet.below(2 + roomy, 1 + roomy);
     match view.page {
+        Page::Overview if !known.stages.is_empty() => stages::overview(known, &mut page),
         Page::Overview => pages::overview(known, &mut page),
         Page::Connections => pages::connections(view, known, &mut page),
         Page::Latency => pages::latency(known, &mut page),
@@ -170,8 +172,8 @@ fn title(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     }
     let setting = known.tracks.values().next().map(|track| {
         let mut label = track.point.label.clone();
-        if known.tracks.len() > 1 {
-            // The part's name is already the heading of its column.
+        if known.tracks.len() > 1 || label.contains_key("stage") {
+            // The part's name is already the heading of its column, or of no use beside its stage.
             label.remove("part");
         }
         words::setting(&label, track.point.repeat)
@@ -204,11 +206,11 @@ fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&PhaseProgress>,
         _ => {}
     }
     if let Some(all) = known.planned.total_ns.filter(|_| known.planned.phases.is_some_and(|n| n > 1)) {
-        let left = all.saturating_sub(now_ns.saturating_sub(known.since_ns));
+        let left = known.with_overhead(all).saturating_sub(now_ns.saturating_sub(known.since_ns));
         words.push_str(&format!("   {} left", track::clock(left)));
     }
     let width = sheet.area.width;
-    let bar = width.saturating_sub(wide(&words) + 2).min(40);
+    let bar = width.saturating_sub(wide(&words) + 2).min((width / 2).max(40));
     let Some(share) = progress.share.filter(|_| bar >= 8) else {
         return sheet.line(1, &words, CellStyle::default());
     };

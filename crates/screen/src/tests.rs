@@ -140,9 +140,9 @@ fn lines_over_time_have_axes_and_fill_the_width() {
         let left = if height > 24 { 13 } else { 41 + 13 };
         assert!((half as i32 - (i32::from(width) + left) / 2).abs() <= 1, "{half} of {width}");
         if height == 24 {
-            // Beside the goodput.
+            // Beside the goodput; where values have no room, each line keeps its name.
             assert!(
-                goodput[0].contains("RTT, mean 21.0 ms") && goodput[1].contains("25.0 ms ┤"),
+                goodput[0].contains("RTT, mean   RTT, worst") && goodput[1].contains("25.0 ms ┤"),
                 "{goodput:#?}"
             );
             assert!(times.matches("0 s ").count() >= 2 && times.matches("20 s").count() == 2, "{goodput:#?}");
@@ -235,7 +235,7 @@ fn every_kind_of_run_has_figures() {
     let both = Phase { pattern: Pattern::Duplex, probe: Some(Probe::default()), ..of(Kind::Delay) };
     let delay = run("delay", both);
     // 1 of 100.
-    assert_eq!(values(&delay, "lost up"), ["1.00 %"; 2]);
+    assert_eq!(values(&delay, "lost up"), ["1 %"; 2]);
     assert_eq!(values(&delay, "received down"), ["99/s"; 3]);
     let serve = run("serve", Phase { duration_ns: None, ..Phase::default() });
     assert_eq!(values(&serve, "sending"), ["100 Mbit/s"; 3]);
@@ -338,11 +338,58 @@ fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
     let all = shown.join("\n");
     assert_eq!(values(&all, "goodput up"), ["100 Mbit/s"; 3]);
     assert_eq!(values(&all, "RTT p50"), ["3.00 ms"; 2]);
-    assert_eq!((values(&all, "lost up"), values(&all, "lost down")), (vec!["1.00 %"; 2], vec!["1.00 %"; 2]));
-    let plots = plot(&shown, "goodput up 100 Mbit/s");
-    assert!(plots[0].contains("RTT p50 3.00 ms"), "{all}");
+    assert_eq!((values(&all, "lost up"), values(&all, "lost down")), (vec!["1 %"; 2], vec!["1 %"; 2]));
+    let plots = plot(&shown, "goodput up   goodput down");
+    assert!(plots[0].contains("p50   p99   max   min"), "{all}");
     assert!(plots[1].starts_with(" 100 Mbit/s ┤") && plots[1].contains("10.0 ms ┤"), "{all}");
     assert_eq!(last_dot(plots), 79, "{all}");
+}
+
+/// A part of a stage, from `at` s on, with so many seconds of round trips of `rtt_ms`.
+fn stage(view: &mut View, at: u64, (stage, part): (&str, &str), phase: Phase, seconds: u64, rtt_ms: u64) {
+    let label =
+        BTreeMap::from([("stage".to_owned(), stage.to_owned()), ("part".to_owned(), part.to_owned())]);
+    let place = u32::from(part == "trips");
+    let mut feed = Feed::default();
+    feed.push(place, &Event::Phase { label, repeat: 1, phase: Box::new(phase) });
+    view.absorb(feed.take(), at * SECOND);
+    for n in 0..seconds {
+        let pings = PingInterval { count: 10, p50_ns: Some(rtt_ms * 1_000_000), ..PingInterval::default() };
+        let interval = Interval { pings: Some(pings), omitted: part == "load" && n < 2, ..second(n) };
+        feed.push(place, &Event::Interval(Box::new(interval)));
+        view.absorb(feed.take(), (at + n + 1) * SECOND);
+    }
+}
+
+#[test]
+fn a_load_has_a_row_for_each_stage_and_plots_over_all_of_them() {
+    let ten = Phase { duration_ns: Some(10 * SECOND), ..Phase::default() };
+    let trips = Phase { kind: Kind::Ping, ping: Some(Ping::default()), ..ten.clone() };
+    let filler = Phase { pattern: Pattern::Duplex, omit_ns: 3 * SECOND, ..ten };
+    let planned = Planned { phases: Some(2), total_ns: Some(20 * SECOND) };
+    for (width, height) in [(80, 24), (120, 40), (200, 60)] {
+        let mut view = View::new(Look::default(), planned, 0);
+        tell(&mut view, [begin("load")], 0);
+        stage(&mut view, 0, ("idle", "trips"), trips.clone(), 10, 20);
+        let mut feed = Feed::default();
+        feed.push(1, &Event::PhaseEnd { status: Status::Complete, reason: None });
+        view.absorb(feed.take(), 12 * SECOND);
+        // The idle stage took 12 s of 10, and so may the second.
+        stage(&mut view, 12, ("both", "load"), filler.clone(), 1, 0);
+        let shown = lines(&mut view, width, height, 13 * SECOND);
+        let all = shown.join("\n");
+        assert!(shown.iter().any(|line| line.contains("filling the path, 2 s")), "{all}");
+        assert!(all.contains("00:11 left"), "20 s, twice 2 s more, 13 s of them are over: {all}");
+        stage(&mut view, 15, ("both", "trips"), trips.clone(), 4, 72);
+        let shown = lines(&mut view, width, height, 19 * SECOND);
+        let all = shown.join("\n");
+        let row = |name: &str| shown.iter().find(|line| line.starts_with(name)).unwrap().clone();
+        assert!(row("idle").contains("20.0 ms"), "{all}");
+        assert!(row("both").contains("72.0 ms") && row("both").contains("+52.0 ms"), "{all}");
+        let trips = plot(&shown, if height > 24 { "RTT p50 72.0 ms" } else { "goodput up" });
+        assert!(last_dot(trips) > usize::from(width) * 9 / 10 - 2, "{all}");
+        assert!(trips.last().unwrap().contains("20 s"), "over the time of all stages: {all}");
+    }
 }
 
 #[test]

@@ -204,7 +204,7 @@ impl Planned {
 
 /// Length of a phase, ns: by the clock, or by a schedule that has an end; `None` when that depends
 /// on the path.
-fn length(phase: &Phase) -> Option<u64> {
+pub(super) fn length(phase: &Phase) -> Option<u64> {
     let ping = phase.ping.as_ref();
     let messages = ping.and_then(|ping| Some(ping.messages?.saturating_add(ping.warmup)));
     let scheduled =

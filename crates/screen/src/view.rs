@@ -4,7 +4,8 @@ use super::draw;
 use super::figures::Figure;
 use super::grid::Grid;
 use super::keys::Press;
-use super::track::{Planned, SortBy, Track};
+use super::stages::Stages;
+use super::track::{self, Planned, SortBy, Track};
 use model::{Begin, Caveat, CpuUse, Event, Interval, Level, Meanwhile, Point};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -104,6 +105,12 @@ pub(super) struct Known {
     pub(super) cpu: Option<(CpuUse, CpuUse)>,
     /// The caller's clock when the run began, ns.
     pub(super) since_ns: u64,
+    /// The stages of a load.
+    pub(super) stages: Stages,
+    /// The caller's clock when the latest measurement began, ns.
+    measurement_ns: u64,
+    /// Finished measurements of a known length, and their time beyond it, ns.
+    overhead: (u32, u64),
 }
 
 /// The shown state, and its look.
@@ -227,13 +234,22 @@ impl Known {
                     let over: Vec<Track> = self.tracks.extract_if(.., gone).map(|(_, track)| track).collect();
                     over.iter().for_each(|track| self.summarise(track));
                     // Concurrent phases count as one measurement of the run.
-                    self.begun += u32::from(self.tracks.is_empty());
+                    if self.tracks.is_empty() {
+                        self.learn_overhead(&over, now_ns);
+                        self.begun += 1;
+                    }
+                    if self.begin.verb == "load" {
+                        self.stages.begin(&label, &phase, self.planned.total_ns);
+                    }
                     self.tracks.insert(part, Track::new(label, repeat, *phase));
                 }
                 Event::Notice { level, text } => self.notice(level, text, now_ns),
                 Event::End { .. } => {}
                 event => {
                     let interval = matches!(event, Event::Interval(_));
+                    if let (Event::Interval(interval), Some(track)) = (&event, self.tracks.get(&part)) {
+                        self.stages.interval(track, interval, now_ns.saturating_sub(self.since_ns));
+                    }
                     self.tracks.entry(part).or_default().on_event(event, now_ns);
                     if interval && !measured.contains(&part) {
                         measured.push(part);
@@ -245,6 +261,26 @@ impl Known {
             self.notice(Level::Error, text, now_ns);
         }
         measured.into_iter().for_each(|part| self.caveat(part, now_ns));
+    }
+
+    /// Learns from the measurements that are `over` how much longer than planned one takes: it is
+    /// set up and ended.
+    fn learn_overhead(&mut self, over: &[Track], now_ns: u64) {
+        let planned = over.iter().filter_map(|track| track::length(&track.point.phase)).max();
+        if let Some(planned) = planned.filter(|_| self.begun > 0) {
+            let took = now_ns.saturating_sub(self.measurement_ns);
+            let (n, sum) = self.overhead;
+            self.overhead = (n + 1, sum.saturating_add(took.saturating_sub(planned)));
+        }
+        self.measurement_ns = now_ns;
+    }
+
+    /// `planned`, ns, of all measurements, and for each the mean time that the finished ones took
+    /// beyond their length.
+    pub(super) fn with_overhead(&self, planned: u64) -> u64 {
+        let (n, sum) = self.overhead;
+        let each = sum.checked_div(u64::from(n)).unwrap_or(0);
+        planned.saturating_add(each.saturating_mul(u64::from(self.planned.phases.unwrap_or(0))))
     }
 
     fn notice(&mut self, level: Level, text: String, now_ns: u64) {
@@ -343,6 +379,7 @@ impl Feed {
             | Event::Session(_)
             | Event::Start { .. }
             | Event::Interval(_)
+            | Event::Corrected(_)
             | Event::Notice { .. }
             | Event::Local(_)
             | Event::Remote(_)
