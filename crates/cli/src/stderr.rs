@@ -11,12 +11,36 @@ const LEAST_COLUMNS: u16 = 20;
 pub(crate) fn say(text: impl Display) {
     let mut err = io::stderr().lock();
     let columns = err.is_terminal().then(runtime::terminal_columns).flatten();
-    let _ = writeln!(err, "{}", report::hanging(&text.to_string(), columns));
+    let text = text.to_string();
+    let text = if is_utf8() { text } else { report::ascii(&text) };
+    let _ = writeln!(err, "{}", report::hanging(&text, columns));
+}
+
+/// The value of a variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// True if the reader's locale has UTF-8; without a variable on it, terminals are taken for UTF-8.
+pub(crate) fn is_utf8() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
+    locale.is_none_or(|name| name.to_ascii_lowercase().replace('-', "").contains("utf8"))
+}
+
+/// True if a terminal of this kind, the value of TERM, takes no control sequences. Windows has no
+/// such variable.
+pub(crate) fn is_dumb(kind: &str) -> bool {
+    kind == "dumb" || kind.is_empty() && !cfg!(windows)
+}
+
+/// True if nobody has turned colours off, and the terminal takes control sequences.
+pub(crate) fn likes_colors() -> bool {
+    variable("NO_COLOR").is_none() && !is_dumb(&variable("TERM").unwrap_or_default())
 }
 
 /// A sentence of this program.
 #[cfg(feature = "nats")]
-pub(crate) fn tell(text: &str) {
+pub(crate) fn say_sentence(text: &str) {
     say(format_args!("netcaliper: {text}"));
 }
 

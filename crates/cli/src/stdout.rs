@@ -1,7 +1,8 @@
 //! Output of commands on stdout.
 
 use crate::error::{CliError, Exit};
-use std::io::{self, IsTerminal as _, StdoutLock, Write as _};
+use crate::stderr;
+use std::io::{self, IsTerminal as _, StdoutLock, Write};
 use std::path::Path;
 
 /// Prints to stdout what `write` writes there.
@@ -17,9 +18,65 @@ pub(crate) fn write(text: &[u8]) -> Exit {
     Exit::Good
 }
 
-/// True if stdout is a terminal of a person who likes colours.
+/// True if stdout is a terminal that takes colours, of a person who likes them.
 pub(crate) fn color() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    io::stdout().is_terminal() && stderr::likes_colors()
+}
+
+/// True if both stdout and stderr are terminals, or one file or pipe.
+pub(crate) fn is_read_with_stderr() -> bool {
+    io::stdout().is_terminal() && io::stderr().is_terminal() || is_one_file()
+}
+
+#[cfg(unix)]
+fn is_one_file() -> bool {
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::os::unix::fs::MetadataExt as _;
+    let place = |fd: BorrowedFd<'_>| {
+        let file = std::fs::File::from(fd.try_clone_to_owned().ok()?);
+        file.metadata().ok().map(|of| (of.dev(), of.ino()))
+    };
+    let place = (place(io::stdout().as_fd()), place(io::stderr().as_fd()));
+    place.0.is_some() && place.0 == place.1
+}
+
+#[cfg(not(unix))]
+fn is_one_file() -> bool {
+    false
+}
+
+/// Text for people on its way to `out`: as it is where their locale has UTF-8, ASCII elsewhere.
+/// Machine formats do not pass here.
+pub(crate) struct Text<W> {
+    out: W,
+    is_utf8: bool,
+}
+
+impl<W: Write> Text<W> {
+    pub(crate) fn to(out: W) -> Text<W> {
+        Text { out, is_utf8: stderr::is_utf8() }
+    }
+}
+
+/// Text for people on stdout.
+pub(crate) fn text() -> Text<StdoutLock<'static>> {
+    Text::to(io::stdout().lock())
+}
+
+impl<W: Write> Write for Text<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) if !self.is_utf8 => {
+                self.out.write_all(report::ascii(text).as_bytes())?;
+                Ok(bytes.len())
+            }
+            _ => self.out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Whether this is the name of stdout.

@@ -56,13 +56,15 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
     if let Some(path) = &args.metrics_file {
         file::put(path, |out| write_metrics(&matrix, out))?;
     }
+    // A closed stdout keeps nobody from being alerted.
+    let alerted = alert::alert(&matrix, args);
     stdout::print(|out| match args.json {
         true => {
             serde_json::to_writer(&mut *out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
         false => write_text(&matrix, stdout::color(), stderr::stdout_columns(), &mut stdout::Text::to(out)),
     })?;
-    alert::alert(&matrix, args)?;
+    alerted?;
     let has_verdict = !alert::verdicts(&matrix, args).is_empty();
     Ok(Shown { counts: matrix.counts(), has_verdict })
 }

@@ -58,6 +58,9 @@ pub(super) fn show(args: &PlanArgs) -> Result<Exit, CliError> {
         true => serde_json::to_writer_pretty(&mut *out, &forecast)
             .map_err(io::Error::from)
             .and_then(|()| writeln!(out)),
-        false => forecast.write(&plan, stdout::color(), stderr::stdout_columns(), out),
+        false => {
+            let (color, columns) = (stdout::color(), stderr::stdout_columns());
+            forecast.write(&plan, color, columns, &mut stdout::Text::to(out))
+        }
     })
 }

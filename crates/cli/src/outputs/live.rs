@@ -12,7 +12,7 @@ mod canvas;
 use crate::args::When;
 use crate::error::{CliError, Context as _, lock};
 use crate::terminal::{self, Pen, Place, UP};
-use crate::{file, signals, stderr};
+use crate::{file, signals, stderr, stdout};
 use canvas::Canvas;
 use metrics::SECOND;
 use model::Event;
@@ -77,7 +77,7 @@ pub(crate) fn place(when: When, to: Stdout, planned: Planned) -> Result<Option<P
 }
 
 fn decide(when: When, to: Stdout, planned: Planned, terminal: &Terminal) -> Result<Option<Place>, String> {
-    let dumb = matches!(terminal.kind.as_str(), "" | "dumb");
+    let dumb = stderr::is_dumb(&terminal.kind);
     match when {
         When::Never => Ok(None),
         When::Auto => {
@@ -156,7 +156,7 @@ impl Live {
     }
 
     /// Takes an event of one of the measurements beside each other; of the only one, 0.
-    pub(crate) fn tell(&self, part: u32, event: &Event) {
+    pub(crate) fn push(&self, part: u32, event: &Event) {
         lock(&self.shared.feed).push(part, event);
     }
 
@@ -200,7 +200,7 @@ impl Drop for Live {
             // A thread that died has printed why.
             let _ = thread.join();
         }
-        let mut out = io::stdout().lock();
+        let mut out = stdout::text();
         if self.left_out > 0 {
             let _ = writeln!(out, "({} earlier paragraphs are left out)", self.left_out);
         }
@@ -227,11 +227,7 @@ struct Show {
 
 impl Show {
     fn new(place: Place, keys: Keys, shared: Arc<Shared>, interrupt: Interrupt, planned: Planned) -> Show {
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
-        let utf8 = |name: String| name.to_ascii_lowercase().replace('-', "").contains("utf8");
-        // Without a variable on it, terminals are taken for UTF-8.
-        let look = Look { color: variable("NO_COLOR").is_none(), blocks: locale.is_none_or(utf8) };
+        let look = Look { color: stderr::likes_colors(), blocks: stderr::is_utf8() };
         let canvas = Canvas::new(BufWriter::with_capacity(64 * 1024, place.writer()));
         let view = View::new(look, planned, 0);
         let (cpus, began) = (CpuMeter::default(), Instant::now());
@@ -351,7 +347,7 @@ impl Show {
         if !UP.load(Ordering::Acquire) {
             return Ok(());
         }
-        if !self.canvas.knows(next.size()) {
+        if !self.canvas.is_current(next.size()) {
             self.keys.again();
         }
         self.canvas.draw(next)

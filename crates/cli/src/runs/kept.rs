@@ -6,7 +6,9 @@ use crate::error::{CliError, Exit};
 use crate::runs::saved;
 use crate::{stderr, stdout};
 use clap::Args;
-use metrics::{Clamped, format_count};
+use jiff::civil::{Date, DateTime};
+use jiff::tz::TimeZone;
+use metrics::{Clamped, Wall, format_count};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use store::{Query, Retention};
@@ -20,19 +22,29 @@ pub(crate) struct RunsArgs {
     /// Only runs whose targets contain this text.
     #[arg(long, value_name = "TEXT")]
     host: Option<String>,
-    /// Only runs that are not older than this: 12h, 7d.
-    #[arg(long, value_name = "TIME", value_parser = values::pause)]
-    since: Option<u64>,
+    /// Only runs since a day, 2026-11-24 (local time), or not older than this: 12h, 7d.
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<Wall>,
+}
+
+/// Midnight of a day, a time of a day, or a time ago.
+fn since(text: &str) -> Result<Wall, String> {
+    let day = text.parse::<Date>().map(DateTime::from).or_else(|_| text.parse::<DateTime>());
+    if let Ok(day) = day {
+        let at = day.to_zoned(TimeZone::system()).map_err(|e| e.to_string())?;
+        return i64::try_from(at.timestamp().as_nanosecond()).map(Wall).map_err(|e| e.to_string());
+    }
+    let ago = values::pause(text).map_err(|e| format!("{e}; or a day: 2026-11-24"))?;
+    Ok(Wall(runtime::wall_now().0.saturating_sub(i64::try_from(ago).unwrap_or(i64::MAX))))
 }
 
 impl RunsArgs {
     /// As the store is asked, for the latest `most`.
     pub(crate) fn query(&self, most: Option<u32>) -> Query {
-        let ago = |ns: u64| runtime::wall_now().0.saturating_sub(i64::try_from(ns).unwrap_or(i64::MAX));
         Query {
             verb: self.verb.clone(),
             target: self.host.clone(),
-            since: self.since.map(|ns| metrics::Wall(ago(ns))),
+            since: self.since,
             most,
             ..Query::default()
         }
@@ -92,7 +104,10 @@ pub(crate) fn history(args: &HistoryArgs) -> Result<Exit, CliError> {
         return stdout::print(|out| report::write_history_json(&runs, out));
     }
     let retention = store.retention().map_err(CliError::failed)?;
-    let printed = stdout::print(|out| report::write_history(&runs, &args.figure, stdout::color(), out));
+    let printed = stdout::print(|out| {
+        let zone = TimeZone::system();
+        report::write_history(&runs, &args.figure, &zone, stdout::color(), &mut stdout::Text::to(out))
+    });
     // No part of the list, which may be read by another program.
     stderr::say(format_args!("{retention} (netcaliper history --retain changes that)"));
     printed

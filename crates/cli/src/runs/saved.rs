@@ -7,12 +7,12 @@ use crate::error::{CliError, Context as _, Exit};
 use crate::outputs::histograms::Histograms;
 use crate::outputs::{Outputs, series};
 use crate::stdout::is_stdout;
-use crate::{file, protocols, stderr};
+use crate::{file, protocols, stderr, stdout};
 use clap::Args;
 use common::Original;
 use compat::NamedFile;
 use compat::file::read_bounded;
-use model::Outcome;
+use model::{Count, Outcome, Point};
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::File;
@@ -140,7 +140,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
 /// Prints the report on `name`, where there is one.
 fn print(name: impl Display, report: Result<String, String>) -> Result<(), CliError> {
     let report = report.map_err(io::Error::other);
-    let printed = report.and_then(|text| io::stdout().lock().write_all(text.as_bytes()));
+    let printed = report.and_then(|text| stdout::text().write_all(text.as_bytes()));
     printed.map_err(|error| match error.kind() {
         ErrorKind::BrokenPipe => CliError::stdout(&error),
         _ => CliError::failed(format!("cannot report on {name}: {error}")),
@@ -199,6 +199,19 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     Ok(worst)
 }
 
+/// A count of the client that originals print, and that nobody recorded: printed as 0 it would be
+/// false.
+fn own_count_missing(point: &Point) -> Option<&'static str> {
+    let (pattern, unknown) = (point.phase.pattern, point.local.unknown);
+    let sent = pattern.sends_up() && unknown.has(Count::SentBytes);
+    let received = pattern.sends_down() && unknown.has(Count::ReceivedBytes);
+    match (sent, received) {
+        (true, _) => Some("the bytes that the client sent"),
+        (_, true) => Some("the bytes that the client received"),
+        _ => None,
+    }
+}
+
 fn one(
     args: &ReportArgs,
     path: &Path,
@@ -206,6 +219,13 @@ fn one(
     histograms: &mut Histograms,
 ) -> Result<Exit, CliError> {
     if let Some(original) = args.original {
+        if let Some(count) = outcome.points.iter().find_map(own_count_missing) {
+            return Err(CliError::failed(format!(
+                "{}: {} prints {count}, and the file has no such count: without --as its counts are printed",
+                path.display(),
+                original.name
+            )));
+        }
         print(path.display(), (original.print)(outcome, &report::replay(outcome)))?;
         return Ok(Exit::Good);
     }

@@ -3,7 +3,7 @@
 use crate::support::files::Scratch;
 use crate::support::peer::python;
 use crate::support::{BIN, PATIENCE, Proc, Server, netcaliper, serve, skip};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// What a terminal has seen of `netcaliper` with `words`, while `steps` were taken; `None` (and a
@@ -39,6 +39,19 @@ fn left_well(seen: &Value, code: i64) -> &str {
     }
     assert!(seen["taken"].as_u64().unwrap() > 0, "there was a view: {seen:#}");
     seen["printed"].as_str().unwrap()
+}
+
+#[test]
+fn a_dumb_terminal_and_another_locale_get_plain_text() {
+    let test = "a_dumb_terminal_gets_plain_text";
+    let plain = ["env", "TERM=dumb", "LC_ALL=C"];
+    let Some(seen) = on_terminal_by(&plain, test, "80x24", &[], "demo -t 100ms") else { return };
+    let printed = seen["printed"].as_str().unwrap();
+    assert_eq!((&seen["code"], &seen["marked"], &seen["taken"]), (&json!(0), &json!(false), &json!(0)));
+    assert!(printed.is_ascii() && printed.contains("TCP one way: "), "{printed}");
+    assert!(printed.lines().all(|line| line.chars().count() <= 80), "{printed}");
+    let piped = netcaliper("demo").args("-t 100ms").env("LC_ALL", "C").run().exits(0);
+    assert!(piped.out.is_ascii() && !piped.out.contains('\x1b'), "{}", piped.out);
 }
 
 #[test]
@@ -78,7 +91,7 @@ fn keys_lead_through_the_pages_and_end_the_run_with_its_results() {
     let Some(seen) = on_terminal("keys_lead_through_the_pages", "80x24", &steps, &words) else { return };
     let printed = left_well(&seen, 130);
     assert_eq!(seen["taken"].as_u64(), Some(1), "{seen:#}");
-    assert!(printed.contains("tcp push, 2 connections"), "what was asked for is said again: {printed}");
+    assert!(printed.contains("tcp to server, 2 connections"), "what was asked for is said again: {printed}");
     assert!(printed.contains("Run interrupted: tcp ") && printed.contains("to server"), "{printed}");
     assert!(!printed.contains("elapsed"), "the lines of the intervals were seen already: {printed}");
     server.still_serves();

@@ -160,7 +160,8 @@ fn the_demo_needs_nothing_and_saves_what_it_shows() {
     let scratch = Scratch::new();
     let file = scratch.file("demo.jsonl");
     let done = netcaliper("demo").args("-t 100ms --save").arg(&file).run().exits(0);
-    let done = done.prints(&["tcp push", "tcp duplex", "connect", "bit/s", "Run complete: part tcp push"]);
+    let done =
+        done.prints(&["TCP one way", "TCP both ways", "connections", "bit/s", "Run complete: TCP one way"]);
     let again = netcaliper("report").arg(&file).run().exits(0);
     same_report(&again.out, &done.out);
     let outcome = netcaliper("report").arg(&file).outcome().good();

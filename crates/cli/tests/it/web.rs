@@ -291,7 +291,7 @@ fn a_server_shows_who_is_served() {
     let (_, first) = until(&["No client is connected"]);
     assert_eq!(first["kind"], "serve");
     let client = tcp(server.at()).args("-t 600s -i 50ms -P 2 -b 5M -q").spawn();
-    let (shown, _) = until(&["In progress", "running", "tcp push, 2 connections", "Mbit/s", "2 of 2"]);
+    let (shown, _) = until(&["In progress", "running", "tcp to server, 2 connections", "Mbit/s", "2 of 2"]);
     assert!(!shown.contains("<h3>Over</h3>"), "{shown}");
     interrupt(client);
     let (shown, _) = until(&["No client is connected", "<h3>Over</h3>"]);

@@ -30,7 +30,7 @@ impl<W: Write> Canvas<W> {
     }
 
     /// True if the contents of a terminal of this size are known.
-    pub(super) fn knows(&self, size: (u16, u16)) -> bool {
+    pub(super) fn is_current(&self, size: (u16, u16)) -> bool {
         self.known && self.shown.size() == size
     }
 
@@ -43,7 +43,7 @@ impl<W: Write> Canvas<W> {
     /// Has the terminal show `next`.
     pub(super) fn draw(&mut self, next: Grid) -> io::Result<()> {
         let (width, height) = next.size();
-        if !self.knows((width, height)) {
+        if !self.is_current((width, height)) {
             self.out.write_all(PLAIN)?;
             self.out.write_all(CLEAR)?;
             self.shown = Grid::new(width, height);

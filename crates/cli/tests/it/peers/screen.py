@@ -16,7 +16,7 @@ Steps are taken in order, each waits for the one before:
   taken:N        waits until the other screen has been taken N times
   stopped        waits until the program has been stopped, and has it go on
 Prints one line of JSON: the exit code; whether the terminal's modes are as before, whether the screen is the first one again, whether
-the cursor is shown; what was printed on the first screen; how often the other one was taken; the last of the other one.
+the cursor is shown; what was printed on the first screen, and whether anything of it was coloured or bold; how often the other one was taken; the last of the other one.
 """
 import fcntl
 import json
@@ -41,7 +41,7 @@ class Screen:
     def __init__(self, columns, rows):
         self.columns, self.rows = columns, rows
         self.other, self.cursor, self.taken = False, True, 0
-        self.printed, self.left, self.colors = "", b"", False
+        self.printed, self.left, self.colors, self.marked = "", b"", False, False
         self.clear()
 
     def clear(self):
@@ -90,8 +90,10 @@ class Screen:
             self.at = [int(row) - 1, int(column) - 1]
         elif final == "J" and self.other:
             self.clear()
-        elif final == "m" and any(30 <= int(p or 0) < 50 and p not in ("39", "49") for p in re.split("[;:]", parameters)):
-            self.colors |= self.other
+        elif final == "m":
+            self.marked |= not self.other
+            if any(30 <= int(p or 0) < 50 and p not in ("39", "49") for p in re.split("[;:]", parameters)):
+                self.colors |= self.other
 
     def write(self, text):
         if not self.other:
@@ -250,6 +252,7 @@ def main():
         "printed": screen.printed.replace("\r\n", "\n"),
         "taken": screen.taken,
         "colors": screen.colors,
+        "marked": screen.marked,
         "last": run.last,
         "meanwhile": getattr(run, "state", None),
     }), flush=True)
