@@ -191,7 +191,7 @@ fn a_class_that_the_path_clears_is_named_for_tcp_where_the_kernel_keeps_it() {
     };
     let Some(outcome) = run("--dscp 0", "NETCALIPER_LAB_SERVER") else { return };
     let text = outcome.caveats("dscp-changed");
-    assert!(text.contains("(to server 10.77.0.2: sent EF, arrived as 0)"), "{text}");
+    assert!(text.contains("(to server 10.77.0.2:7411: sent EF, arrived as 0)"), "{text}");
     if !has_ipv6() {
         return skip(TEST, "this machine has no IPv6");
     }
