@@ -199,7 +199,7 @@ pub(crate) struct ConnectionArgs {
     /// Length of the start of the run that does not count, rounded up to whole intervals.
     #[arg(short = 'O', long, value_name = "TIME", default_value = "0", value_parser = values::pause)]
     pub(crate) omit: u64,
-    /// Longest time of a connect.
+    /// Longest time of a connect, and of a server's first word behind it.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     pub(crate) connect_timeout: u64,
     /// Time without progress, or over TCP without an echo, after which a connection counts as a
@@ -240,7 +240,7 @@ pub(crate) struct OutputArgs {
     /// Save the run (all events, JSON lines) for `netcaliper report FILE`.
     #[arg(long, value_name = "FILE")]
     pub(crate) save: Option<PathBuf>,
-    /// Write the report as one HTML page with interactive plots; it opens offline.
+    /// Write the report as one HTML page; its plots are interactive, and it opens offline.
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// Write every plot as an SVG file into this directory, created if missing.

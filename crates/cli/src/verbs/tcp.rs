@@ -61,7 +61,7 @@ pub(crate) struct DataArgs {
     pub(crate) bytes: Option<u64>,
     #[arg(short = 'l', long, value_name = "BYTES", value_parser = values::range, allow_negative_numbers = true, help = buffer_help())]
     pub(crate) buffer: Option<Range>,
-    /// Rate limit of each connection and direction, in bits per second, 8 to 10T, or a range
+    /// Rate limit of each connection and direction: bits per second, 8 to 10T, or a range
     /// low..high that each of them draws from [default: none].
     #[arg(short = 'b', long, value_name = "RATE", value_parser = values::rates, allow_negative_numbers = true)]
     pub(crate) rate: Option<Range>,
