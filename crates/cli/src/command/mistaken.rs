@@ -89,6 +89,10 @@ fn unknown_command(error: &Error, command: &[String]) -> Option<String> {
     // Programs of the same name or nearly so are meant less often.
     let known = verbs.chain(["help"]).chain(protocols::originals().map(|original| original.name));
     Some(match nearest(unknown, known) {
+        // Names of hosts often have digits.
+        Some(known) if unknown.contains(|letter: char| letter.is_ascii_digit()) => format!(
+            "unrecognized subcommand '{unknown}'; a similar subcommand exists: '{known}', and a host is `netcaliper tcp {unknown}`"
+        ),
         Some(known) => format!(
             "unrecognized subcommand '{unknown}'; a similar subcommand exists: '{known}' (`netcaliper -h` lists all)"
         ),

@@ -81,6 +81,7 @@ fn slips_hosts_and_words_in_the_place_of_a_command_are_answered() {
         ("host.example -t 5", "use `netcaliper tcp host.example`"),
         ("2001:db8::1", "use `netcaliper tcp 2001:db8::1`"),
         ("localhost", "use `netcaliper tcp localhost`"),
+        ("lab2", "a similar subcommand exists: 'lab', and a host is `netcaliper tcp lab2`"),
         ("zzzz", "use `netcaliper tcp zzzz` (`netcaliper -h` lists all commands)"),
         ("iperf -c 10.0.0.1", "'iperf' is another program's: use `netcaliper tcp 10.0.0.1`"),
         ("download 10.0.0.1", "use `netcaliper tcp 10.0.0.1 -R`"),
