@@ -9,7 +9,6 @@ use crate::{file, stderr};
 use fleet::matrix::{FEWEST, Matrix, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::plan::{Plan, Request, Shape, Task, Test, Verb};
 use crate::result::{Counts, Documents, Ending, PairResult, Reason, document};
 use crate::verdict::{Side, Subject};
 use metrics::schema::Published;
-use metrics::{Clamped, Dist, format_duration};
+use metrics::{Dist, format_duration};
 use model::document::Document as _;
 use model::{Caveat, Direction, Outcome, RoundTrips};
 use report::escape;

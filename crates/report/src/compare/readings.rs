@@ -53,7 +53,8 @@ impl Criterion {
 
     /// A difference of two values, for people.
     pub(super) fn show_difference(&self, value: f64) -> String {
-        show(&Axis::new("", self.unit), value)
+        let shown = show(&Axis::new("", self.unit), value);
+        if self.unit == Unit::SecondsPerGb { format!("{shown} s/GB") } else { shown }
     }
 
     /// By what share `after` is worse than `before`, negative where it is better, and what shares
@@ -296,7 +297,8 @@ impl ComparedFigure {
     /// The difference as a share of the value before; in the figure's unit where that is 0.
     pub(super) fn difference(&self) -> Option<String> {
         let contrast = self.contrast?;
-        let value = || self.readings.figure.show_difference(contrast.shift);
+        let sign = if contrast.shift > 0.0 { "+" } else { "" };
+        let value = || format!("{sign}{}", self.readings.figure.show_difference(contrast.shift));
         Some(contrast.relative().map_or_else(value, percent))
     }
 

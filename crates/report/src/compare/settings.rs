@@ -87,7 +87,6 @@ pub(super) fn test(sides: [&[Outcome]; 2]) -> Vec<String> {
     let all = sides.map(|runs| runs.first().map(settings).unwrap_or_default());
     let names: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
     let mut found = Vec::new();
-    found.extend(direction([&all[0], &all[1]]));
     let place = |name: &&String| OPTIONS.iter().position(|(path, ..)| path == name).unwrap_or(OPTIONS.len());
     let mut names: Vec<&String> =
         names.into_iter().filter(|name| !DERIVED.contains(&name.as_str())).collect();
@@ -103,6 +102,7 @@ pub(super) fn test(sides: [&[Outcome]; 2]) -> Vec<String> {
             found.push(format!("{option} {before} -> {after}"));
         }
     }
+    found.extend(direction([&all[0], &all[1]]));
     let swept = sides.map(|runs| runs.first().map(swept).unwrap_or_default());
     if swept[0] != swept[1] {
         found.push("--sweep".to_owned());
@@ -131,7 +131,8 @@ fn direction([before, after]: [&BTreeMap<String, String>; 2]) -> Option<String> 
 }
 
 fn shown(value: Option<&String>, form: Form) -> String {
-    let Some(text) = value else { return "default".to_owned() };
+    let unset = if matches!(form, Form::Rate) { "unlimited" } else { "default" };
+    let Some(text) = value else { return unset.to_owned() };
     let number = text.parse::<f64>().ok();
     match (form, number) {
         (Form::Time, Some(ns)) => format_duration(ns),
@@ -221,10 +222,10 @@ mod tests {
     fn a_test_differs_in_the_names_of_options() {
         let one = Phase::default();
         let two = Phase { connections: 2, pattern: Pattern::Duplex, ..one.clone() };
-        assert_eq!(differences(one.clone(), two.clone()), ["--bidir", "-P 8 -> 2"]);
-        assert_eq!(differences(two, one.clone()), ["without --bidir", "-P 2 -> 8"]);
+        assert_eq!(differences(one.clone(), two.clone()), ["-P 8 -> 2", "--bidir"]);
+        assert_eq!(differences(two, one.clone()), ["-P 2 -> 8", "without --bidir"]);
         let rate = Phase { rate: Some(10_000_000), duration_ns: Some(2_000_000_000), ..one.clone() };
-        assert_eq!(differences(one.clone(), rate), ["-t 10.0 s -> 2.00 s", "-b default -> 10.0 Mbit/s"]);
+        assert_eq!(differences(one.clone(), rate), ["-t 10.0 s -> 2.00 s", "-b unlimited -> 10.0 Mbit/s"]);
         // Drawn anew for each run.
         let drawn = Phase { first_worker: 3, payload_seed: Some(7), ..one.clone() };
         assert!(differences(one.clone(), drawn).is_empty());
