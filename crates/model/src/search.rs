@@ -212,8 +212,8 @@ impl Search {
         self.trying = Some(next);
     }
 
-    /// Its result in the points of `outcome`, over those in which the accepted rate passed; `None`
-    /// when none was accepted.
+    /// Its result in the points of `outcome`, over the points in which the accepted rate
+    /// passed; `None` when none was accepted.
     pub fn highest(&self, outcome: &Outcome) -> Option<Highest> {
         let accepted = self.accepted?;
         let found = outcome.points.iter().filter(|point| point.phase.rate == accepted).map(|point| {
