@@ -959,6 +959,9 @@ class Phase:
     connections: Optional[int] = None
     """Concurrent connections."""
 
+    draw_seed: Optional[int] = None
+    """Seed of transfers, rates and buffers that are drawn from ranges: the same seed draws the same ones."""
+
     duration_ns: Optional[int] = None
     """Length of the run, ns; null when something else ends it."""
 
@@ -1045,7 +1048,9 @@ class Phase:
     """Payload of one connection, both directions together, bytes; a connection that is done is replaced by another."""
 
     transfer_high: Optional[int] = None
-    """With a range of transfers, its upper end, bytes: each end draws one for each connection, which makes failures on purpose."""
+    """With a range of transfers, its upper end, bytes: one is drawn for each connection. Ends that agree on nothing draw one
+    each, which makes failures on purpose.
+    """
 
     verify: Optional[str] = None
     """Receivers' check."""

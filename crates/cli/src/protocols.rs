@@ -163,7 +163,10 @@ mod tests {
             (BWDELAYTESTER, Phase { pattern: Pattern::Pull, ..delay(64) }, "to server only"),
             (BWDELAYTESTER, delay(2_001), "16 to 2000 bytes"),
             (NATIVE, delay(39), "40 to 65507"),
-            (NATIVE, Phase { transfer_high: Some(1 << 31), ..base() }, "agrees on one transfer"),
+            (NATIVE, Phase { transfer_high: Some(1 << 31), total_bytes: Some(9), ..base() }, "cannot share"),
+            (NATIVE, Phase { rate: Some(9), rate_high: Some(10), ..delay(64) }, "of connections only"),
+            (TCPMON, Phase { rate: Some(9), rate_high: Some(10), ..base() }, "native draws from ranges"),
+            (CTSTRAFFIC, Phase { draw_seed: Some(1), ..base() }, "repeats no draws"),
             (NATIVE, Phase { rate: Some(9), rate_period_ns: Some(9), ..base() }, "not by quanta"),
         ] {
             let told = protocol.check(&phase).unwrap_err();

@@ -69,7 +69,10 @@ impl Phase {
         let size = self.probe.as_ref().map(|probe| u64::from(probe.size).max(1));
         let per_second = rate_bps.zip(size).map(|(bps, size)| real(bps) / (real(size) * 8.0));
         let loaded = |n: f64, size: u64| u64::clamped((n * real(size.max(LEAST)) * 8.0).round());
-        let both = self.rate.map(|bps| bps.saturating_mul(self.connections.into()).saturating_mul(ways));
+        let both = self
+            .rate_high
+            .or(self.rate)
+            .map(|bps| bps.saturating_mul(self.connections.into()).saturating_mul(ways));
         let by_rate = self.total_bytes.zip(both);
         let by_rate = by_rate.map(|(bytes, bps)| u64::clamped(real(bytes) * 8e9 / real(bps.max(1))));
         let length_ns = time.or(by_rate);

@@ -60,7 +60,7 @@ impl AxisName {
             }
             AxisName::Connections => phase.connections = u32::try_from(value).unwrap_or(u32::MAX),
             AxisName::Rate => {
-                phase.rate = Some(value);
+                (phase.rate, phase.rate_high) = (Some(value), None);
                 phase.sockets.whole_segments = false;
             }
             AxisName::Size => {

@@ -230,8 +230,8 @@ pub struct Phase {
     /// Payload of one connection, both directions together, bytes; a connection that is done is
     /// replaced by another.
     pub transfer: u64,
-    /// With a range of transfers, its upper end, bytes: each end draws one for each connection,
-    /// which makes failures on purpose.
+    /// With a range of transfers, its upper end, bytes: one is drawn for each connection. Ends that
+    /// agree on nothing draw one each, which makes failures on purpose.
     pub transfer_high: Option<u64>,
     /// Lives of each connection slot; `None` replaces connections until the time is up.
     pub iterations: Option<u64>,
@@ -257,6 +257,10 @@ pub struct Phase {
     pub rate_period_ns: Option<u64>,
     /// Sends in bursts; `None` sends evenly.
     pub burst: Option<Burst>,
+    /// Seed of transfers, rates and buffers that are drawn from ranges: the same seed draws the
+    /// same ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draw_seed: Option<u64>,
     /// Receivers' check.
     pub verify: Verify,
     /// The payload.
@@ -322,6 +326,7 @@ impl Default for Phase {
             rate_high: None,
             rate_period_ns: None,
             burst: None,
+            draw_seed: None,
             verify: Verify::Data,
             payload: Payload::Pattern,
             payload_seed: None,

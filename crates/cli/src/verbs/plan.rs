@@ -53,6 +53,11 @@ pub(crate) fn connections(asked: Option<u32>, usual: u32, target: &TargetArgs) -
     asked.unwrap_or_else(|| usual.max(u32::clamped(target.targets.len())))
 }
 
+/// A seed of draws that the user did not choose: of 48 bits, which are exact in every JSON reader.
+pub(crate) fn seed() -> u64 {
+    runtime::run_id().as_u64_pair().1 >> 16
+}
+
 /// Settings that all kinds of run share; `length` is the duration without `--time`.
 pub(crate) fn common(
     run: &RunArgs,

@@ -353,3 +353,25 @@ fn many_connections_at_once() {
         ["20k", "2500"].into_iter().map(peak).take_while(|peak| *peak < connections).collect();
     assert!(peaks.len() < 2, "{peaks:?}");
 }
+
+#[test]
+fn a_seed_repeats_what_is_drawn_from_ranges() {
+    let server = serve("");
+    let drawn = |seed: &str| {
+        let words = "-P 3 --iterations 4 --bidir --transfer 1000..200000 -b 20M..80M -l 100..9000";
+        let outcome = tcp(server.at()).args(words).args(seed).outcome().good();
+        let bytes =
+            |one: &Value| (text(&one["id"]).to_owned(), number(&one["tx_bytes"]), number(&one["rx_bytes"]));
+        let of: BTreeSet<_> = outcome.connections().iter().map(bytes).collect();
+        let totals = [outcome.local(), &outcome.remote()[0]].map(|end| number(&end["completed"]));
+        assert_eq!((of.len(), totals), (12, [12; 2]), "{}", outcome.tell());
+        (number(&outcome.point()["phase"]["draw_seed"]), of)
+    };
+    let (seed, first) = drawn("");
+    assert_eq!(drawn(&format!("--seed {seed}")), (seed, first.clone()));
+    assert_ne!(drawn("--seed 7").1, first);
+    let done = tcp(server.at()).args("--seed 7").run().exits(2);
+    done.says_one_sentence().complains(&["there are none: give --buffer, --transfer or -b as low..high"]);
+    let done = tcp(server.at()).args("--transfer 1..9 -n 100").run().exits(2);
+    done.says_one_sentence().complains(&["among transfers that are drawn"]);
+}

@@ -32,14 +32,15 @@ fn every_packet_is_told_in_both_directions() {
 #[test]
 fn several_sizes_are_measured_one_after_the_other() {
     let server = serve("");
-    let line = netcaliper("train").arg(server.at()).args("-n 10 -l 100,500,1450 --repeat 2 --every 20ms");
+    let line =
+        netcaliper("train").arg(server.at()).args("-n 10 -l 64..128,500..1450/475 --repeat 2 --every 20ms");
     let outcome = line.outcome().exits(0);
     let points = outcome.json["points"].as_array().unwrap();
     let told = |point: &serde_json::Value| {
         let setting = &point["trains"]["report"]["settings"][0];
         (point["label"]["size"].as_str().unwrap().to_owned(), number(&setting["sent"]))
     };
-    let want = ["100", "500", "1450"].map(|size| (size.to_owned(), 20));
+    let want = ["64", "128", "500", "975", "1450"].map(|size| (size.to_owned(), 20));
     assert_eq!(points.iter().map(told).collect::<Vec<_>>(), want, "{}", outcome.tell());
     let done = netcaliper("train").args("127.0.0.1 -l 100,39").run().exits(2);
     done.says_one_sentence().complains(&["40 to 65507"]);

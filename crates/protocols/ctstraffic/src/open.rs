@@ -4,8 +4,8 @@ use super::codec::START;
 use super::media::{Receiver, Sender};
 use super::tcp::Connection;
 use crate::one_sided::{Answers, Calls, GROUP};
-use common::Params;
 use common::call::{Answerer, Bound, Caller};
+use common::{Params, draws};
 use metrics::Group;
 use model::{Media, Phase};
 use std::collections::hash_map::Entry;
@@ -24,14 +24,9 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     }
     Caller::for_all(phase, calls, false, move |cx, slot| {
         let rude = params.rude(cx.rng);
-        let transfer = transfer(&params, cx);
+        let transfer = draws::transfer(&params, cx.rng);
         Connection::client(Arc::clone(&params), slot, transfer, rude)
     })
-}
-
-/// Payload of a connection; from a range each end draws its own, as in the original.
-fn transfer(params: &Params, cx: &mut Context<'_>) -> u64 {
-    cx.rng.between(params.transfer, params.transfer_high.unwrap_or(params.transfer))
 }
 
 /// A server's sources of links for `phase`.
@@ -39,7 +34,8 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let params = Arc::new(Params { arrivals: answers.arrivals, ..Params::of(phase, GROUP) });
     let accepting = Arc::clone(&params);
     let make = move |cx: &mut Context<'_>| {
-        let transfer = transfer(&accepting, cx);
+        // From a range each end draws its own, as in the original.
+        let transfer = draws::transfer(&accepting, cx.rng);
         Connection::server(Arc::clone(&accepting), transfer)
     };
     let Some(media) = phase.media else { return Answerer::for_all(answers, make) };

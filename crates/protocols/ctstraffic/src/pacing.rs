@@ -1,16 +1,15 @@
 //! When the next send of a connection is due.
 
-use common::Params;
+use common::{Params, draws};
 use metrics::Mono;
 use model::{Delays, Pace, Quanta};
 use transport::Rng;
 
 /// Times of a new connection's sends.
 pub(super) fn pacing(params: &Params, rng: &mut Rng, now: Mono) -> Pacing {
-    let Some(rate) = params.rate else {
+    let Some(rate) = draws::rate(params, rng) else {
         return params.burst.map_or(Pacing::Free, |burst| Pacing::Delays(Delays::new(burst)));
     };
-    let rate = rng.between(rate, params.rate_high.unwrap_or(rate));
     match params.rate_period_ns {
         Some(period) => Pacing::Quanta(Quanta::new(rate, period, now)),
         None => Pacing::Smooth(Pace::new(rate, params.buffer.high, now)),

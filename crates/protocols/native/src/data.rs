@@ -38,14 +38,16 @@ use super::mark::{Kind, MARK, Mark};
 use super::opening::Opener;
 use super::preamble::Preamble;
 use crate::payload::Source;
+use common::draws::{self, Drawn};
 use common::kernel::{Core, PacedWay};
 use metrics::{Clamped, Ending, Mono, SECOND};
-use model::{Pace, Pattern, Range, Verify};
+use model::{Pace, Pattern, Verify};
 use outbox::Outbox;
 use std::any::Any;
 use std::sync::Arc;
 use transport::{
-    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
+    Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Rng, Sent, Transmit, Violation,
+    When,
 };
 use uuid::Uuid;
 
@@ -83,6 +85,8 @@ struct Sending {
     span_since: Mono,
     /// Most payload of the next send.
     size: u64,
+    /// Limit of this connection and direction, bits/s.
+    rate: Option<u64>,
     pace: Option<Pace>,
     /// Sends left in the burst, and until when to pause.
     burst: u32,
@@ -99,6 +103,8 @@ struct Receiving {
     span: u64,
     /// Most bytes of the next receive.
     size: u64,
+    /// The limit that the other end keeps, bits/s.
+    rate: Option<u64>,
     mark: [u8; MARK],
     mark_len: u8,
     ended: bool,
@@ -116,6 +122,8 @@ pub struct Data {
     tx: Sending,
     rx: Receiving,
     inside: Inside,
+    /// Draws of the sizes of send and receive calls.
+    draws: [Rng; 2],
     rude: bool,
     stopping: bool,
     stop_sent: bool,
@@ -155,6 +163,11 @@ impl Data {
         let (up, down) = params.pattern.split(transfer);
         let (tx_want, rx_want) = if role == Role::Client { (up, down) } else { (down, up) };
         let source = |from_client| Source::new(params.payload, id.as_u128(), from_client);
+        let (client, buffer) = (role == Role::Client, params.buffer);
+        let generator = |of_client, what| draws::generator(id, of_client, what);
+        let (mut sends, mut receives) = (generator(client, Drawn::Sent), generator(client, Drawn::Received));
+        let own = draws::rate(&params, &mut sends);
+        let other = draws::rate(&params, &mut generator(!client, Drawn::Sent));
         Data {
             role,
             core: Core::new(params.group, slot, params.stall_ns).with_id(id),
@@ -163,17 +176,20 @@ impl Data {
                 source: source(role == Role::Client),
                 want: tx_want,
                 span_length: FIRST_SPAN,
-                size: params.buffer.high,
+                size: draws::buffer(buffer, &mut sends),
+                rate: own,
                 burst: params.burst.map_or(0, |b| b.count),
                 ..Sending::default()
             },
             rx: Receiving {
                 source: source(role == Role::Server),
                 want: rx_want,
-                size: params.buffer.high,
+                size: draws::buffer(buffer, &mut receives),
+                rate: other,
                 ..Receiving::default()
             },
             inside: Inside::new(params.inside_gap_ns),
+            draws: [sends, receives],
             rude: false,
             stopping: false,
             stop_sent: false,
@@ -259,7 +275,7 @@ impl Data {
 
     fn span_over(&mut self, now: Mono) {
         let took = now.since(self.tx.span_since);
-        let longest = self.params.rate.map_or(LONGEST_SPAN, |rate| (rate / 8 / 20).clamp(1, LONGEST_SPAN));
+        let longest = self.tx.rate.map_or(LONGEST_SPAN, |rate| (rate / 8 / 20).clamp(1, LONGEST_SPAN));
         let length = match took {
             LONG_BETWEEN.. if self.inside.gap_ns.is_some() => FIRST_SPAN,
             0..SHORT_SPAN => self.tx.span_length * 2,
@@ -290,15 +306,14 @@ impl Data {
         if self.tx.span == 0 {
             self.span_over(cx.now);
         }
-        let Range { low, high } = self.params.buffer;
-        self.tx.size = if low == high { high } else { cx.rng.between(low, high) };
+        self.tx.size = draws::buffer(self.params.buffer, &mut self.draws[0]);
     }
 
     fn payload_received(&mut self, cx: &mut Context<'_>, n: u64) {
         self.rx.got += n;
         self.rx.span -= n;
         self.core.received(cx, n);
-        if let Some(rate) = self.params.rate {
+        if let Some(rate) = self.rx.rate {
             self.core.hears_pace(cx, n, rate);
         }
     }
@@ -422,8 +437,7 @@ impl Flow for Data {
                 }
             }
         }
-        let Range { low, high } = self.params.buffer;
-        self.rx.size = if low == high { high } else { cx.rng.between(low, high) };
+        self.rx.size = draws::buffer(self.params.buffer, &mut self.draws[1]);
         Ok(())
     }
 
@@ -434,9 +448,9 @@ impl Flow for Data {
                 if self.inside.gap_ns.is_some() {
                     self.inside.up(cx.now, cx.rng.fraction());
                 }
-                self.tx.pace = self.params.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));
+                self.tx.pace = self.tx.rate.map(|rate| Pace::new(rate, self.params.buffer.high, cx.now));
                 self.tx.span_length =
-                    self.params.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));
+                    self.tx.rate.map_or(FIRST_SPAN, |rate| (rate / 8 / 20).clamp(1, FIRST_SPAN));
                 Ok(())
             }
             FlowEvent::Fin | FlowEvent::Broken(_) if self.role == Role::Client && self.is_held() => {

@@ -6,10 +6,12 @@ use super::ping::Caller;
 use super::spread::Dialing;
 use super::udp::{Probe, Terms};
 use crate::round_robin::{RoundRobin, local_address, port_of};
+use common::draws::{self, Drawn};
 use common::{call, ping};
 use metrics::Clamped;
 use model::Phase;
 use model::churn::Broker;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use transport::{Open, Target};
@@ -42,6 +44,7 @@ pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: 
     let phase = if datagrams { &once() } else { phase };
     let (sources, ports) = (sources.clone(), *ports);
     let mut round_robin = RoundRobin::new(sources.clone(), ports, worker, workers);
+    let (seed, mut lives) = (phase.draw_seed, HashMap::<u32, u64>::new());
     call::Caller::new(Broker::part(phase, worker.into(), workers.into()), move |cx, slot, bytes| {
         let granted = sites.iter().map(|site| site.connections);
         let Some(site) = sites.get(site_of(slot, granted)) else { return Open::Done };
@@ -54,7 +57,19 @@ pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: 
         }
         let target = Target { to, from: round_robin.next(to) };
         let rude = site.params.rude(cx.rng);
-        let id = cx.rng.uuid();
+        // Both ends draw from the identifier.
+        let id = match seed {
+            None => cx.rng.uuid(),
+            Some(seed) => {
+                let life = lives.entry(slot).or_default();
+                *life += 1;
+                draws::identifier(seed, slot, *life)
+            }
+        };
+        let bytes = match site.params.transfer_high {
+            None => bytes,
+            Some(_) => draws::transfer(&site.params, &mut draws::generator(id, true, Drawn::Transfer)),
+        };
         match &site.pings {
             Some(pings) => {
                 let flow = Box::new(Caller::new(Arc::clone(pings), &site.opener, id, slot));

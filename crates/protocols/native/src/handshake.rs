@@ -236,7 +236,8 @@ impl Handshake {
         let Some(admission) = grant.admission() else {
             return self.refuse(cx, preamble.id, 2);
         };
-        if preamble.transfer == 0 || preamble.transfer > grant.params.transfer {
+        let most = grant.params.transfer_high.unwrap_or(grant.params.transfer);
+        if preamble.transfer == 0 || preamble.transfer > most {
             return Err(Violation::Malformed("a transfer that was not agreed on"));
         }
         if !grant.numbers().take(preamble.number) {

@@ -38,7 +38,7 @@ pub use spread::ProcessPort;
 use crate::config::ServerConfig;
 use crate::host::HostInfo;
 use crate::pending::most_held;
-use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Serving, Started, refused};
+use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Ranges, Serving, Started, refused};
 use common::ProtocolOptions;
 use common::protocol::{Calling, Foreigners};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
@@ -54,6 +54,7 @@ pub const WIRE_VERSION: u16 = 3;
 pub static PROTOCOL: Native = Native(Info {
     keyed: true,
     holds: true,
+    ranges: Ranges::Seeded,
     counts: EndCounts::OF_CLIENT,
     hello: Some(Hello { encode: |id| hello(id).to_vec(), is_answer }),
     ..Info::new("native", PORT)
@@ -137,15 +138,15 @@ impl Protocol for Native {
         let endless = phase.probe.is_some() && phase.ends_after().is_none();
         let long = phase.ping.is_some_and(|ping| ping.size > LONGEST_ECHO);
         let range = phase.transfer_high.is_some() || phase.rate_high.is_some();
+        let range = range && !matches!(phase.kind, Kind::Tcp | Kind::Connect);
+        let parts = phase.transfer_high.is_some() && phase.total_bytes.is_some();
         refused([
             (stream, "carries each media stream once, as numbered datagrams of its own"),
             (short, "needs datagrams of 40 to 65507 bytes"),
             (endless, "agrees on a length: a measurement of delay needs one"),
             (long, "sends messages of at most 64Ki back: use --protocol echo for longer ones"),
-            (
-                range,
-                "agrees on one transfer and one rate: ranges of them are for protocols that agree on nothing",
-            ),
+            (range, "draws transfers and rates of connections only"),
+            (parts, "cannot share a number of bytes (-n) among transfers that are drawn"),
             (phase.rate_period_ns.is_some(), "keeps rates smoothly, not by quanta"),
         ])?;
         common::ping::without_stamp(phase)
