@@ -5,11 +5,11 @@ use crate::link::{Key, Link, ServerPlace, Socket};
 use metrics::{Mono, SECOND};
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use transport::{Cause, Flow, Platform, Turn, Violation};
+use transport::{Cause, Flow, Patience, Platform, Turn, Violation};
 
-/// Time that the peer of a connection has to prove something, ns. A datagram socket has no such
-/// limit: a sender may be slow.
-const PATIENCE: u64 = 10 * SECOND;
+/// The wait for a proof of the peer of a connection. A datagram socket has no such limit: a sender
+/// may be slow.
+const PROOF: Patience = Patience::of("no proof of the peer", 10 * SECOND);
 /// Interval of the looks through the pending links, ns. After a newer link took its place, a
 /// link stays for one more look: bytes of its peer may be unread.
 const LOOK: u64 = SECOND / 20;
@@ -119,7 +119,7 @@ impl<P: Platform> Worker<P> {
             if is_silent || is_evicted {
                 next = LOOK;
             }
-            if gave_way || (is_silent && age >= PATIENCE) {
+            if gave_way || (is_silent && PROOF.since(since).is_over(now)) {
                 let why = if gave_way { GAVE_WAY } else { SILENT };
                 self.close(key, Err(Cause::Violation(why)), true);
             } else {

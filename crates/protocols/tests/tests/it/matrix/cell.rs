@@ -4,9 +4,10 @@ use super::table::{Limit, Nature, Spoken, Trouble, UNLIMITED, Verb};
 use crate::support::host::{RANDOM, host};
 use crate::support::run::{MS, client_ip};
 use common::protocol::{Calling, Serving, Started};
-use common::{ClientConfig, Limits, Peer, ServerConfig};
+use common::{ClientConfig, Limits, Peer, ProtocolOptions, ServerConfig};
 use metrics::{Mono, SECOND};
 use model::{Begin, Builder, Event, Outcome, Phase, Point, SocketSettings};
+use ntttcp::Layout;
 use sim::{At, Cut, Fate, Link, Network, Quirks, START, Say};
 use std::net::{IpAddr, SocketAddr};
 use uuid::Uuid;
@@ -24,6 +25,8 @@ pub(super) const RATE: u64 = 3_000_000;
 const PATIENCE: u64 = 60 * SECOND;
 /// In the middle of every run: datagrams begin half a second after the agreement.
 const MIDDLE: u64 = 800 * MS;
+/// Longest time from an event to a late thread of a server, ns: several datagrams.
+const WAKES: u64 = 60 * MS;
 
 /// A cell of the matrix.
 #[derive(Clone)]
@@ -129,6 +132,9 @@ impl Cell {
                 false => hosts.push(self.serve(&mut net, *at)),
             }
         }
+        if self.trouble == Trouble::Late {
+            hosts.iter().for_each(|host| net.quirks(*host, Quirks { wakes: WAKES, ..Quirks::default() }));
+        }
         if behind && !talks {
             cut_behind(&mut net, &streams, self.handshake());
         }
@@ -210,10 +216,10 @@ impl Cell {
         let there = || link().cut(At::Byte(bytes), Cut::Silence);
         net.links(there(), link());
         net.datagram_links(there(), link());
-        let server = self.serve(&mut net, self.servers()[0].0);
+        let server = self.serve_with(&mut net, self.servers()[0].0, true);
         let client = self.call(&mut net);
         // Its host is gone in the middle, so that nothing of it is reset.
-        net.kill_at(client, START.plus(MIDDLE));
+        net.unplug_at(client, START.plus(MIDDLE));
         net.run_until(START.plus(at));
         let (workers, control) = net.open(server);
         workers + control
@@ -230,6 +236,11 @@ impl Cell {
     }
 
     fn serve(&self, net: &mut Network, at: SocketAddr) -> sim::Host {
+        self.serve_with(net, at, false)
+    }
+
+    /// A server, with the usual limit of its waits for data or with that of the client.
+    fn serve_with(&self, net: &mut Network, at: SocketAddr, usual_waits: bool) -> sim::Host {
         let host = host(net.now);
         let own = self.protocol.name() == "native";
         let config = match own {
@@ -238,6 +249,8 @@ impl Cell {
             false => {
                 let usual = self.protocol.info().legacy.as_ref().map(|legacy| (legacy.phase)());
                 let settings = Phase { duration_ns: None, iterations: None, ..self.phase.clone() };
+                let waits = usual.as_ref().filter(|_| usual_waits).map(|usual| usual.stall_ns);
+                let settings = Phase { stall_ns: waits.unwrap_or(settings.stall_ns), ..settings };
                 // Media streams end by themselves, and trains are the client's.
                 let phase = match usual {
                     Some(usual) if usual.kind == settings.kind && settings.extra.is_some() => {
@@ -255,6 +268,7 @@ impl Cell {
             interval_ns: self.phase.interval_ns,
             version: "1".into(),
             records: true,
+            options: self.options(at),
             ..config
         };
         let config = ServerConfig { clients: config.clients(), ..config };
@@ -277,6 +291,16 @@ impl Cell {
         net.sockets(machine, SocketSettings { gro: false, ..listening.sockets });
         net.limits(machine, config.clients);
         machine
+    }
+
+    /// Options of the server: of ntttcp, `-r -N -P 1` without a time, and `-u` for datagrams.
+    fn options(&self, at: SocketAddr) -> ProtocolOptions {
+        let (port, udp) = (at.port(), self.verb.datagrams);
+        let layout = Layout { port, ports: 1, threads: 1, seconds: 0, sync: false, udp, ..Layout::default() };
+        match self.protocol.name() {
+            "ntttcp" => ProtocolOptions::new(layout),
+            _ => ProtocolOptions::default(),
+        }
     }
 
     /// The client, as its user configures it.

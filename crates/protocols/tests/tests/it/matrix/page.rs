@@ -2,8 +2,10 @@
 //! `NETCALIPER_WRITE_PAGE=1`.
 
 use super::rules::RULES;
-use super::table::{LEFT_OUT, LIMITS, LeftOut, PROTOCOLS, TROUBLES, VERBS, WAYS, carried};
-use super::{PART, cells};
+use super::table::{
+    LEFT_OUT, LIMITS, LONG_WAITS, LeftOut, LongWait, PROTOCOLS, TROUBLES, VERBS, WAYS, carried,
+};
+use super::{PART, carried_cells, cells};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -92,6 +94,31 @@ fn page() -> String {
             TROUBLES.iter().find(|(known, _)| Some(*known) == *trouble).map_or("any", |(_, words)| words);
         let [protocol, verb, way, rule] = [protocol, verb, way, rule].map(|name| any(name));
         line(&format!("| {protocol} | {verb} | {way} | {words} | {rule} | {why} |"));
+    }
+    let mut refused: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for cell in carried_cells() {
+        let Err(why) = cell.check() else { continue };
+        let of = refused.entry(why).or_default();
+        let name = format!("{} {}", cell.protocol, cell.verb.name);
+        if !of.contains(&name) {
+            of.push(name);
+        }
+    }
+    line("\n## What the program refuses\n");
+    line("Cells with two servers that are no cells, because the command ends with this sentence:\n");
+    line("| protocol and question | sentence |\n|---|---|");
+    for (why, of) in &refused {
+        line(&format!("| {} | {why} |", of.join(", ")));
+    }
+    line("\n## Waits\n");
+    line(
+        "A client that falls silent in any step has left its server after 15 s, a server that falls silent is given up \
+         after 15 s, or after the time that an option gives. These servers wait longer; one whose client sent nothing \
+         at all does not:\n",
+    );
+    line("| protocol | s | reason |\n|---|---|---|");
+    for LongWait { protocol, seconds, why } in LONG_WAITS {
+        line(&format!("| {protocol} | {seconds} | {why} |"));
     }
     text
 }

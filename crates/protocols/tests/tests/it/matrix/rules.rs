@@ -11,7 +11,7 @@ use sim::Fate;
 type Rule = fn(&Cell, &Ran) -> Result<(), String>;
 
 /// The rules: name, the sentence of the page, and the check.
-pub(super) const RULES: [(&str, &str, Rule); 11] = [
+pub(super) const RULES: [(&str, &str, Rule); 12] = [
     ("ends", "Every run ends within a minute, whoever is silent.", ends),
     (
         "ending",
@@ -28,6 +28,11 @@ pub(super) const RULES: [(&str, &str, Rule); 11] = [
     ),
     ("sums", "Intervals follow each other without gaps, and add up to the totals.", sums),
     ("records", "No connection lasted longer than its run.", records),
+    (
+        "lost",
+        "Where the path and the kernels dropped nothing, nothing is lost or repeated, and every message was answered.",
+        lost,
+    ),
     ("parts", "No part is larger than its whole, and nothing is received that was not sent.", parts),
     ("caveats", "No caveat names a cause that the path, the hosts or the server did not have.", caveats),
     (
@@ -98,8 +103,13 @@ fn ending(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let allowed: &[Status] = match cell.trouble {
         // What a limit ends is no run as it was asked for.
         Trouble::None if cell.is_limited() => &[Complete, Partial, Failed],
-        Trouble::None | Trouble::Two | Trouble::Far => &[Complete],
-        Trouble::Dies if shows(point) => &[Complete, Partial, Failed],
+        Trouble::None | Trouble::Two | Trouble::Far | Trouble::Late => &[Complete],
+        // Connections are the work of the one, sizes that of the other; datagrams that nobody
+        // refused and nobody reports leave the sender's count.
+        Trouble::Dies if cell.phase.kind == Kind::Connect || cell.verb.nature == Nature::Passes => {
+            &[Complete, Partial, Failed]
+        }
+        Trouble::Dies if blind && !shows(point) => &[Complete, Partial, Failed],
         Trouble::Dies => &[Partial, Failed],
         // What was to come from the server did not.
         _ if arrived == 0 && half => &[Partial, Failed],
@@ -150,7 +160,13 @@ fn agree(cell: &Cell, ran: &Ran) -> Result<(), String> {
     let point = ran.point();
     let whole = matches!(
         cell.trouble,
-        Trouble::None | Trouble::Two | Trouble::Far | Trouble::Spoilt | Trouble::Damaged | Trouble::Narrow
+        Trouble::None
+            | Trouble::Two
+            | Trouble::Far
+            | Trouble::Late
+            | Trouble::Spoilt
+            | Trouble::Damaged
+            | Trouble::Narrow
     );
     if !whole || point.status != Status::Complete {
         return Ok(());
@@ -277,6 +293,27 @@ fn records(_: &Cell, ran: &Ran) -> Result<(), String> {
                     outcome.begin.verb, record.ended_ns, record.duration_ns
                 )
             })?;
+        }
+    }
+    Ok(())
+}
+
+/// Nothing is lost that nobody dropped.
+fn lost(cell: &Cell, ran: &Ran) -> Result<(), String> {
+    let lossless = matches!(cell.trouble, Trouble::None | Trouble::Two | Trouble::Far | Trouble::Late);
+    let [there, back] = ran.fates;
+    let dropped = |fate: Fate| fate.lost + fate.oversized + fate.dropped + fate.spoilt + fate.overflowed;
+    if !lossless || cell.is_limited() || dropped(there) + dropped(back) > 0 {
+        return Ok(());
+    }
+    for end in ran.point().ends() {
+        if let Some(packets) = &end.packets {
+            let (lost, counts) = (packets.lost().unwrap_or(0), &packets.counts);
+            must(lost == 0 && counts.duplicated == 0, || format!("{}: {lost} lost, {counts:?}", end.who))?;
+        }
+        if let Some(pings) = &end.pings {
+            let counts = &pings.counts;
+            must(counts.lost == 0 && counts.repeated == 0, || format!("messages: {counts:?}"))?;
         }
     }
     Ok(())

@@ -194,7 +194,7 @@ fn delay(protocol: Spoken, pattern: Pattern, rate: Option<u64>) -> Phase {
 fn path_mtu(protocol: Spoken, pattern: Pattern) -> Phase {
     let base = delay(protocol, pattern, Some(10 * u64::from(SIZE) * 8));
     let sockets = SocketSettings { dont_fragment: Some(true), ..base.sockets.clone() };
-    Phase { sockets, duration_ns: Some(SECOND / 2), ..base }
+    Phase { sockets, ..base }
 }
 
 fn train(protocol: Spoken, pattern: Pattern) -> Phase {
@@ -261,10 +261,12 @@ pub(super) enum Trouble {
     Damaged,
     /// One packet in twenty is dropped by the receiver's kernel for its checksum.
     Spoilt,
+    /// The server's threads wake late, and datagrams wait at its listening socket meanwhile.
+    Late,
 }
 
 /// The troubles, in words.
-pub(super) const TROUBLES: [(Trouble, &str); 10] = [
+pub(super) const TROUBLES: [(Trouble, &str); 11] = [
     (Trouble::None, "a good path"),
     (Trouble::Mute, "a server that accepts and says nothing"),
     (Trouble::Dies, "a server whose process is killed in the middle"),
@@ -275,6 +277,7 @@ pub(super) const TROUBLES: [(Trouble, &str); 10] = [
     (Trouble::Far, "300 ms each way"),
     (Trouble::Damaged, "packets with a flipped bit that no checksum shows (2 %)"),
     (Trouble::Spoilt, "packets with a wrong checksum, which the receiver's kernel drops (5 %)"),
+    (Trouble::Late, "a server whose threads wake up to 60 ms late: datagrams wait at its listening socket"),
 ];
 
 /// Settings of a server that limit its clients.
@@ -316,26 +319,33 @@ impl LeftOut {
     }
 }
 
-/// A rule of the cells of a protocol, question, direction and trouble.
-const fn out(
-    (protocol, verb, way): (&'static str, &'static str, &'static str),
-    trouble: Option<Trouble>,
-    rule: &'static str,
-    why: &'static str,
-) -> LeftOut {
-    LeftOut { protocol, verb, way, trouble, rule, why }
+/// What is left out, with the reason.
+pub(super) static LEFT_OUT: &[LeftOut] = &[];
+
+/// A server that waits for a silent client longer than [`common::Patience::LIMIT`].
+pub(super) struct LongWait {
+    pub(super) protocol: &'static str,
+    pub(super) seconds: u64,
+    pub(super) why: &'static str,
 }
 
-const UNNUMBERED: &str = "a server of ntttcp counts the datagrams of tests with a conversation only";
-const OVER: &str = "the run is over before the server is killed";
-/// What is left out, with the reason.
-pub(super) static LEFT_OUT: &[LeftOut] = &[
-    out(("ntttcp", "delay", ""), None, "agree", UNNUMBERED),
-    out(("ntttcp", "delay --path-mtu", ""), None, "agree", UNNUMBERED),
-    out(("ttcp", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
-    out(("ntttcp", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
-    out(("bwdelaytester", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
-    out(("discard", "delay --path-mtu", ""), Some(Trouble::Dies), "ending", OVER),
+const fn waits(protocol: &'static str, seconds: u64, why: &'static str) -> LongWait {
+    LongWait { protocol, seconds, why }
+}
+
+const IDLE: &str =
+    "a connection may be idle: the kernel asks after 60 s whether the client's host is there, ten times";
+const PROGRAM: &str = "the client is another program's, and the original server waits for ever";
+/// The longer waits of servers, with the reasons.
+pub(super) static LONG_WAITS: &[LongWait] = &[
+    waits("ctstraffic", 60, "what a slow pace sends fills the send buffer before the silence shows"),
+    waits("ttcp", 300, PROGRAM),
+    waits("ntttcp", 300, PROGRAM),
+    waits("udpmon", 300, "pauses between the packets of a test may last 214 s, and no message names them"),
+    waits("echo", 600, IDLE),
+    waits("discard", 600, IDLE),
+    waits("chargen", 300, "a reader may pause: the RFC lets it"),
+    waits("stamp", 900, "no sender says how seldom its requests are (REFWAIT of RFC 5357)"),
 ];
 
 /// Why a protocol does not carry a question in a direction, in its own words; `Ok` where it does.
