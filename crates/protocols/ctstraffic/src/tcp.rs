@@ -28,10 +28,10 @@
 use super::codec::{DONE, ID, decode_id, encode_id};
 use super::pacing::{Pacing, pacing};
 use crate::payload::Source;
-use common::Params;
 use common::kernel::{Core, PacedWay};
+use common::{Params, draws};
 use metrics::{Clamped, Ending, Mono};
-use model::{Pattern, Range, Verify};
+use model::{Pattern, Verify};
 use std::sync::Arc;
 use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
@@ -144,7 +144,7 @@ impl Connection {
     fn plan_send(&mut self, cx: &mut Context<'_>) {
         let (allowed, _) = self.allowed();
         if self.step == TransferStep::Payload && self.tx.io == 0 && allowed > 0 {
-            self.tx.io = draw(self.params.buffer, cx).min(allowed);
+            self.tx.io = draws::buffer(self.params.buffer, cx.rng).min(allowed);
             self.tx.due = self.tx.pacing.due(self.tx.io, cx.now);
         }
     }
@@ -208,7 +208,7 @@ impl Connection {
             return self.fail(violation);
         }
         self.payload_received(cx, u64::clamped(got.len));
-        self.rx.size = draw(self.params.buffer, cx);
+        self.rx.size = draws::buffer(self.params.buffer, cx.rng);
         self.plan_send(cx);
         self.check_complete(cx);
         Ok(())
@@ -306,8 +306,10 @@ impl Connection {
     }
 
     fn fin(&mut self) -> Checked {
-        if let Some(reset) = self.core.cut_off().filter(|_| self.step != TransferStep::Parting) {
-            return reset.or_else(|why| self.fail(why));
+        if self.step != TransferStep::Parting
+            && let Some(checked) = self.core.cut_off()
+        {
+            return checked.or_else(|reset| self.fail(reset));
         }
         let why = match self.step {
             TransferStep::Parting => {
@@ -342,10 +344,6 @@ impl Connection {
             _ => When::Never,
         }
     }
-}
-
-fn draw(Range { low, high }: Range, cx: &mut Context<'_>) -> u64 {
-    if low == high { high } else { cx.rng.between(low, high) }
 }
 
 impl Flow for Connection {
@@ -410,7 +408,7 @@ impl Flow for Connection {
         match event {
             FlowEvent::Up(path) => {
                 self.core.up(cx, path);
-                self.rx.size = draw(self.params.buffer, cx);
+                self.rx.size = draws::buffer(self.params.buffer, cx.rng);
                 if self.role == Role::Server {
                     self.core.id = cx.rng.uuid();
                     self.word = encode_id(self.core.id);

@@ -31,6 +31,8 @@ pub(crate) struct Budget {
     reports_bps: Option<u64>,
     /// Longest time between two reports, ns: the line of an interval waits for its report.
     interval_ns: u64,
+    /// Lines of round trips show nothing of the server's reports.
+    is_unreported: bool,
 }
 
 impl Budget {
@@ -47,6 +49,7 @@ impl Budget {
             beat_ns: every(HEARTBEAT, 8).clamp(SECOND, SLOWEST),
             reports_bps: Some((most / 8 * 5).max(1)),
             interval_ns: phase.interval_ns,
+            is_unreported: phase.kind == Kind::Ping,
         }
     }
 
@@ -55,6 +58,11 @@ impl Budget {
         // If the budget allows a report a second, each leaves at once: its interval waits for it.
         let bps = self.reports_bps.filter(|_| self.is_scarce());
         bps.map_or(0, |bps| (bytes.saturating_mul(8 * SECOND) / bps).min(self.interval_ns))
+    }
+
+    /// True if the reports on intervals stay out: the budget is small, and nobody reads them.
+    pub(crate) fn omits_reports(&self) -> bool {
+        self.is_unreported && self.is_scarce()
     }
 
     /// True if reports are to be short: the budget does not allow a plain one a second.

@@ -262,6 +262,8 @@ pub struct Client {
     /// Messages on control connections during the run.
     own: OwnTraffic,
     waiting: VecDeque<(Mono, Interval)>,
+    /// Intervals whose line had to leave before the reports of all servers.
+    incomplete: VecDeque<Interval>,
     /// The next interval to be reported.
     next: u32,
     rhythm: Rhythm,
@@ -332,6 +334,7 @@ impl Client {
             own: OwnTraffic::default(),
             rhythm: Rhythm::new(&plan.phase),
             waiting: VecDeque::new(),
+            incomplete: VecDeque::new(),
             next: 0,
             held: Held::default(),
             local: None,

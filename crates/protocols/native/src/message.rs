@@ -84,7 +84,7 @@ pub enum Message {
         reason: String,
     },
     Accepted {
-        /// The session, and what was reduced.
+        /// The session, and the reductions.
         accepted: Accepted,
         /// Secret of the key that seals openings ([`crate::opening`]): 16 bytes in hexadecimal.
         secret: String,
@@ -167,6 +167,10 @@ pub enum Message {
         /// source of the stamp (0 the program, 1 the kernel, 2 the network card), true if damaged.
         #[serde(default)]
         got: Vec<(u64, i64, i64, u8, bool)>,
+    },
+    /// The client's connections are being aborted: bytes under way arrive within this time.
+    Abort {
+        within_ns: u64,
     },
     /// The client has ended its connections.
     Stop,

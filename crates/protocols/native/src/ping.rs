@@ -27,12 +27,12 @@ use super::mark::{Kind, MARK, Mark, refusal};
 use super::opening::Opener;
 use super::preamble::{PREAMBLE, Preamble, Purpose};
 use super::udp::{AGAIN, LOSSY, Posted, Repeat};
+use common::Patience;
 use common::kernel::Core;
 use common::ping::{Params, Pinger};
 use metrics::{Clamped, Ending, Mono, SECOND};
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 use transport::{
     Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
     When,
@@ -129,7 +129,7 @@ impl Caller {
         }
         if !self.datagrams || cx.now.since(self.first) >= PATIENCE {
             let why = "the server's answer to the first datagrams was lost each time";
-            let stalled = Violation::Stalled(Duration::from_nanos(PATIENCE));
+            let stalled = Patience::of("no answer", PATIENCE).violation();
             if !self.datagrams {
                 return self.fail(stalled);
             }

@@ -170,6 +170,8 @@ struct ClientState {
     held: Option<Held>,
     /// Reports on intervals that are to be sent, or are under way.
     reports: Reports,
+    /// Limit for connections to end here after the client has reported their end, ns.
+    linger_ns: u64,
     /// The client goes on with a session on another connection.
     resumes: bool,
     /// Its latest session, until another one is proposed.
@@ -180,7 +182,7 @@ impl ClientState {
     /// Until when its connections may end, after it has said that they have.
     fn lingers_until(&self) -> Option<Mono> {
         let connections = self.held.as_ref().map_or(0, |held| held.granting.phase.connections);
-        let lingers = LINGER + u64::from(connections / 1_000) * A_THOUSAND;
+        let lingers = self.linger_ns + u64::from(connections / 1_000) * A_THOUSAND;
         (self.step == Step::Draining).then(|| self.since.plus(lingers))
     }
 }
@@ -510,7 +512,7 @@ impl Server {
         for link in self.clients.keys().copied().collect::<Vec<_>>() {
             let Some(client) = self.clients.get(&link) else { continue };
             let lingers_until = client.lingers_until();
-            let late = Server::waits(client).find(|wait| wait.is_over(now)).map(|wait| wait.to_string());
+            let late = self.waits(client).find(|wait| wait.is_over(now)).map(|wait| wait.to_string());
             let excludes = Server::excludes_until(client).is_some_and(|at| at <= now);
             if let Some(why) = excludes.then(|| EXCLUDED_FOR_LONG.to_owned()).or(late) {
                 self.refuse(cx, link, &why);
@@ -539,16 +541,18 @@ impl Server {
 
     /// The waits for a client, which is refused when one of them is over: the waits of its step,
     /// and the wait for its next word.
-    fn waits(client: &ClientState) -> impl Iterator<Item = Patience> + use<> {
+    fn waits(&self, client: &ClientState) -> impl Iterator<Item = Patience> + use<> {
+        // A server that is ending closes idle clients once its sessions are over.
+        let proposes = client.step == Step::Idle && self.ending.is_none();
         let of_step = match client.step {
             Step::Greeting => Some(HELLO),
             Step::Proving => Some(PROOF),
-            Step::Idle => Some(PROPOSAL_WITH_PINGS),
+            Step::Idle if proposes => Some(PROPOSAL_WITH_PINGS),
             Step::Granted => Some(GO),
             _ => None,
         };
         let of_word = match client.step {
-            Step::Idle => Some(PROPOSAL),
+            Step::Idle if proposes => Some(PROPOSAL),
             Step::Granted | Step::Queued | Step::Running => Some(WORD),
             _ => None,
         };
@@ -633,7 +637,7 @@ impl Session for Server {
     }
 
     fn deadline(&self) -> Option<Mono> {
-        let waits = self.clients.values().flat_map(Server::waits).map(|wait| wait.until());
+        let waits = self.clients.values().flat_map(|client| self.waits(client)).map(|wait| wait.until());
         let limits = waits.chain(self.clients.values().filter_map(Server::excludes_until));
         let draining = self.clients.values().filter_map(ClientState::lingers_until);
         let draining = draining.chain(self.clients.values().filter_map(|client| client.reports.due()));

@@ -188,9 +188,11 @@ impl Client {
                     self.silence.remote(index, start_ns, traffic.ns, came_ns, packets);
                 }
                 self.acknowledge(at);
-                // A report on an interval that has been reported without it is dropped.
-                if index >= self.next {
+                // A report may arrive after the line of its interval.
+                let is_late = self.incomplete.iter().any(|interval| interval.index == index);
+                if index >= self.next || is_late {
                     self.servers[at].reports.insert(index, (traffic, packets));
+                    self.correct(index);
                     self.release(false, cx.now);
                 }
             }

@@ -9,12 +9,14 @@ use crate::udp::trains_of;
 use common::Patience;
 use metrics::{Ending, Mono, SECOND, Tally};
 use model::ending::JudgedPhase;
-use model::{Event, Status, Totals};
+use model::{Event, Interval, Status, Totals};
 use transport::{FIREWALL, Order};
 
 /// The longest round trip with which connections end in good order within the time that an
 /// interrupt leaves, ns.
 const ORDERLY: u64 = 7 * SECOND / 20;
+/// Intervals that wait for late reports; of more the oldest stay without.
+const MOST_INCOMPLETE: usize = 64;
 /// Cause of connections that were aborted at the end of a run, as the engine names it.
 const CUT_OFF: &str = "cut off at the end of the run";
 /// Silence behind a heartbeat after which another one is sent, ns.
@@ -260,28 +262,55 @@ impl Client {
     /// reported.
     pub(super) fn release(&mut self, all: bool, now: Mono) {
         while self.release_due().is_some_and(|at| all || at <= now) {
-            let Some((_, interval)) = self.waiting.front_mut() else { return };
-            let index = interval.index;
-            let reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
-            let reports: Option<Vec<_>> = reports.collect();
-            for (traffic, packets) in reports.into_iter().flatten() {
-                let Some(sum) = &mut interval.remote else {
-                    (interval.remote, interval.remote_packets) = (Some(*traffic), packets.clone());
-                    continue;
-                };
-                sum.add_host(traffic);
-                if let (Some(sum), Some(packets)) = (&mut interval.remote_packets, packets) {
-                    sum.add_host(packets);
+            let Some((_, mut interval)) = self.waiting.pop_front() else { return };
+            self.next = interval.index.saturating_add(1);
+            if !self.add_reports(&mut interval) {
+                if self.incomplete.len() == MOST_INCOMPLETE {
+                    self.incomplete.pop_front();
                 }
+                self.incomplete.push_back(interval.clone());
             }
-            let interval = std::mem::take(interval);
-            self.waiting.pop_front();
-            self.next = index.saturating_add(1);
-            for server in &mut self.servers {
-                server.reports = server.reports.split_off(&self.next);
-            }
+            self.forget_reports();
             self.rhythm.advance(now);
             self.driver.ask(Event::Interval(Box::new(interval)));
+        }
+    }
+
+    /// Emits an interval again whose last report arrived after its line.
+    pub(super) fn correct(&mut self, index: u32) {
+        let Some(at) = self.incomplete.iter().position(|interval| interval.index == index) else { return };
+        let mut interval = self.incomplete[at].clone();
+        if self.add_reports(&mut interval) {
+            self.incomplete.remove(at);
+            self.forget_reports();
+            self.driver.ask(Event::Corrected(Box::new(interval)));
+        }
+    }
+
+    /// Adds the sum of the remote ends to an interval, if all have reported.
+    fn add_reports(&self, interval: &mut Interval) -> bool {
+        let index = interval.index;
+        let reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
+        let Some(reports) = reports.collect::<Option<Vec<_>>>() else { return false };
+        for (traffic, packets) in reports {
+            let Some(sum) = &mut interval.remote else {
+                (interval.remote, interval.remote_packets) = (Some(*traffic), packets.clone());
+                continue;
+            };
+            sum.add_host(traffic);
+            if let (Some(sum), Some(packets)) = (&mut interval.remote_packets, packets) {
+                sum.add_host(packets);
+            }
+        }
+        true
+    }
+
+    /// Drops the reports of intervals that have left, except intervals that wait for a late report.
+    fn forget_reports(&mut self) {
+        let (next, incomplete) = (self.next, &self.incomplete);
+        let waits = |index: u32| index >= next || incomplete.iter().any(|interval| interval.index == index);
+        for server in &mut self.servers {
+            server.reports.retain(|index, _| waits(*index));
         }
     }
 
@@ -331,6 +360,7 @@ impl Client {
             step if step.is_long() => silence,
             Step::Reaching => since("no answer over UDP").within(reach::limit(server.base_rtt)),
             Step::Connecting => since("no connection").within(self.plan.phase.connect_timeout_ns),
+            Step::Greeting => since("no answer").within(self.plan.phase.connect_timeout_ns),
             _ => since("no answer").within(PATIENCE),
         };
         Some(self.interrupted(server).filter(|other| other.until() < wait.until()).unwrap_or(wait))

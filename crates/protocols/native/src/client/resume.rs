@@ -142,12 +142,13 @@ impl Client {
 
     /// The messages that ask the server to go on with the session.
     fn resume_messages(&mut self, at: usize, n: usize) -> Vec<u8> {
+        let last = self.last_messages();
         let Server { granted, step, resumption, .. } = &mut self.servers[at];
         let (Some(granted), Some(attempt)) = (granted, resumption.open.get_mut(n)) else { return Vec::new() };
         let mut bytes = attempt.frames.encode(&granted.opener.resume(attempt.number));
         attempt.said_stop = *step == Step::Collecting;
         if attempt.said_stop {
-            bytes.extend(attempt.frames.encode(&Message::Stop));
+            bytes.extend(last.iter().flat_map(|message| attempt.frames.encode(message)));
         }
         bytes
     }
@@ -207,7 +208,8 @@ impl Client {
             self.driver.ask(Action::Close(link, end));
         }
         if says_stop {
-            self.say(at, &Message::Stop);
+            let last = self.last_messages();
+            self.say_all(at, &last);
         }
     }
 

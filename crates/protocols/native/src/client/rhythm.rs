@@ -16,7 +16,7 @@ const LAG_OF_MESSAGES: u64 = SECOND / 5;
 /// Gap between two lines that is no break of the rhythm, however short the intervals, ns.
 const LEAST_GAP: u64 = 7 * SECOND / 10;
 /// Time between two lines at the end of a run, ns; a fifth of shorter intervals.
-const SHORTEST: u64 = SECOND / 5;
+const LAST_GAP: u64 = SECOND / 5;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rhythm {
@@ -34,14 +34,15 @@ impl Rhythm {
         Rhythm { interval_ns: phase.interval_ns, longest_lag, last: None, is_last: false }
     }
 
-    /// Earliest and latest time of the report on an interval that ended at `end`.
+    /// Earliest and latest time of the line on an interval that ended at `end`: 60 % to 140 % of an
+    /// interval after the line before it, so that the rhythm adapts to late reports of servers by
+    /// less than half an interval at a time. The first line has no line before it.
     fn window(&self, end: Mono) -> (Mono, Mono) {
         let part = |percent: u64| self.interval_ns / 100 * percent;
         if self.is_last {
-            let at = self.last.map_or(end, |last| last.plus(part(20).min(SHORTEST))).max(end);
+            let at = self.last.map_or(end, |last| last.plus(part(20).min(LAST_GAP))).max(end);
             return (at, at);
         }
-        // No line stands before the first.
         let latest = self.last.map_or(end.plus(self.longest_lag), |last| last.plus(part(140).max(LEAST_GAP)));
         let earliest = self.last.map_or(end, |last| last.plus(part(60)).max(end));
         let latest = latest.max(end).min(end.plus(self.longest_lag));

@@ -1,7 +1,7 @@
 //! New control connections: hello, proof of a key, and messages.
 
 use super::{
-    Answered, ClientState, HANDSHAKE_NS, HANDSHAKES, Holder, LONGEST, MESSAGE_NS, MESSAGES,
+    Answered, ClientState, HANDSHAKE_NS, HANDSHAKES, Holder, LINGER, LONGEST, MESSAGE_NS, MESSAGES,
     MOST_BEFORE_HELLO, MOST_BEFORE_PROPOSAL, MOST_SILENT, Server, Step,
 };
 use crate::auth::{hex, host_mark, unhex};
@@ -49,6 +49,7 @@ impl Server {
             standing: Wall(0),
             held: None,
             reports: super::Reports::default(),
+            linger_ns: LINGER,
             resumes: false,
             resumable: None,
         };
@@ -142,6 +143,7 @@ impl Server {
                 return self.consider(cx, link);
             }
             (Step::Granted, Message::Start) => self.begin(cx, link),
+            (_, Message::Abort { within_ns }) => client.linger_ns = within_ns.min(client.linger_ns),
             (Step::Running, Message::Stop) => self.wind_up(cx, link),
             (_, Message::Shutdown { only }) => return self.shut_down(cx, link, only.as_deref()),
             (_, Message::Bye) => self.close(cx, link),

@@ -3,7 +3,9 @@
 use super::reports::Reports;
 use super::resume::Resumable;
 use super::standing::Moved;
-use super::{Answered, ClientState, GRACE_EXCLUSIVE, Held, Holder, Server, Step, WAIT_EXCLUSIVE, is_here};
+use super::{
+    Answered, ClientState, GRACE_EXCLUSIVE, Held, Holder, LINGER, Server, Step, WAIT_EXCLUSIVE, is_here,
+};
 use crate::auth::hex;
 use crate::balance::{Placed, first_worker, is_light};
 use crate::budget::Budget;
@@ -204,6 +206,7 @@ impl Server {
         let config = &self.plan.config;
         let Some(client) = self.clients.get_mut(&link) else { return };
         let until = phase.exclusive.then(|| now.plus(WAIT_EXCLUSIVE));
+        client.linger_ns = LINGER;
         client.reports = Reports::new(Budget::of(&phase)).keeping(client.resumes);
         // The sessions of a key share its rate: each keeps to its own part.
         let shares = client.holder.as_ref().is_some_and(|holder| holder.rights.rate.is_some());

@@ -51,6 +51,9 @@ impl Reports {
     }
 
     pub(super) fn add(&mut self, mut report: Message) {
+        if self.budget.omits_reports() {
+            return;
+        }
         if let Message::Interval { packets: Some(packets), .. } = &mut report
             && self.budget.is_scarce()
         {

@@ -93,6 +93,8 @@ pub struct Probe {
     /// When its schedule begins, and when the last data arrived.
     begun: Option<Mono>,
     arrived: Mono,
+    /// Both schedules were over when the client ended the run.
+    is_through: bool,
     /// The group knows when the other end's data are to arrive.
     shifted: bool,
     /// No data has the size of a word.
@@ -147,6 +149,7 @@ impl Probe {
             stopped: false,
             begun: None,
             arrived: now,
+            is_through: false,
             shifted: false,
         }
     }
@@ -222,13 +225,12 @@ impl Probe {
     fn live(&mut self, cx: &mut Context<'_>) {
         let (Some(row), Some(start)) = (self.core.row, self.begun) else { return };
         let until = if let State::End(since) = self.state { since } else { cx.now };
-        let is_whole = until.since(start) >= self.terms.duration_ns;
+        // The last frame of a stream leaves one gap before its schedule is over.
+        let is_whole = self.is_through || until.since(start) >= self.terms.duration_ns;
         let ns = if is_whole { self.terms.schedule_ns() } else { until.since(start) };
-        cx.rec.lives(
-            row,
-            Window { from: start, ns, open: false },
-            self.arrived.max(start.plus(ns)).min(cx.now),
-        );
+        let planned = start.plus(ns);
+        let ended = if is_whole { self.arrived.max(planned) } else { self.arrived.max(planned).min(cx.now) };
+        cx.rec.lives(row, Window { from: start, ns, open: false }, ended);
         let rated = self.terms.media.is_some() || self.terms.rate.is_some();
         let tally = cx.rec.tally(self.core.group);
         if let (true, false, Some(window)) = (is_whole, rated, &mut tally.rx_window) {
@@ -241,6 +243,7 @@ impl Probe {
         let ours = self.sender.as_ref().is_none_or(Sender::is_over);
         let theirs = self.receiver.is_none() || self.theirs.is_some() || self.terms.echo();
         if self.client && self.state == State::Run && ours && theirs {
+            self.is_through = true;
             self.end(now);
         }
     }
@@ -278,7 +281,10 @@ impl Probe {
     /// True if all data have arrived at both ends and both know it: an end's missing datagrams are
     /// unknown until the other one has reported how many it sent.
     fn all_came(&self) -> bool {
-        let there = !self.client || self.missed == Some(0);
+        // In an interrupted run no datagram is sent behind the END that was answered, and the server
+        // has counted what arrived before it.
+        let answered = self.missed.is_some_and(|missed| missed == 0 || self.stopped);
+        let there = !self.client || answered;
         matches!(self.state, State::End(_)) && there && self.missing() == 0
     }
 

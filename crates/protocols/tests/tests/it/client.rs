@@ -1,6 +1,8 @@
 //! A client driven by hand: servers whose words come late, twice, never, or are none of ours.
 
-use crate::support::driven::{Driven, accepted, answer, client_with, intervals, moved, running, status};
+use crate::support::driven::{
+    Driven, accepted, answer, client_with, corrected, intervals, moved, running, status,
+};
 use crate::support::run::{MS, address, client_plan, held, small};
 use common::Peer;
 use metrics::{Ending, Group, SECOND, Tally};
@@ -53,10 +55,12 @@ fn remote_reports_may_come_early_late_twice_or_never() {
     client.tally(Group(1), 3);
     client.pass(100 * MS);
     assert_eq!(intervals(&client)[2..], [(2, None), (3, Some(13))]);
-    // Too late, again, and absurd ones: they change nothing and are not kept.
-    for index in [0, 2, 3, u32::MAX, 5_000] {
+    // The late one corrects its interval, once. Repeated and absurd ones change nothing and are not
+    // kept.
+    for index in [0, 2, 2, 3, u32::MAX, 5_000] {
         client.say(link, &report(index, 99));
     }
+    assert_eq!(corrected(&client), [(2, Some(99))]);
     client.pass(SECOND);
     client.tally(Group(1), 4);
     client.say(link, &report(4, 14));
@@ -83,6 +87,8 @@ fn the_sum_of_two_remote_ends_is_told_only_when_it_is_whole() {
     client.say(Link(1), &report(1, 10));
     client.pass(2 * SECOND);
     assert_eq!(intervals(&client)[1..], [(1, None)], "half of it is not the sum");
+    client.say(Link(2), &report(1, 6));
+    assert_eq!(corrected(&client), [(1, Some(16))]);
     // One is lost: the other's figure is all there is.
     client.feed(Input::Down(Link(2), None));
     client.tally(Group(1), 2);

@@ -82,7 +82,7 @@ fn any_message(rng: &mut Rng, proposal: &Phase) -> Message {
         16 => Message::Result { totals: moved() },
         17 if n & 7 == 0 => Message::Stopping { reason: text(rng), limited: n & 8 == 0 },
         18 if n & 7 == 0 => Message::Bye,
-        18 => Message::Resumed,
+        18 => Message::Abort { within_ns: u64::from(n) },
         20 => Message::Resume { session: u64::from(n % 4), number: n, seal: "11".repeat(16) },
         19 if n & 15 == 0 => Message::Shutdown { only: (n & 16 == 0).then(|| "echo:7".to_owned()) },
         _ => Message::Ping { n: n % 8 },

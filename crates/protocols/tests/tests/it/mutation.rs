@@ -138,6 +138,7 @@ fn messages() -> Vec<Message> {
         Message::Ping { n: 7 },
         Message::Resume { session: 7, number: 1, seal: "ab".repeat(16) },
         Message::Resumed,
+        Message::Abort { within_ns: 7 },
         Message::Propose { run: ID, phase: Box::new(Phase { rate: Some(8), ..phase(Pattern::Duplex, 7) }) },
         Message::Queued { ahead: 3, reason: text.clone() },
         Message::Accepted {

@@ -204,6 +204,14 @@ pub(crate) fn intervals<S>(driven: &Driven<S>) -> Vec<(u32, Option<u64>)> {
     driven.events.iter().filter_map(one).collect()
 }
 
+/// Intervals that were emitted again with reports that arrived behind their line.
+pub(crate) fn corrected<S>(driven: &Driven<S>) -> Vec<(u32, Option<u64>)> {
+    let one = |e: &Event| {
+        if let Event::Corrected(i) = e { Some((i.index, i.remote.map(|f| f.rx_bytes))) } else { None }
+    };
+    driven.events.iter().filter_map(one).collect()
+}
+
 pub(crate) fn status<S>(driven: &Driven<S>) -> Option<(Status, String)> {
     driven.events.iter().find_map(|e| match e {
         Event::PhaseEnd { status, reason } => Some((*status, reason.clone().unwrap_or_default())),
