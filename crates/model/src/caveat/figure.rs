@@ -12,8 +12,9 @@ const MIN_INTERVALS: usize = 3;
 const MIN_TIME: u64 = 2 * SECOND;
 /// With fewer values a percentile is just one of them.
 const MIN_VALUES: u64 = 20;
-/// A first interval this far below the rest holds the start of the connections.
-const SLOW_START: f64 = 0.10;
+/// A first interval this far below the rest holds the start of the connections, and matters from
+/// this share of the mean on: a tenth in one of five intervals, a fifth in one of ten.
+const SLOW_START: (f64, f64) = (0.10, 0.02);
 /// Share by which a rate may fall short of the requested one.
 const RATE_MISSED: f64 = 0.03;
 /// Relative standard deviation above which a mean says little.
@@ -44,6 +45,8 @@ pub(super) fn server_not_measured(case: &Case<'_>) -> Option<Reason> {
 
 /// Headers of a datagram, and of a segment with time stamps, over IPv4, bytes.
 const HEADERS: (u64, u64) = (28, 52);
+/// Fewest packets of a connection without payload: its handshake, two FINs, an acknowledgement.
+const BARE_CONNECTION: u64 = 6;
 /// Share of what passed above which own traffic is no trifle.
 const OWN: f64 = 0.1;
 /// Fewer messages and datagrams than these fill no queue.
@@ -53,10 +56,15 @@ pub(super) fn own_traffic(case: &Case<'_>) -> Option<Reason> {
     let (own, local) = (case.point.local.own, &case.point.local);
     let packets = local.packets.as_deref().map_or(0, |packets| packets.counts.sent + packets.counts.received);
     let messages = local.pings.as_deref().map_or(0, |pings| pings.counts.sent + pings.counts.received);
-    let passed = local.traffic.tx_bytes + local.traffic.rx_bytes + packets.max(messages) * HEADERS.0;
+    let opened = if case.point.phase.kind == Kind::Connect { local.opened } else { 0 };
+    let passed = local.traffic.tx_bytes
+        + local.traffic.rx_bytes
+        + packets.max(messages) * HEADERS.0
+        + opened * BARE_CONNECTION * HEADERS.1;
     let bytes = own.bytes() + own.datagrams * HEADERS.0 + own.messages * HEADERS.1;
     let share = real(bytes) / real(passed + bytes);
-    (own.count() >= FEW_OWN && share > OWN).then(|| {
+    // The median of round trips is one of a message that met no own packet, where these are fewer.
+    (own.count() >= FEW_OWN.max(messages) && share > OWN).then(|| {
         let text = format!(
             "Own traffic was {} of all traffic: {} control messages and {} comparisons of clocks stood in the same queues.",
             super::percent(share),
@@ -176,7 +184,8 @@ pub(super) fn slow_start(case: &Case<'_>) -> Option<Reason> {
         return None;
     }
     let typical = Quartiles::of(rest.to_vec())?.median;
-    (first < typical * (1.0 - SLOW_START)).then(|| {
+    let (least, of_mean) = SLOW_START;
+    (first < typical * (1.0 - least.max(of_mean * real(rates.len())))).then(|| {
         let text = format!(
             "The first interval was {} below the median of the others, and it counts: the mean includes the start \
              of the connections.",

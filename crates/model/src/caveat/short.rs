@@ -31,7 +31,7 @@ const SHORT: [(&str, &str, &str); 48] = [
     ("queue-drops", "a host's own queue dropped {0} packets", "a host's own queue dropped packets"),
     ("receive-buffer-overflow", "", "loss in the receiver's own buffer"),
     ("damaged-on-the-way", "{0} datagrams were damaged", "datagrams were damaged"),
-    ("dscp-changed", "", "the path changed the class of datagrams"),
+    ("dscp-changed", "", "the path changed the class of packets"),
     ("clock-offset", "one-way delays may be wrong by {0}", "one-way delays may be wrong"),
     ("clock-stepped", "", "a clock was set meanwhile: wrong delays"),
     ("clock-wander", "", "the rate of a clock changed: less exact delays"),

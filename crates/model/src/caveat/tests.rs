@@ -176,6 +176,13 @@ fn slow_start() {
         received(p, [600, 1_000, 990, 1_010, 1_000]);
         p.phase.omit_ns = SECOND;
     });
+    // Of ten intervals the first one matters half as much.
+    let ten = |p: &mut Point, first: u64| {
+        p.intervals = (0..10).map(|index| second(index, 1_000, Some(1_000))).collect();
+        p.intervals[0] = second(0, 1_000, Some(first));
+    };
+    silent(|p, _| ten(p, 801));
+    only("slow-start", |p, _| ten(p, 799));
     // An omitted first second is no reading.
     silent(|p, _| {
         received(p, [600, 1_000, 990, 1_010, 1_000]);
@@ -655,6 +662,31 @@ fn a_figure_of_a_quota_names_the_quota() {
     let words = "(this host: its CPU quota of 0.20 CPUs held it back in 41 periods, its threads for 6.10 s together, its memory limit \
                  of 64.0 MiB was reached 3 times)";
     assert!(text.contains(words), "{text}");
+}
+
+#[test]
+fn own_traffic_of_round_trips_is_judged_by_their_number() {
+    let ten = |p: &mut Point, messages: u64| {
+        ping(p);
+        p.local.pings.as_mut().unwrap().counts =
+            PingCounts { sent: 10, received: 10, ..PingCounts::default() };
+        p.local.traffic = Traffic { tx_bytes: 640, rx_bytes: 640, ..Traffic::default() };
+        p.local.own = OwnTraffic { messages, message_bytes: 85 * messages, ..OwnTraffic::default() };
+    };
+    // A run of a second has its intervals, its end and its totals.
+    silent(|p, _| ten(p, 19));
+    let text = only("own-traffic", |p, _| ten(p, 20));
+    assert!(text.starts_with("Own traffic was 60 % of all traffic: 20 control messages"), "{text}");
+    // Connections without payload have packets: of ten 3,120 bytes, of a thousand 312,000.
+    let raised = |opened: u64| {
+        let found = caveats(|p, _| {
+            (p.phase.kind, p.local.opened) = (Kind::Connect, opened);
+            p.local.traffic = Traffic::default();
+            p.local.own = OwnTraffic { messages: 40, message_bytes: 3_400, ..OwnTraffic::default() };
+        });
+        found.iter().any(|caveat| caveat.code == "own-traffic")
+    };
+    assert!(raised(10) && !raised(1_000));
 }
 
 #[test]
