@@ -338,6 +338,7 @@ const IDLE: &str =
 const PROGRAM: &str = "the client is another program's, and the original server waits for ever";
 /// The longer waits of servers, with the reasons.
 pub(super) static LONG_WAITS: &[LongWait] = &[
+    waits("iperf3", 120, "data is waited for as long as by the original (--rcv-timeout)"),
     waits("ctstraffic", 60, "what a slow pace sends fills the send buffer before the silence shows"),
     waits("ttcp", 300, PROGRAM),
     waits("ntttcp", 300, PROGRAM),
