@@ -10,24 +10,24 @@ fn main() {
     let commit = Some(variable("NETCALIPER_COMMIT")).filter(|commit| !commit.is_empty());
     // A build for development is not built again because of a commit.
     let commit = commit.or_else(|| if variable("PROFILE") == "release" { checked_out() } else { None });
-    tell("COMMIT", &commit.unwrap_or_default());
-    tell("TARGET", &variable("TARGET"));
+    set_variable("COMMIT", &commit.unwrap_or_default());
+    set_variable("TARGET", &variable("TARGET"));
     // The folder is target/[TRIPLE/]PROFILE/build/…: `PROFILE` itself knows only debug and release.
     let folder = variable("OUT_DIR");
     let parts: Vec<_> = Path::new(&folder).iter().filter_map(|part| part.to_str()).collect();
     let build = parts.iter().rposition(|part| *part == "build").unwrap_or_default();
     let profile = parts.get(build.wrapping_sub(1)).copied().unwrap_or_default();
-    tell("PROFILE", if profile == "debug" { "dev" } else { profile });
+    set_variable("PROFILE", if profile == "debug" { "dev" } else { profile });
     let features =
         env::vars().filter_map(|(name, _)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase()));
     let mut features: Vec<String> = features.map(|name| name.replace('_', "-")).collect();
     features.sort();
     let features = features.join(" ");
-    tell("FEATURES", if features.is_empty() { "none" } else { &features });
-    tell("RUSTC", &answer(Command::new(variable("RUSTC")).arg("--version")).unwrap_or_default());
+    set_variable("FEATURES", if features.is_empty() { "none" } else { &features });
+    set_variable("RUSTC", &answer(Command::new(variable("RUSTC")).arg("--version")).unwrap_or_default());
 }
 
-fn tell(name: &str, value: &str) {
+fn set_variable(name: &str, value: &str) {
     println!("cargo::rustc-env=NETCALIPER_BUILD_{name}={value}");
 }
 

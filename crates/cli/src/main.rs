@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     if let Some((original, arguments)) = originals::requested(&command) {
         return originals::run(original, arguments, &command);
     }
-    if let Some(text) = provenance::asked(&command) {
+    if let Some(text) = provenance::version_text(&command) {
         return stdout::write(text.as_bytes()).into();
     }
     // Help is what is needed to mend the file.

@@ -40,7 +40,7 @@ static STDOUT_FAILED: AtomicBool = AtomicBool::new(false);
 /// Stdout of an original. When it takes no more, that is told once, in a sentence.
 struct Stdout(io::Stdout);
 
-fn told<T>(written: io::Result<T>) -> io::Result<T> {
+fn report_failure<T>(written: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &written
         && error.kind() != io::ErrorKind::Interrupted
         && !STDOUT_FAILED.swap(true, Ordering::Relaxed)
@@ -53,11 +53,11 @@ fn told<T>(written: io::Result<T>) -> io::Result<T> {
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        told(self.0.write(bytes))
+        report_failure(self.0.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        told(self.0.flush())
+        report_failure(self.0.flush())
     }
 }
 

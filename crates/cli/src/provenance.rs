@@ -14,7 +14,7 @@ const FACTS: [(&str, &str); 5] = [
 
 /// The text that `command` asks for with `--version` and `--verbose` (or `-V` and `-v`) and nothing
 /// else.
-pub(crate) fn asked(command: &[String]) -> Option<String> {
+pub(crate) fn version_text(command: &[String]) -> Option<String> {
     let mut words: Vec<&str> = command.iter().skip(1).map(|word| long(word)).collect();
     words.sort_unstable();
     matches!(words[..], ["-Vv" | "-vV"] | ["--verbose", "--version"]).then(text)

@@ -96,16 +96,19 @@ pub(crate) struct Worker<P: Platform> {
     stage: WorkerStage,
     reactor: P::Reactor,
     clock: P::Clock,
+    /// Wall clock, random numbers, recorder and outbox of this thread, which flows get as their
+    /// [`Context`](transport::Context).
     own: Surroundings,
     memory: Memory<P>,
     links: Links<P>,
+    /// Links whose turn is due in this round.
     ready: VecDeque<Key>,
     /// Links that wait and that the reactor does not watch yet, and since when: registered when the
     /// worker is idle, or after [`REGISTER_AFTER`] on one that is not, so that connections shorter
     /// than that never pay for it.
     unregistered: VecDeque<(Key, Mono)>,
-    /// Links were tried in the last round, and some may be unknown to the reactor.
-    tried: bool,
+    /// Links were turned in the last round, so that `unregistered` may have new ones.
+    has_turned: bool,
     timers: BinaryHeap<Reverse<(Mono, Key)>>,
     groups: BTreeMap<Group, GroupState>,
     /// Groups whose connectors open links.
@@ -114,8 +117,9 @@ pub(crate) struct Worker<P: Platform> {
     next_boundary: Mono,
     ended: Vec<ConnectionRecord>,
     idle: Idle,
-    /// The limits of peers without a socket of their own.
+    /// Remainders of the limits of peers without a socket of their own.
     purses: Purses,
+    /// Sockets that peers of listening sockets got of their own, and their links.
     given: Given,
     /// When listeners are watched again, after an accept that failed.
     accept_at: Option<Mono>,
@@ -179,8 +183,8 @@ impl<P: Platform> Task<P> for Worker<P> {
 }
 
 impl<P: Platform> Worker<P> {
-    /// A worker around its reactor, which was made before the thread, so that its waker could be
-    /// dealt out.
+    /// A worker with this reactor. The reactor exists before the worker's thread, because the other
+    /// threads need its waker.
     pub(crate) fn new(platform: P, config: WorkerConfig<P>, reactor: P::Reactor) -> Self {
         let clock = platform.clock();
         Worker {
@@ -191,7 +195,7 @@ impl<P: Platform> Worker<P> {
             links: Links::default(),
             ready: VecDeque::new(),
             unregistered: VecDeque::new(),
-            tried: false,
+            has_turned: false,
             timers: BinaryHeap::new(),
             groups: BTreeMap::new(),
             opening: Vec::new(),

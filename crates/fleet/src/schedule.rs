@@ -192,7 +192,7 @@ pub(crate) fn next(state: &ScheduleState, now: Mono) -> Vec<Assignment> {
                     tasks.max_by_key(|task| (state.urgency(task, host, left), Reverse(task.id))).copied();
                 let Some(task) = best else { break };
                 let at = [task.from, task.to].map(|host| state.hosts[host.index()].resource);
-                load.add(&state.resources, &task, class, at, true);
+                load.count(&state.resources, &task, class, at, true);
                 chosen.extend(state.assignment(&task, now));
                 if class == CostClass::Exclusive {
                     break;

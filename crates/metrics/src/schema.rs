@@ -28,8 +28,8 @@ impl Published {
         serde_json::from_str(&text).map_err(|e| format!("schema/{}: {e}", self.file))
     }
 
-    /// Compares the file with the schema of `T`, or writes it when `NETCALIPER_WRITE_SCHEMA` is
-    /// set.
+    /// Compares the file with the schema of `T`, or writes it when `NETCALIPER_WRITE_SCHEMA` is set.
+    /// The lists of required members are taken from the file, so that none grows by itself.
     ///
     /// # Errors
     /// The file differs, or cannot be read or written.

@@ -30,6 +30,9 @@ pub struct Complete {
     pub tally: Tally,
 }
 
+/// Most kinds of failure that totals list, the most frequent first.
+const MAX_CAUSES: usize = 32;
+
 /// Counts of a group of links.
 #[derive(Debug, Default)]
 pub struct Aggregator {
@@ -158,12 +161,12 @@ impl Aggregator {
         Totals { cpu, counters, ..self.totals() }.with_drops_parted(numbered)
     }
 
-    /// Totals of the group alone.
+    /// Totals of the group, without the figures of its process and host, which the caller adds.
     pub fn totals(self) -> Totals {
         let total = self.total;
         let mut causes: Vec<CauseCount> = total.causes.values().cloned().collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.count));
-        causes.truncate(32);
+        causes.truncate(MAX_CAUSES);
         Totals {
             traffic: self.traffic,
             framing: total.framing,

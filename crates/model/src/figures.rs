@@ -135,16 +135,16 @@ struct EndFigures {
     total: Option<Traffic>,
     /// Counts that the end does not have.
     unknown: Counts,
-    /// Its counts of an interval.
-    of: fn(&Interval) -> Option<Traffic>,
+    /// The end's counts of an interval.
+    in_interval: fn(&Interval) -> Option<Traffic>,
 }
 
 /// An end without counts.
-const SILENT: EndFigures = EndFigures { total: None, unknown: Counts::NONE, of: |_| None };
+const SILENT: EndFigures = EndFigures { total: None, unknown: Counts::NONE, in_interval: |_| None };
 
 impl EndFigures {
     /// The end's count, unless `count` is unknown to it.
-    fn knowing(&self, count: Count) -> Option<Traffic> {
+    fn with_known(&self, count: Count) -> Option<Traffic> {
         self.total.filter(|_| !self.unknown.has(count))
     }
 }
@@ -156,14 +156,17 @@ pub(crate) fn derive(point: &mut Point, serving: Option<Traffic>) {
     if point.phase.kind == Kind::Ping {
         return; // its figures are distributions, which are shown directly
     }
-    let local =
-        EndFigures { total: Some(point.local.traffic), unknown: point.local.unknown, of: |i| Some(i.local) };
+    let local = EndFigures {
+        total: Some(point.local.traffic),
+        unknown: point.local.unknown,
+        in_interval: |i| Some(i.local),
+    };
     let unknown = point.remote.iter().fold(Counts::NONE, |all, totals| all.and(totals.unknown));
-    let remote = EndFigures { total: remote_total(point), unknown, of: |i| i.remote };
+    let remote = EndFigures { total: remote_total(point), unknown, in_interval: |i| i.remote };
     let (client, server) = match serving {
         Some(before) => {
-            let of = |i: &Interval| Some(i.local).filter(|t| !is_idle(t));
-            (SILENT, EndFigures { total: busy(point, before), of, ..local })
+            let in_interval = |i: &Interval| Some(i.local).filter(|t| !is_idle(t));
+            (SILENT, EndFigures { total: busy(point, before), in_interval, ..local })
         }
         None => (local, remote),
     };
@@ -215,8 +218,8 @@ fn remote_total(point: &Point) -> Option<Traffic> {
 /// The result is the receiver's count. Only when the receiver never said anything, or cannot know,
 /// does the sender's stand in for it. `None` when neither end knows.
 fn direction(point: &Point, sender: &EndFigures, receiver: &EndFigures) -> Option<Direction> {
-    let sent = sender.knowing(Count::SentBytes);
-    let got = receiver.knowing(Count::ReceivedBytes);
+    let sent = sender.with_known(Count::SentBytes);
+    let got = receiver.with_known(Count::ReceivedBytes);
     let unknown = sender.unknown.common(Counts::of(&[Count::SentBytes]));
     if sent.or(got).is_none() && !unknown.is_empty() {
         return None;
@@ -227,8 +230,8 @@ fn direction(point: &Point, sender: &EndFigures, receiver: &EndFigures) -> Optio
     let rates: Vec<f64> = point
         .readings()
         .filter_map(|i| match got {
-            Some(_) => (receiver.of)(i).map(|got| got.rx_bps()),
-            None => (sender.of)(i).map(|sent| sent.tx_bps()),
+            Some(_) => (receiver.in_interval)(i).map(|got| got.rx_bps()),
+            None => (sender.in_interval)(i).map(|sent| sent.tx_bps()),
         })
         .collect();
     Some(Direction {

@@ -107,7 +107,8 @@ pub struct DelayRange {
 }
 
 impl DelayRange {
-    /// Of both together: of `n` delays ours, of `m` theirs.
+    /// Range of `n` delays in `self` and `m` in `other` together. Its minimum is known only where
+    /// both are: the side without one may have had a smaller delay.
     fn joined(self, other: DelayRange, n: u64, m: u64) -> DelayRange {
         let all = n + m;
         let share = if all > 0 { real(n) / real(all) } else { 0.5 };

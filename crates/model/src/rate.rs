@@ -31,14 +31,16 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Counts of a group from one instant to another.
+    /// Counts of a group's tally of the time from `from` to `to`, or to the end of its rates
+    /// (`tally.moved`) where that differs. Scheduled traffic has the time of its schedule in it.
     pub fn of(tally: &Tally, from: Mono, to: Mono) -> Self {
+        let [tx_ns, rx_ns] = tally.scheduled_ns;
         Traffic {
             tx_bytes: tally.tx_bytes,
             rx_bytes: tally.rx_bytes,
             ns: tally.moved.unwrap_or(to).since(from),
-            tx_ns: tally.scheduled_ns[0],
-            rx_ns: tally.scheduled_ns[1],
+            tx_ns,
+            rx_ns,
         }
     }
 

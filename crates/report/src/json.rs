@@ -46,12 +46,13 @@ pub fn write_summary(outcome: &Outcome, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "{}", text.unwrap_or_else(|| document(outcome, &rows, 1, rows.len().max(1))))
 }
 
-/// The document, with this many figures of every n-th row; a line for each row.
-fn document(outcome: &Outcome, rows: &[SummaryRow], figures: usize, every: usize) -> String {
+/// The document, a line for each row; shortened to the first `most` figures of a row and to every
+/// `every`-th row.
+fn document(outcome: &Outcome, rows: &[SummaryRow], most: usize, every: usize) -> String {
     let caveats: Vec<&str> =
         summary::kinds(&outcome.points).iter().map(|(caveat, _)| caveat.code.as_str()).collect();
-    let told: Vec<String> = rows.iter().step_by(every).map(|row| row.line(figures)).collect();
-    let left_out = rows.len() - told.len();
+    let lines: Vec<String> = rows.iter().step_by(every).map(|row| row.line(most)).collect();
+    let left_out = rows.len() - lines.len();
     let fields = [
         ("schema", json!("netcaliper.summary.v1")),
         ("verb", json!(outcome.begin.verb)),
@@ -64,7 +65,7 @@ fn document(outcome: &Outcome, rows: &[SummaryRow], figures: usize, every: usize
     ];
     let fields = fields.into_iter().chain((left_out > 0).then(|| ("left_out", json!(left_out))));
     let head: String = fields.map(|(name, value)| format!("  \"{name}\": {value},\n")).collect();
-    format!("{{\n{head}  \"results\": [\n    {}\n  ]\n}}", told.join(",\n    "))
+    format!("{{\n{head}  \"results\": [\n    {}\n  ]\n}}", lines.join(",\n    "))
 }
 
 impl SummaryRow {

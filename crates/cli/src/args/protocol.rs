@@ -45,7 +45,7 @@ pub(crate) fn questions() -> String {
 }
 
 /// Protocols that a server answers beside its own.
-fn beside() -> impl Iterator<Item = (Protocol, &'static common::protocol::Legacy)> {
+fn served_protocols() -> impl Iterator<Item = (Protocol, &'static common::protocol::Legacy)> {
     protocols::ALL.into_iter().filter_map(|protocol| Some((protocol, protocol.info().legacy.as_ref()?)))
 }
 
@@ -174,8 +174,8 @@ pub(crate) struct LegacyArgs {
 }
 
 fn legacy_help() -> String {
-    let names: Vec<&str> = beside().map(|(protocol, _)| protocol.name()).collect();
-    let settings = beside().filter_map(|(_, legacy)| Some(legacy.settings.as_ref()?.help));
+    let names: Vec<&str> = served_protocols().map(|(protocol, _)| protocol.name()).collect();
+    let settings = served_protocols().filter_map(|(_, legacy)| Some(legacy.settings.as_ref()?.help));
     let settings: String = settings.map(|help| format!(". {help}")).collect();
     format!(
         "Answer other protocols as well, each on its own port or on the one given (echo:9999): {}, separated by commas; or all, and a \
@@ -191,7 +191,7 @@ struct ShortArgs(Vec<Legacy>);
 
 impl Args for ShortArgs {
     fn augment_args(command: Command) -> Command {
-        command.args(beside().filter_map(|(protocol, legacy)| {
+        command.args(served_protocols().filter_map(|(protocol, legacy)| {
             let name = protocol.name();
             let port = move |text: &str| match text {
                 "" => Ok(protocol.port()),
@@ -210,7 +210,7 @@ impl Args for ShortArgs {
 
 impl FromArgMatches for ShortArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let short = beside().filter(|(_, legacy)| legacy.short.is_some());
+        let short = served_protocols().filter(|(_, legacy)| legacy.short.is_some());
         let port = |protocol: Protocol| matches.get_one::<u16>(protocol.name()).copied();
         let asked = |(protocol, _): (Protocol, _)| Legacy::of(protocol, port(protocol)?);
         Ok(ShortArgs(short.filter_map(asked).collect()))
@@ -231,7 +231,7 @@ struct OwnArgs {
 
 impl Args for OwnArgs {
     fn augment_args(command: Command) -> Command {
-        beside().fold(command, |command, (_, legacy)| {
+        served_protocols().fold(command, |command, (_, legacy)| {
             let key = legacy.key.as_ref().map(|key| {
                 let arg = Arg::new(key.name).long(key.name).value_name("FILE").env(key.variable);
                 arg.value_parser(clap::value_parser!(PathBuf)).help(key.help).help_heading(BESIDE)
@@ -248,7 +248,7 @@ impl Args for OwnArgs {
 impl FromArgMatches for OwnArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let mut own = OwnArgs::default();
-        for (protocol, legacy) in beside() {
+        for (protocol, legacy) in served_protocols() {
             let key = legacy.key.as_ref().and_then(|key| matches.get_one::<PathBuf>(key.name));
             own.keys.extend(key.map(|path| (protocol, path.clone())));
             let options = legacy.options.iter().filter(|option| !typed(option, matches).is_empty());

@@ -20,7 +20,7 @@ pub(crate) struct RepeatArgs {
 
 impl RepeatArgs {
     /// True if more than one measurement was requested.
-    pub(crate) fn given(&self) -> bool {
+    pub(crate) fn repeats(&self) -> bool {
         self.repeat.is_some_and(|n| n > 1) || self.until_confidence.is_some()
     }
 

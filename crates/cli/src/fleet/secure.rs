@@ -46,13 +46,13 @@ impl Secure for Keyed {
         let mut shake = shake(Shake::client, own.key.handshake_key(), &own.name)?;
         let before = if own.name.is_empty() { String::new() } else { format!("{} ", own.name) };
         say(stream, &before, &mut shake)?;
-        let line = hear(stream).map_err(|_| unproved())?;
+        let line = read_line(stream).map_err(|_| unproved())?;
         shake.read_message(&line).ok_or_else(unproved)?;
         records(shake)
     }
 
     fn server(&self, stream: &mut TcpStream) -> Result<(Box<dyn Sealed>, Holder), String> {
-        let line = hear(stream)?;
+        let line = read_line(stream)?;
         let (name, message) = line.split_once(' ').unwrap_or(("", &line));
         // A key that is not known, or gives no orders, is answered like one that the other end does
         // not know: names cannot be tried.
@@ -103,8 +103,8 @@ fn say(stream: &mut TcpStream, before: &str, shake: &mut Shake) -> Result<(), St
     writeln!(stream, "{before}{message}").map_err(|e| e.to_string())
 }
 
-/// A line, all of which must have come within [`OPENING`]; nothing behind it is read.
-fn hear(stream: &mut TcpStream) -> Result<String, String> {
+/// A line, which must arrive whole within [`OPENING`]; nothing behind the line is read.
+fn read_line(stream: &mut TcpStream) -> Result<String, String> {
     let began = Instant::now();
     let (mut line, mut byte) = (Vec::new(), [0]);
     while line.len() < LONGEST

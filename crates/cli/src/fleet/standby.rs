@@ -80,7 +80,7 @@ impl<'a> Standing<'a> {
     fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
         let host = crate::fleet::agent::host_name();
         Ok(Standing {
-            shared: SharedRuns::connect(server, stderr::tell).map_err(CliError::failed)?,
+            shared: SharedRuns::connect(server, stderr::say_sentence).map_err(CliError::failed)?,
             server,
             runs,
             own: None,
@@ -130,12 +130,12 @@ impl<'a> Standing<'a> {
                 Ok(None) if only.is_some() && self.is_over(only) => return self.end(only, last),
                 Ok(None) => {
                     if let Some(run) = only.filter(|_| self.runs_of(only).next().is_none()) {
-                        return last.map(|(_, exit)| exit).ok_or_else(|| self.gone(run));
+                        return last.map(|(_, exit)| exit).ok_or_else(|| self.no_log_error(run));
                     }
-                    self.tell(&mut told, "stands by: another controller leads, or there is no run");
+                    self.report_once(&mut told, "stands by: another controller leads, or there is no run");
                 }
                 // The server may return.
-                Err(why) => self.tell(&mut told, &why),
+                Err(why) => self.report_once(&mut told, &why),
             }
             if self.interrupt.is_requested() {
                 return Ok(Exit::Interrupted);
@@ -144,16 +144,16 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Says something once.
-    fn tell(&self, told: &mut Option<String>, what: &str) {
+    /// Prints a sentence unless it was the last one.
+    fn report_once(&self, told: &mut Option<String>, what: &str) {
         if told.as_deref() != Some(what) {
             stderr::say(format_args!("netcaliper: {what}"));
             *told = Some(what.to_owned());
         }
     }
 
-    /// Says that the server has no log of a run.
-    fn gone(&self, run: RunId) -> CliError {
+    /// The error that the server has no log of a run.
+    fn no_log_error(&self, run: RunId) -> CliError {
         CliError::failed(format!(
             "the NATS server has no log of run {run}, and without it the run cannot go on (logs are kept for {} days): `netcaliper fleet report` shows the results in the run's folder in {}, and `netcaliper fleet run --shared` begins a new run",
             KEPT.as_secs() / (24 * 3600),

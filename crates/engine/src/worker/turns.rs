@@ -76,7 +76,7 @@ impl<P: Platform> Worker<P> {
     /// now on would not find the time while some of them wait.
     pub(super) fn watch_untried(&mut self) {
         let tries = self.tries();
-        if std::mem::replace(&mut self.tried, tries) && !tries {
+        if std::mem::replace(&mut self.has_turned, tries) && !tries {
             for key in self.links.keys() {
                 self.watch(key);
             }

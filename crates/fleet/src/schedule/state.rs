@@ -193,6 +193,8 @@ impl ScheduleState {
         at
     }
 
+    /// The agent of `host` connected, on a machine that it names `resource`. A label in the
+    /// inventory decides the machine where there is one; else agents with one name share it.
     fn joined(&mut self, host: HostId, resource: String) {
         let Some(labelled) = self.hosts.get(host.index()).map(|host| host.labelled) else { return };
         let resource = (!labelled).then(|| self.resource(format!("agent {resource}")));
@@ -218,7 +220,7 @@ impl ScheduleState {
         let Some(task) = self.plan.task(task).copied() else { return };
         self.withdraw(&task);
         let at = [task.from, task.to].map(|host| self.hosts[host.index()].resource);
-        self.load.add(&self.resources, &task, self.plan.class_of(&task), at, true);
+        self.load.count(&self.resources, &task, self.plan.class_of(&task), at, true);
         self.tasks[task.id.index()].attempts = attempt;
         self.running.insert(task.id, Running { attempt, until, at, lost: false });
         self.deadlines.insert((until, task.id));
@@ -230,7 +232,7 @@ impl ScheduleState {
         let running = self.running.remove(&id)?;
         self.deadlines.remove(&(running.until, id));
         let task = self.plan.tasks[id.index()];
-        self.load.add(&self.resources, &task, self.plan.class_of(&task), running.at, false);
+        self.load.count(&self.resources, &task, self.plan.class_of(&task), running.at, false);
         Some(())
     }
 
@@ -381,16 +383,17 @@ impl Load {
         is_alone && (class == CostClass::Background || resources.used(task.from, task.to).all(has_room))
     }
 
-    /// Counts a task in, or out.
-    pub(super) fn add(
+    /// Counts a task that starts at its two resources, or with `starts` false one that has ended.
+    /// A running exclusive task has both resources to itself, so that its pair needs no note.
+    pub(super) fn count(
         &mut self,
         resources: &Resources,
         task: &Task,
         class: CostClass,
         at: [usize; 2],
-        more: bool,
+        starts: bool,
     ) {
-        let change = |n: &mut u32| *n = if more { *n + 1 } else { n.saturating_sub(1) };
+        let change = |n: &mut u32| *n = if starts { *n + 1 } else { n.saturating_sub(1) };
         change(&mut self.resources[at[0]][class as usize]);
         if at[0] != at[1] {
             change(&mut self.resources[at[1]][class as usize]);
@@ -398,7 +401,7 @@ impl Load {
         if class != CostClass::Background {
             resources.used(task.from, task.to).for_each(|group| change(&mut self.groups[group]));
         }
-        match (class, more) {
+        match (class, starts) {
             (CostClass::Exclusive, _) => {}
             (_, true) => drop(self.pairs.insert((task.from, task.to))),
             (_, false) => drop(self.pairs.remove(&(task.from, task.to))),

@@ -142,6 +142,7 @@ impl Net for TcpNet<'_> {
 
 fn push(socket: &Socket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     uninterrupted(|| match pieces {
+        // Cheaper than the C library's call, with the same flags.
         #[cfg(target_os = "linux")]
         [one] => crate::sys::message::send_plain(std::os::fd::AsFd::as_fd(socket), one),
         #[cfg(not(target_os = "linux"))]

@@ -32,8 +32,8 @@ impl Caller {
         Caller { broker, open_next: Box::new(open_next) }
     }
 
-    /// One per worker of a client, to the servers in turn. `make` makes the flow of a slot's next
-    /// connection; it gets a UDP socket if `datagrams` says so.
+    /// A connector for each worker of a client; connections go to the servers in turn. `make`
+    /// returns the flow of a slot's next connection, whose socket is UDP if `datagrams` is true.
     pub fn for_all<M, F>(phase: &Phase, calls: &Calls, datagrams: bool, make: M) -> Vec<Box<dyn Connector>>
     where
         M: Fn(&mut Context<'_>, u32) -> F + Clone + Send + 'static,

@@ -136,7 +136,7 @@ impl TcpStream {
 
     /// A call may go beyond the block.
     fn is_free(&self) -> bool {
-        self.part.test_state.free && self.step == StreamStep::Run
+        self.part.test_state.any_call_size && self.step == StreamStep::Run
     }
 
     /// Part of a block has been sent.

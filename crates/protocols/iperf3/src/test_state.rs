@@ -38,7 +38,7 @@ pub(super) struct TestState {
     /// The peer of each stream by its arrival. The numbers follow this order.
     joined: Mutex<BTreeMap<u64, SocketAddr>>,
     /// Calls need not hold a block: only the whole is made of blocks.
-    pub(super) free: bool,
+    pub(super) any_call_size: bool,
     /// Blocks (datagrams) or bytes that may still be sent.
     budget: AtomicU64,
     /// Received bytes or datagrams, where these end the test.
@@ -62,7 +62,7 @@ impl TestState {
             worker: None,
             first: 0,
             store: None,
-            free: false,
+            any_call_size: false,
             joined: Mutex::default(),
             budget: AtomicU64::new(most),
             come: AtomicU64::new(0),
@@ -72,11 +72,12 @@ impl TestState {
         }
     }
 
-    /// With calls that end where segments end, if that is wished and no call has to be a block: no
-    /// file, no rate and no amount is requested.
+    /// Lets send calls end where segments end, if `wished`. A file, a rate or an amount of bytes
+    /// needs calls of exactly a block (`-l`), so that these settings switch it off.
     pub(super) fn in_whole_segments(mut self, wished: bool) -> Self {
         let terms = &self.terms;
-        self.free = wished && !terms.udp && terms.rate == 0 && self.store.is_none() && !self.is_limited();
+        self.any_call_size =
+            wished && !terms.udp && terms.rate == 0 && self.store.is_none() && !self.is_limited();
         self
     }
 
@@ -93,7 +94,7 @@ impl TestState {
             omit: u64::from(terms.omit_s) * SECOND,
             info: !terms.udp,
             packets: terms.udp,
-            sockets: SocketSettings { user_timeout_ns, whole_segments: self.free, ..settings },
+            sockets: SocketSettings { user_timeout_ns, whole_segments: self.any_call_size, ..settings },
             ..GroupPlan::new(self.group, WHEN_TOLD, interval)
         }
     }

@@ -101,6 +101,8 @@ impl Layout {
 }
 
 impl Default for Layout {
+    /// The defaults of the original: one synchronised sender with 64 data connections for a
+    /// minute.
     fn default() -> Self {
         Layout {
             port: Layout::PORT,

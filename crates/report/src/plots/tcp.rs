@@ -68,7 +68,7 @@ pub(super) fn goodput(point: &Point, serving: bool) -> Plot {
         .with(series.filter(Series::is_some))
 }
 
-/// Connections open at the end of each interval, and those opened in it.
+/// Connections open at the end of each interval.
 fn in_flight(point: &Point) -> Plot {
     let open = measured(point, Measure::OPEN, End::Local);
     Plot::timed("connections", "Connections open", "connections", Unit::Count)

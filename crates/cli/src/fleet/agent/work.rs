@@ -54,7 +54,7 @@ pub(crate) fn agent(args: &AgentArgs) -> Result<Exit, CliError> {
     if let Some(server) = args.nats.server()? {
         end_on_signals(&inputs.0)?;
         let name = args.name.clone().unwrap_or_else(host_name);
-        let served = fleet::transport::nats::serve(&mut agent, &inputs, server, &name, stderr::tell);
+        let served = fleet::transport::nats::serve(&mut agent, &inputs, server, &name, stderr::say_sentence);
         return served.map(|()| Exit::Good).map_err(CliError::failed);
     }
     #[cfg(not(feature = "nats"))]
@@ -79,7 +79,7 @@ fn make(ceilings: Ceilings, resource: String, spool: PathBuf, port: u16) -> (Age
 
 /// Takes orders at these addresses from controllers with one of these keys, within these ceilings.
 /// At the end of the server, tests that run end in their time.
-fn beside(addresses: &[SocketAddr], keys: Keyring, ceilings: Ceilings) -> Result<Beside, CliError> {
+fn listen(addresses: &[SocketAddr], keys: Keyring, ceilings: Ceilings) -> Result<Beside, CliError> {
     let bind = |address: &SocketAddr| {
         TcpListener::bind(address).context(format_args!("cannot listen for orders on {address}"))
     };
@@ -123,7 +123,7 @@ pub(crate) fn orders(args: &ServeArgs) -> Result<Option<Beside>, CliError> {
     };
     let mut addresses = values::listen_addresses(&args.listen, args.port).map_err(CliError::usage)?;
     addresses.iter_mut().for_each(|address| address.set_port(args.fleet_port));
-    beside(&addresses, keys, ceilings).map(Some)
+    listen(&addresses, keys, ceilings).map(Some)
 }
 
 /// At a request to end, the tests that run end in their time.

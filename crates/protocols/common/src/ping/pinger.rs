@@ -39,7 +39,7 @@ const HOPELESS: u32 = 3;
 /// these.
 const ASIDE: u64 = 50_000_000;
 /// Longest datagram.
-const LONGEST: u64 = 65_535;
+const MAX_DATAGRAM: u64 = 65_535;
 
 /// Stages of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,7 +90,9 @@ pub struct Pinger {
     due: Mono,
     /// Streams: the present echo.
     echo: Coming,
-    bytes: (u64, u64),
+    /// Bytes of messages sent, and of echoes received.
+    sent_bytes: u64,
+    echoed_bytes: u64,
     refused: u32,
     answered: bool,
     stopped: bool,
@@ -129,8 +131,8 @@ impl Pinger {
         self.params.ping.schedule == Schedule::Closed
     }
 
-    /// When the next message may begin; `None` when none may.
-    fn begins(&self) -> Option<Mono> {
+    /// Time of the next message; `None` while none may be sent.
+    fn next_due(&self) -> Option<Mono> {
         let may = self.step == PingStep::Running
             && self.window.next() < self.most()
             && self.params.span.and_then(|(_, end)| end).is_none_or(|end| self.due < end)
@@ -152,7 +154,7 @@ impl Pinger {
     /// such.
     fn miss(&mut self, cx: &mut Context<'_>, such: impl Fn(Mono) -> bool) {
         let mut missed = 0;
-        while self.begins().is_some_and(&such) {
+        while self.next_due().is_some_and(&such) {
             missed += 1;
             self.due = self.due.plus(self.slots.next(cx.rng).unwrap_or(1));
         }
@@ -356,15 +358,15 @@ impl Flow for Pinger {
             PingStep::Failed => return Interest::NONE,
             PingStep::Running | PingStep::Draining(_) => {}
         }
-        let send = match (self.sending, self.begins()) {
+        let send = match (self.sending, self.next_due()) {
             (Some(_), _) => When::Now,
             (None, Some(due)) => When::At(due),
             (None, None) => When::Never,
         };
         // One byte more than expected: a socket that gives less is empty, and a surplus byte is
         // noticed.
-        let left = self.bytes.0.saturating_sub(self.bytes.1);
-        let read = Read::look(if self.params.datagrams() { LONGEST } else { left + 1 });
+        let left = self.sent_bytes.saturating_sub(self.echoed_bytes);
+        let read = Read::look(if self.params.datagrams() { MAX_DATAGRAM } else { left + 1 });
         Interest { send, read, wake: self.wake(), end: None }
     }
 
@@ -373,7 +375,7 @@ impl Flow for Pinger {
             return;
         }
         self.give_up(cx);
-        if self.sending.is_none() && self.begins().is_none_or(|due| due > cx.now) {
+        if self.sending.is_none() && self.next_due().is_none_or(|due| due > cx.now) {
             return;
         }
         let Sending { number, word, off } = self.next_send(cx);
@@ -407,7 +409,7 @@ impl Flow for Pinger {
             self.begun(cx);
         }
         self.core.moved = cx.now;
-        self.bytes.0 += u64::clamped(n.bytes);
+        self.sent_bytes += u64::clamped(n.bytes);
         self.core.sent(cx, n.bytes);
         let size = self.size();
         if let Some(sending) = &mut self.sending {
@@ -422,7 +424,7 @@ impl Flow for Pinger {
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
         self.core.moved = cx.now;
         self.came = got.stamp.map(|stamp| stamp.at);
-        self.bytes.1 += u64::clamped(got.len);
+        self.echoed_bytes += u64::clamped(got.len);
         self.core.received(cx, got.len);
         if self.params.datagrams() {
             cx.rec.packet_tally(self.params.group).came = cx.now;
@@ -450,7 +452,7 @@ impl Flow for Pinger {
             }
             FlowEvent::Fin => {
                 self.report_messages(cx);
-                let (want, got) = self.bytes;
+                let (want, got) = (self.sent_bytes, self.echoed_bytes);
                 let why = "the echo service closed the connection";
                 return self.fail(Violation::TooFew { got, want }.likely(why));
             }

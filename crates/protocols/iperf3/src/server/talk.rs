@@ -188,8 +188,10 @@ impl Server {
 
     /// The congestion control that a client asks for, if it is offered here.
     fn congestion(&mut self, cx: &Context<'_>, address: IpAddr, terms: &BulkTerms) -> Option<String> {
-        let (name, known) = (terms.congestion.as_ref()?, &self.plan.congestion.1);
-        if known.is_empty() || known.contains(name) {
+        let name = terms.congestion.as_ref()?;
+        let (_, offered) = &self.plan.congestion;
+        // A system that lists none lets the kernel decide.
+        if offered.is_empty() || offered.contains(name) {
             return Some(name.clone());
         }
         self.warn(cx, address, format!("the congestion control '{name}' is not offered here"));

@@ -225,9 +225,11 @@ impl Results {
     fn document(&self, spec: &Spec) -> Document {
         let mut rows = self.rows(spec);
         if spec.role == Role::Sender {
-            rows.insert(0, row("conns_tested", "", "", self.connections));
+            let (no_json_name, no_unit) = ("", "");
+            rows.insert(0, row("conns_tested", no_json_name, no_unit, self.connections));
         }
         let threads = self.threads.iter().filter(|_| spec.verbose).map(|thread| self.thread(thread));
+        // The version of the original whose files these are.
         Document { version: "5.33-linux", parameters: parameters(spec), threads: threads.collect(), rows }
     }
 }

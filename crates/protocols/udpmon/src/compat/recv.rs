@@ -32,11 +32,12 @@ struct Figures {
 }
 
 impl Figures {
+    /// Figures of `counts`, of whose losses this host dropped `dropped`.
     fn of(spec: &Spec, counts: PacketTestCounts, dropped: u64) -> Figures {
         let each = counts.bytes.checked_div(counts.received).unwrap_or(0);
         let ip = u64::from(spec.v6) * 20 + 20;
-        // Shares are of all packets that are known to have been sent; the original's of the
-        // received ones.
+        // Shares are of all packets known to have been sent; `udpmon_recv` divides by the received
+        // ones.
         let sent = counts.received + if spec.as_original { 0 } else { counts.lost };
         let mut got = got(&counts, each, ip, spec.as_original);
         if counts.received == 0 {

@@ -100,7 +100,7 @@ impl Pinger {
             let number = self.echo.number;
             let Some(slot) = self.window.slot(number).filter(|s| s.state == MessageState::Waiting).copied()
             else {
-                return self.fail(Violation::TooMany { want: self.bytes.0 });
+                return self.fail(Violation::TooMany { want: self.sent_bytes });
             };
             let n = u64::clamped(bytes.len()).min(size - self.echo.got) as usize;
             let part = &bytes[..n];
