@@ -90,7 +90,10 @@ fn damage_while_both_send_and_damaged_framing_are_found_in_the_direction_they_ar
             let line = tcp(relay.at()).args(&format!("-P 1 --iterations 1 --transfer {TRANSFER} {args}"));
             let outcome = line.outcome().exits(1);
             relay.did(1);
-            assert!(outcome.errors().0 == 1 && outcome.errors().1 == 1, "{}", outcome.tell());
+            // The end of the run may overtake the connection's end at the relay: then the server
+            // counts the connection as cut off.
+            let cut_off = outcome.remote_sum("/stopped");
+            assert!(outcome.errors().0 == 1 && outcome.errors().1 + cut_off == 1, "{}", outcome.tell());
             outcome.tells(&wrong_at(777_777).0);
         }
         // Damaged framing is told from damaged payload.

@@ -306,7 +306,9 @@ fn a_summary_in_json_is_small() {
         ("load", "-t 300ms --ramp 1s -P 1 --rate 20"),
         ("tcp", "-t 100ms -P 2 --sweep rate=100k,200k,300k,400k,500k,600k,700k,800k"),
     ] {
-        let done = as_it_is(verb).arg(server.at()).args(words).arg("--json=summary").run().exits(0);
+        let done = as_it_is(verb).arg(server.at()).args(words).arg("--json=summary").run();
+        // A busy host may answer none of the few messages of a short stage: a partial run.
+        assert!([Some(0), Some(4)].contains(&done.code), "{}", done.tell());
         assert!(done.out.len() < 2_048, "{} bytes: {}", done.out.len(), done.out);
         let summary: Value = serde_json::from_str(&done.out).unwrap();
         let results = summary["results"].as_array().unwrap();
