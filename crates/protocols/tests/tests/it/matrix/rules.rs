@@ -84,6 +84,11 @@ fn shows(point: &Point) -> bool {
     point.ends().map(counts).sum::<u64>() > 0
 }
 
+/// Whether no frame of a stream arrived whole at an end.
+fn has_no_frame(end: &Totals) -> bool {
+    end.frames.is_some_and(|frames| frames.dropped > 0 && frames.completed == 0)
+}
+
 /// The ending that a cell must have, whatever its protocol.
 fn ending(cell: &Cell, ran: &Ran) -> Result<(), String> {
     use Status::{Complete, Failed, Partial};
@@ -115,6 +120,8 @@ fn ending(cell: &Cell, ran: &Ran) -> Result<(), String> {
         _ if arrived == 0 && half => &[Partial, Failed],
         _ if arrived == 0 && silent => &[Complete, Partial, Failed],
         _ if arrived == 0 => &[Failed],
+        // Pieces of frames arrived, and no frame.
+        _ if point.ends().any(has_no_frame) => &[Complete, Partial, Failed],
         _ => &[Complete, Partial],
     };
     must(allowed.contains(&status), told)?;
