@@ -433,7 +433,8 @@ impl Document {
                 let line = self.line + error.line().saturating_sub(1);
                 let odd = self.text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default();
                 let what = if error.is_eof() { "ends before it is whole" } else { "is damaged" };
-                format!("the file is JSON that {what} at line {line} ('{}')", quoted(odd))
+                let odd = if odd.trim().is_empty() { String::new() } else { format!(" ('{}')", quoted(odd)) };
+                format!("the file is JSON that {what} at line {line}{odd}")
             }
             Ok(_) => "the file is JSON, but no object".to_owned(),
         }

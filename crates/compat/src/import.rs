@@ -69,6 +69,11 @@ pub fn read(
         });
         for run in found {
             match run {
+                // iperf3's --json-stream-full-output writes the events, then the whole document.
+                Ok(outcome) if outcomes.last().is_some_and(|last| is_same_run(last, &outcome)) => {
+                    outcomes.pop();
+                    outcomes.push(outcome);
+                }
                 Ok(outcome) => outcomes.push(outcome),
                 Err(error) if file.documents.len() == 1 => errors.push(error),
                 Err(error) => errors.push(format!("line {}: {error}", document.line)),
@@ -79,6 +84,22 @@ pub fn read(
         outcome.notices.splice(0..0, file.notices.iter().cloned());
     }
     (outcomes, errors)
+}
+
+/// True if two documents of a file report one run: of one program, host and start, with the same
+/// targets and bytes.
+fn is_same_run(a: &Outcome, b: &Outcome) -> bool {
+    let identity = |run: &Outcome| {
+        let begin = &run.begin;
+        let bytes: Vec<[u64; 2]> = run
+            .points
+            .iter()
+            .flat_map(|point| std::iter::once(&point.local).chain(&point.remote))
+            .map(|end| [end.traffic.tx_bytes, end.traffic.rx_bytes])
+            .collect();
+        (begin.version.clone(), begin.host.name.clone(), begin.started, begin.targets.clone(), bytes)
+    };
+    a.begin.started.0 > 0 && identity(a) == identity(b)
 }
 
 /// The outcome of a file with one document; `None` when it is of none of these programs.
@@ -282,11 +303,13 @@ impl ImportedRun {
         for mut phase in self.phases {
             phase.lacks(self.recorder, self.counts);
             notices.extend(phase.without_odd_intervals());
+            phase.complete_spans();
             notices.extend(phase.rejects());
             phase.check().map_err(|why| {
                 let said: String = notices.iter().map(|notice| format!("; {notice}")).collect();
                 format!("the file is of {}, but {why}{said}", program)
             })?;
+            let counts_connections = !phase.records.is_empty() || phase.local.opened > 0;
             let ImportedPhase { label, kind, pattern, duration_ns, ping, intervals, records, .. } = phase;
             let ImportedPhase { connections, extras, frames, mut local, mut remote, ending, .. } = phase;
             // Other programs' receivers do not verify as receivers of this program do.
@@ -310,6 +333,9 @@ impl ImportedRun {
             events.extend(remote.map(|remote| Event::Remote(Box::new(remote))));
             // The rule of live runs: payload was expected, and an end counted some.
             let mut account = Account::default();
+            if !counts_connections {
+                account = account.without_connections();
+            }
             events.iter().skip(first).for_each(|event| account.absorb(event));
             let proposed = ending.map_or((Status::Complete, None), |(status, why)| (status, Some(why)));
             let ended =
@@ -341,6 +367,20 @@ impl ImportedPhase {
                 Role::Client => Counts::NONE,
                 Role::Server => Counts::of(&[Count::SentBytes, Count::ReceivedBytes]),
             });
+        }
+    }
+
+    /// Gives an end whose bytes have no time the span of the intervals that count, or of the other
+    /// end: a rate needs one.
+    fn complete_spans(&mut self) {
+        let counted = self.intervals.iter().filter(|interval| !interval.omitted).map(Interval::ns);
+        let of_ends = std::iter::once(&self.local).chain(&self.remote).map(|end| end.traffic.ns);
+        let span = of_ends.chain([counted.fold(0, u64::saturating_add)]).max().unwrap_or(0);
+        for end in std::iter::once(&mut self.local).chain(&mut self.remote) {
+            let traffic = &mut end.traffic;
+            if traffic.ns == 0 && traffic.tx_bytes.max(traffic.rx_bytes) > 0 {
+                traffic.ns = span;
+            }
         }
     }
 

@@ -52,9 +52,11 @@ fn imported(document: &Value, version: &str) -> Result<ImportedRun, String> {
     let remote = Dist::from_iter(rows.iter().filter_map(|row| row.held));
     // Without a count of its own the file's round trips are counted.
     let sent = count(&stats["packets_sent"], "packets sent").unwrap_or(u64::clamped(rows.len()));
-    let received = count(&stats["packets_received"], "packets received").unwrap_or(trips.count());
     let late = count(&stats["late_packets"], "late packets").unwrap_or(0);
     let repeated = count(&stats["duplicates"], "duplicates").unwrap_or(0);
+    // irtt counts repeated packets as received, too.
+    let received = count(&stats["packets_received"], "packets received")
+        .map_or(trips.count(), |all| all.saturating_sub(repeated));
     if received > sent || trips.count() > sent {
         let received = received.max(trips.count());
         return Err(format!(

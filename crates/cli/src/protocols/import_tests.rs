@@ -327,3 +327,129 @@ fn a_time_of_0_and_counts_without_a_use_are_no_result() {
     }
     assert_eq!(runs(format!("[{plain}, {plain}]").as_bytes()).len(), 2);
 }
+
+/// A client's iperf3 document of 2 s at 200 Mbit/s, with `change` applied.
+fn iperf3_with(change: impl Fn(&mut serde_json::Value)) -> serde_json::Value {
+    let row = |from: u32| serde_json::json!({"sum": {"start": from, "end": from + 1, "seconds": 1, "bytes": 25_000_000}});
+    let sum = serde_json::json!({"start": 0, "end": 2, "seconds": 2, "bytes": 50_000_000, "retransmits": 0});
+    let mut document = serde_json::json!({
+        "start": {"version": "iperf 3.12", "timestamp": {"timesecs": 1_795_148_460},
+            "connecting_to": {"host": "192.0.2.2"},
+            "test_start": {"protocol": "TCP", "num_streams": 1, "duration": 2, "blksize": 131_072}},
+        "intervals": [row(0), row(1)],
+        "end": {"sum_sent": sum, "sum_received": sum},
+    });
+    change(&mut document);
+    document
+}
+
+/// An assumption is a notice, and a part larger than its whole is unknown.
+#[test]
+fn odd_documents_of_iperf3_are_read_as_far_as_they_are_sound() {
+    let bytes = |document: &serde_json::Value| document.to_string().into_bytes();
+    let timeless = iperf3_with(|document| {
+        for sum in ["sum_sent", "sum_received"] {
+            document["end"][sum]["seconds"] = 0.into();
+            document["end"][sum]["end"] = 0.into();
+        }
+    });
+    is(
+        "no time in the sums",
+        &bytes(&timeless),
+        &Truth { up: Some((200.0, true)), sent: [Some(200.0), None], retransmits: Some(0.0), ..TRUTH },
+    );
+    let sctp = iperf3_with(|document| document["start"]["test_start"]["protocol"] = "SCTP".into());
+    assert!(read(&bytes(&sctp)).unwrap().1[0].contains("its test was over SCTP"));
+    for (is_udp, verb) in [(false, "tcp"), (true, "delay")] {
+        let unnamed = iperf3_with(|document| {
+            document["start"]["test_start"].as_object_mut().unwrap().remove("protocol");
+            if is_udp {
+                for sum in ["sum_sent", "sum_received"] {
+                    document["end"][sum]["packets"] = 1_000.into();
+                    document["end"][sum]["lost_packets"] = 100.into();
+                }
+            }
+        });
+        let outcome = run(&bytes(&unnamed));
+        assert_eq!(outcome.begin.verb, verb);
+        assert!(outcome.notices.iter().any(|text| text.contains("is assumed")), "{:?}", outcome.notices);
+    }
+    let beyond = iperf3_with(|document| {
+        document["start"]["test_start"]["protocol"] = "UDP".into();
+        document["end"] = serde_json::json!({"sum": {"start": 0, "end": 2, "seconds": 2, "bytes": 20_000_000,
+            "packets": 10_000, "lost_packets": 20_000, "jitter_ms": 0.1}});
+    });
+    let outcome = run(&bytes(&beyond));
+    let direction = point(&outcome).up.unwrap();
+    assert_eq!((outcome.status, direction.confirmed), (Status::Complete, false), "{outcome:?}");
+    near("sent", Figure::Goodput(Way::Up).of(point(&outcome)), Some(80e6));
+    assert_eq!(Figure::Loss(Way::Up).of(point(&outcome)), None);
+    let nothing = iperf3_with(|document| document["end"]["sum_received"]["bytes"] = 0.into());
+    let outcome = run(&bytes(&nothing));
+    let reason = outcome.reason.unwrap();
+    assert_eq!((outcome.status, reason.as_str()), (Status::Failed, "no payload arrived at the server"));
+}
+
+/// `--json-stream-full-output` writes the events of a test, then its document: one run. A test that
+/// could not begin has an event of its failure alone.
+#[test]
+fn events_with_their_document_behind_them_are_one_run() {
+    let document = iperf3_with(|_| {});
+    let mut lines = vec![serde_json::json!({"event": "start", "data": document["start"]})];
+    lines.extend(
+        document["intervals"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| serde_json::json!({"event": "interval", "data": row})),
+    );
+    lines.push(serde_json::json!({"event": "end", "data": document["end"]}));
+    let events: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    for whole in [document.to_string(), format!("{document:#}")] {
+        is(
+            "events and document",
+            format!("{events}{whole}\n").as_bytes(),
+            &Truth { up: Some((200.0, true)), sent: [Some(200.0), None], retransmits: Some(0.0), ..TRUTH },
+        );
+    }
+    let (runs, errors) = read(b"{\"event\":\"error\",\"data\":\"unable to connect\"}\n").unwrap();
+    assert_eq!((runs.len(), errors.join("")), (0, "the test of iperf3 failed: unable to connect".to_owned()));
+}
+
+/// irtt counts repeated packets as received.
+#[test]
+fn repeats_of_irtt_are_not_received_twice() {
+    let trip = |ns: u64| serde_json::json!({"timestamps": {"client": {"send": {"monotonic": 0}}}, "delay": {"rtt": ns}});
+    let document = serde_json::json!({
+        "version": {"irtt": "0.9.0"}, "config": {"params": {"length": 0, "interval": 10_000_000}},
+        "stats": {"packets_sent": 3, "packets_received": 4, "duplicates": 2},
+        "round_trips": [trip(1_000), trip(2_000), {"delay": {"rtt": null}}],
+    });
+    let outcome = run(document.to_string().as_bytes());
+    let counts = point(&outcome).local.pings.as_ref().unwrap().counts;
+    assert_eq!((counts.sent, counts.received, counts.lost, counts.repeated), (3, 2, 1, 2));
+}
+
+#[test]
+fn tables_and_reports_that_are_cut_say_so() {
+    let header = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetworkError,DataError\n";
+    assert!(
+        read(header.as_bytes()).unwrap().1[0].contains("holds no result"),
+        "{:?}",
+        read(header.as_bytes()).unwrap()
+    );
+    let failed = "TimeSlice,LocalAddress,RemoteAddress,SendBytes,SendBps,RecvBytes,RecvBps,TimeMs,Result,ConnectionId\n\
+        2.0,10.0.0.1:5000,10.0.0.2:4444,0,0,0,0,2000,10060,01234567-89ab-cdef-0123-456789abcdef\n\
+        3.0,0.0.0.0:0,10.0.0.2:4444,0,0,0,0,0,10061,01234567-89ab-cdef-0123-456789abcdef\n";
+    let outcome = run(failed.as_bytes());
+    assert_eq!((outcome.status, point(&outcome).local.opened), (Status::Failed, 0));
+    assert!(!outcome.reason.unwrap().contains("established"));
+    let cut = "<ntttcps computername=\"a\" version=\"5.33-linux\">\n<total_bytes metric=\"MB\">300</total_bytes>\n\
+        <realtime metric=\"s\">3</realtime>\n<throughput metric=\"MB/s\">100.0";
+    let outcome = run(cut.as_bytes());
+    assert!(
+        outcome.notices.iter().any(|text| text == "the file ends before it is whole"),
+        "{:?}",
+        outcome.notices
+    );
+}

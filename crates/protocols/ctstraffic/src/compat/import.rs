@@ -21,6 +21,9 @@ pub(crate) fn begins(line: &str) -> bool {
 /// Reads a table; `None` when it is none.
 pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let table = CsvTable::read(source.text()?.as_bytes())?;
+    if table.is_empty() {
+        return Some(Err("the file is of ctsTraffic, but holds no result".to_owned()));
+    }
     let mut damaged = table.damaged();
     let mut notices = Vec::new();
     let phase = match table {

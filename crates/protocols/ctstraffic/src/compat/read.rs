@@ -207,6 +207,17 @@ impl CsvTable {
 }
 
 impl CsvTable {
+    /// True of a header without rows.
+    pub(super) fn is_empty(&self) -> bool {
+        let rows = match self {
+            CsvTable::Status { rows, .. } => rows.len(),
+            CsvTable::Jitter { rows, .. } => rows.len(),
+            CsvTable::TcpInfo { rows, .. } => rows.len(),
+            CsvTable::Connections(table) => table.rows.len(),
+        };
+        rows == 0 && self.damaged() == 0
+    }
+
     /// Rows that could not be read.
     pub(super) fn damaged(&self) -> u64 {
         match self {

@@ -1,7 +1,7 @@
 //! iperf3's JSON (`-J`, `--json-stream`), of either end, versions 3.1 and later.
 
 use crate::COUNTS;
-use compat::file::Source;
+use compat::file::{Source, quoted};
 use compat::import::{ImportedPhase, ImportedRun, LONGEST_S, Numbers, ns, number};
 use metrics::{Clamped, Packets, real};
 use model::{Count, Counts, Interval, Kind, PacketReport, Pattern, Role, Status, Totals};
@@ -19,6 +19,12 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let document = match source {
         Source::Json(document) => document,
         Source::Events(events) => {
+            if let [(event, failure)] = &events[..]
+                && event == "error"
+                && let Some(why) = failure["data"].as_str()
+            {
+                return Some(Err(format!("the test of iperf3 failed: {why}")));
+            }
             joined = of_events(events)?;
             &joined
         }
@@ -27,7 +33,33 @@ pub(crate) fn read(source: &Source) -> Option<Result<ImportedRun, String>> {
     let start = document.get("start")?;
     let version = start.get("version")?.as_str().filter(|v| v.starts_with("iperf"))?;
     document.get("intervals")?;
-    Some(File::new(document, start, version).read())
+    Some(transport(document, version).and_then(|(udp, notice)| {
+        let mut file = File::new(document, start, version, udp);
+        file.notices.extend(notice);
+        file.read()
+    }))
+}
+
+/// True if the test was of UDP; with a notice where the file does not name its transport.
+///
+/// # Errors
+/// The transport is another one.
+fn transport(document: &Value, version: &str) -> Result<(bool, Option<String>), String> {
+    let (test, end) = (&document["start"]["test_start"], &document["end"]);
+    match test["protocol"].as_str() {
+        Some(name) if name.eq_ignore_ascii_case("udp") => Ok((true, None)),
+        Some(name) if name.eq_ignore_ascii_case("tcp") => Ok((false, None)),
+        Some(name) => Err(format!(
+            "the file is of {version}, but its test was over {}: tests over TCP and UDP are read",
+            quoted(name)
+        )),
+        None => {
+            let sums = ["sum", "sum_sent", "sum_received"].map(|sum| &end[sum]["lost_packets"]);
+            let udp = sums.into_iter().any(|lost| !lost.is_null());
+            let name = if udp { "UDP, because it counts lost packets," } else { "TCP" };
+            Ok((udp, Some(format!("the file does not name its transport: that it is {name} is assumed"))))
+        }
+    }
 }
 
 /// The document that the events of `--json-stream` make up. One without an end was cut short.
@@ -65,7 +97,7 @@ struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    fn new(document: &'a Value, start: &'a Value, version: &'a str) -> Self {
+    fn new(document: &'a Value, start: &'a Value, version: &'a str, udp: bool) -> Self {
         let (test, end) = (&start["test_start"], &document["end"]);
         let rows = document["intervals"].as_array().map_or(&[][..], Vec::as_slice);
         let mut numbers = Numbers::default();
@@ -92,7 +124,7 @@ impl<'a> File<'a> {
             version,
             error: document.get("error").and_then(Value::as_str),
             role: if server { Role::Server } else { Role::Client },
-            udp: test["protocol"].as_str().is_some_and(|p| p.eq_ignore_ascii_case("udp")),
+            udp,
             pattern,
             ways,
             numbers,
@@ -251,6 +283,14 @@ impl<'a> File<'a> {
         // A datagram that overtakes is taken back from the lost, so that a few may be less than
         // none.
         let lost = self.numbers.signed(&sum["lost_packets"], "lost packets");
+        let lost = match packets.zip(lost) {
+            Some((packets, lost)) if u64::clamped(lost.max(0)) > packets => {
+                self.notices
+                    .push(format!("{lost} datagrams lost, of {packets}: how many arrived is unknown"));
+                None
+            }
+            _ => lost,
+        };
         let order = self.numbers.count(&sum["out_of_order"], "packets out of order").filter(|_| !reported);
         let jitter = self.numbers.time(&sum["jitter_ms"], "jitter", 1e6);
         let report = receiver.packets.get_or_insert_with(|| Box::new(PacketReport::default()));
@@ -290,7 +330,12 @@ impl<'a> File<'a> {
             };
         };
         let length = number(&self.start["test_start"]["blksize"]).filter(|length| *length > 0.0);
-        let came = (packets - lost).max(0.0);
+        if lost > packets {
+            let mut got = one.clone();
+            got["bytes"] = Value::Null;
+            return (Some(one.clone()), Some(got));
+        }
+        let came = packets - lost;
         let is_received =
             length.is_some_and(|length| (bytes - came * length).abs() < (bytes - packets * length).abs());
         let each = if is_received { bytes / came.max(1.0) } else { bytes / packets.max(1.0) };

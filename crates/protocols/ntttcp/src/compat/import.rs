@@ -60,6 +60,8 @@ struct Report {
     sender: bool,
     computer: String,
     version: String,
+    /// The file ends before its root does.
+    is_cut: bool,
     items: Vec<Item>,
 }
 
@@ -162,6 +164,9 @@ impl Report {
                     .to_owned(),
             );
         }
+        if self.is_cut {
+            notices.push("the file ends before it is whole".to_owned());
+        }
         notices.extend(numbers.notice());
         let figures = self.figures();
         if !figures.is_empty() {
@@ -244,6 +249,7 @@ fn of_xml(text: &str) -> Option<Report> {
     let mut report = None::<Report>;
     let mut open: Vec<(String, String)> = Vec::new();
     let mut rest = text.trim_start();
+    let is_whole = ROOTS.iter().any(|(root, _)| text.contains(&format!("</{root}>")));
     while let Some((_, behind)) = rest.split_once('<') {
         let Some((tag, behind)) = behind.split_once('>') else { break };
         rest = behind;
@@ -262,7 +268,7 @@ fn of_xml(text: &str) -> Option<Report> {
             let text = |name: &str| unescaped(&attribute(tag, name).unwrap_or_default());
             let (computer, version) = (text("computername"), text("version"));
             let sender = ROOTS.iter().find(|(root, _)| *root == name)?.1;
-            report = Some(Report { sender, computer, version, items: Vec::new() });
+            report = Some(Report { sender, computer, version, is_cut: !is_whole, items: Vec::new() });
             continue;
         };
         let text = rest.split('<').next().unwrap_or_default().trim();
@@ -285,7 +291,7 @@ fn of_json(document: &Value) -> Option<Report> {
     let sender = ["ntttcpr", "ntttcps"].iter().position(|root| root == role)? == 1;
     let word = |name: &str| all[name].as_str().unwrap_or_default().to_owned();
     let (computer, version) = (word("computername"), word("version"));
-    let mut report = Report { sender, computer, version, items: Vec::new() };
+    let mut report = Report { sender, computer, version, is_cut: false, items: Vec::new() };
     gather(all, None, &mut report.items);
     for (name, value) in all["parameters"].as_object().into_iter().flatten() {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

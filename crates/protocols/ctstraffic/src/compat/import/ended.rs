@@ -25,7 +25,9 @@ pub(super) fn connections(table: &Connections) -> ImportedPhase {
     for row in &table.rows {
         let record = record(row, table.transport);
         let local = &mut phase.local;
-        local.opened += 1;
+        // A connection that failed before its first byte was not established.
+        let moved = record.tx_bytes > 0 || record.rx_bytes > 0 || record.frames.is_some();
+        local.opened += u64::from(moved || record.result != Ending::NetworkError);
         add(&mut local.traffic.tx_bytes, record.tx_bytes);
         add(&mut local.traffic.rx_bytes, record.rx_bytes);
         match record.result {
@@ -78,8 +80,8 @@ fn record(row: &ConnectionLine, transport: Transport) -> ConnectionRecord {
     let [a, b, c, d, e] = row.numbers;
     let result = match row.result.as_bytes() {
         b"Succeeded" => Ending::Completed,
-        // Windows' error number and text.
-        [b'0'..=b'9', ..] => Ending::NetworkError,
+        // Windows' error number and text, or the error's name.
+        [b'0'..=b'9', ..] | [b'W', b'S', b'A', ..] => Ending::NetworkError,
         _ => Ending::DataError,
     };
     let tcp = transport == Transport::Tcp;
