@@ -113,6 +113,9 @@ impl Builder {
             Event::Session(session) => self.draft().point.sessions.push((**session).clone()),
             Event::Start { at } => self.draft().point.started = Some(*at),
             Event::Interval(interval) => self.draft().interval(interval, joins),
+            // Coarse intervals are sums, in which the interval is already.
+            Event::Corrected(interval) if !joins => self.draft().interval(interval, joins),
+            Event::Corrected(_) => {}
             Event::Connection(record) => {
                 let draft = self.draft();
                 match draft.point.connections.len() < bounds.connections {

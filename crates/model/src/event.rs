@@ -42,6 +42,8 @@ pub enum Event {
     },
     /// An interval is over.
     Interval(Box<Interval>),
+    /// An earlier interval again, with reports of servers that arrived too late for its line.
+    Corrected(Box<Interval>),
     /// A connection was established; reported only if asked for.
     Established {
         /// Our address.

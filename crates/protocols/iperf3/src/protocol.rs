@@ -38,8 +38,6 @@ pub struct ServerOptions {
 const KEEPALIVE: u64 = 10 * SECOND;
 /// A server's send and receive buffer, bytes.
 const BUFFER: usize = 1 << 20;
-/// Limit for a server's first state byte after the connection, ns: the same as in our own protocol.
-const GREETING: u64 = 10 * SECOND;
 
 /// A client's proof of its user's identity.
 #[derive(Clone)]
@@ -249,7 +247,7 @@ impl Protocol for Iperf3 {
             workers,
             from: local_address(&config.sources, 0, None, peer.address),
             port: asked.port.or(config.ports.map(|(first, _)| first)),
-            greeting_ns: asked.begin_ns.unwrap_or(GREETING),
+            greeting_ns: asked.begin_ns.unwrap_or(phase.connect_timeout_ns),
             begin_ns: asked.begin_ns.unwrap_or(Patience::LIMIT),
             results_ns: asked.results_ns.unwrap_or(Patience::LIMIT),
             silence_ns: asked.silence_ns.unwrap_or(phase.stall_ns),
