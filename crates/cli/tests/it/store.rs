@@ -32,7 +32,7 @@ fn every_run_is_kept_and_found_again() {
     assert!(has(&runs[0], "rtt.p99") && has(&runs[1], "goodput.up"), "{told}");
 
     at(netcaliper("history"), &store).args("--verb tcp -n 1").run().exits(0).prints(&["tcp", "bit/s"]);
-    at(netcaliper("show"), &store).arg("1").run().exits(0).prints(&["1 connection "]);
+    at(netcaliper("show"), &store).arg("1").run().exits(0).prints(&["1 connection,"]);
     at(netcaliper("show"), &store).arg("last").run().exits(0).prints(&["ping"]);
     at(netcaliper("compare"), &store)
         .args("1 2")
