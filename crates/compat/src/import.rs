@@ -62,6 +62,7 @@ pub fn read(
 ) -> (Vec<Outcome>, Vec<String>) {
     let (mut outcomes, mut errors) = (Vec::new(), Vec::new());
     let file = parted(importers, file);
+    let mut before = None;
     for document in &file.documents {
         let found = one(importers, document, ours).unwrap_or_else(|error| {
             let inner = inner(importers, document, ours);
@@ -70,7 +71,11 @@ pub fn read(
         for run in found {
             match run {
                 // iperf3's --json-stream-full-output writes the events, then the whole document.
-                Ok(outcome) if outcomes.last().is_some_and(|last| is_same_run(last, &outcome)) => {
+                Ok(outcome)
+                    if before == Some(Form::Events)
+                        && document.form == Form::Json
+                        && outcomes.last().is_some_and(|last| is_same_run(last, &outcome)) =>
+                {
                     outcomes.pop();
                     outcomes.push(outcome);
                 }
@@ -79,6 +84,7 @@ pub fn read(
                 Err(error) => errors.push(format!("line {}: {error}", document.line)),
             }
         }
+        before = Some(document.form);
     }
     for outcome in &mut outcomes {
         outcome.notices.splice(0..0, file.notices.iter().cloned());

@@ -432,7 +432,7 @@ fn repeats_of_irtt_are_not_received_twice() {
 
 #[test]
 fn tables_and_reports_that_are_cut_say_so() {
-    let header = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetworkError,DataError\n";
+    let header = "TimeSlice,SendBps,RecvBps,In-Flight,Completed,NetError,DataError\n";
     assert!(
         read(header.as_bytes()).unwrap().1[0].contains("holds no result"),
         "{:?}",

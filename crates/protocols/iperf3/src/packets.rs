@@ -28,8 +28,7 @@ use common::Patience;
 use common::kernel::{Template, sent_packets};
 use metrics::{Clamped, Ending, Jitter, Jitters, Mono, Packets, SECOND, Seen, Sequence, TcpInfo};
 use transport::{
-    Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, Violation,
-    When,
+    Checked, Context, Flow, FlowEvent, FlowId, Interest, Path, Read, Received, Sent, Transmit, When,
 };
 
 /// Numbers that are remembered one by one, to recognise repeats.
