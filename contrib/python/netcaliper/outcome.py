@@ -1725,6 +1725,9 @@ class TcpInfo:
 
     bytes_sent: Optional[int] = None
     """Bytes sent, retransmissions included."""
+    bytes_acked: Optional[int] = None
+    """Bytes that the peer has acknowledged; a SYN or FIN is one."""
+
 
     cwnd: Optional[int] = None
     """Congestion window, segments."""
@@ -1778,6 +1781,9 @@ class TcpTotals:
 
     bytes_sent: Optional[int] = None
     """Bytes sent, retransmissions included."""
+    bytes_acked: Optional[int] = None
+    """Bytes that the peers have acknowledged, of the connections whose kernel counts them."""
+
 
     connections: Optional[int] = None
     """Connections summed."""

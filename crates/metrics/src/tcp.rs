@@ -38,6 +38,9 @@ pub struct TcpInfo {
     pub bytes_sent: Option<u64>,
     /// Bytes retransmitted.
     pub bytes_retrans: Option<u64>,
+    /// Bytes that the peer has acknowledged; a SYN or FIN is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_acked: Option<u64>,
     /// Events of reordering seen by the sender.
     pub reord_seen: Option<u32>,
     /// Receiver's estimate of the sender's round-trip time, µs.
@@ -97,6 +100,9 @@ pub struct TcpTotals {
     pub bytes_sent: u64,
     /// Bytes retransmitted.
     pub bytes_retrans: u64,
+    /// Bytes that the peers have acknowledged, of the connections whose kernel counts them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_acked: Option<u64>,
     /// Time with data outstanding, µs.
     pub busy_us: u64,
     /// Part of `busy_us` limited by the receiver's window, µs.
@@ -121,10 +127,17 @@ impl TcpTotals {
         self.retransmits += u64::from(info.retransmits);
         self.bytes_sent += info.bytes_sent.unwrap_or(0);
         self.bytes_retrans += info.bytes_retrans.unwrap_or(0);
+        self.acknowledge(info.bytes_acked);
         self.busy_us += info.busy_us.unwrap_or(0);
         self.rwnd_limited_us += info.rwnd_limited_us.unwrap_or(0);
         self.sndbuf_limited_us += info.sndbuf_limited_us.unwrap_or(0);
         self.sample(info);
+    }
+
+    fn acknowledge(&mut self, bytes: Option<u64>) {
+        if let Some(bytes) = bytes {
+            self.bytes_acked = Some(self.bytes_acked.unwrap_or(0).saturating_add(bytes));
+        }
     }
 
     /// Adds the round-trip times of a sample.
@@ -150,6 +163,7 @@ impl TcpTotals {
         self.retransmits += other.retransmits;
         self.bytes_sent += other.bytes_sent;
         self.bytes_retrans += other.bytes_retrans;
+        self.acknowledge(other.bytes_acked);
         self.busy_us += other.busy_us;
         self.rwnd_limited_us += other.rwnd_limited_us;
         self.sndbuf_limited_us += other.sndbuf_limited_us;

@@ -158,12 +158,12 @@ impl Violation {
     pub fn name(&self) -> &'static str {
         match self {
             Violation::BadData { .. } => model::ending::WRONG_DATA,
-            Violation::TooFew { .. } => "too few bytes",
+            Violation::TooFew { .. } => model::ending::TOO_FEW,
             Violation::TooMany { .. } => "too many bytes",
             Violation::Disagree { .. } => "the ends disagree on the byte count",
             Violation::Reported { .. } => "the peer received wrong data",
             Violation::BadFrame { .. } => "damaged framing",
-            Violation::Unconfirmed { .. } => "closed without confirmation",
+            Violation::Unconfirmed { .. } => model::ending::UNCONFIRMED,
             Violation::Vanished => "the remote end vanished",
             Violation::Stalled(_) => "timed out: nothing moved",
             Violation::Malformed(what) => what,

@@ -1,7 +1,7 @@
 //! `netcaliper delay` with the real binary at both ends.
 
 use crate::support::files::{Csv, Scratch};
-use crate::support::lab::on_lab;
+use crate::support::lab::{lab, on_lab, sh};
 use crate::support::net::{Namespace, has_ipv6};
 use crate::support::{BIN, Line, Outcome, Server, netcaliper, number, serve, sized, skip, tcp, text};
 use serde_json::Value;
@@ -329,6 +329,26 @@ fn a_black_hole_is_measured_or_named() {
         }));
     }
     handles.into_iter().for_each(|handle| handle.join().unwrap());
+}
+
+/// Where the peer reports nothing, the kernel knows that only small packets passed.
+#[test]
+fn payload_that_is_lost_in_a_black_hole_has_failed() {
+    const TEST: &str = "delay::payload_that_is_lost_in_a_black_hole_has_failed";
+    for (protocol, port) in [("discard", 9), ("ctstraffic", 4444)] {
+        let server = format!("{BIN} serve --legacy {protocol}:{port}");
+        let Some(line) = lab(TEST, "-q --wait sleep --path-mtu 1280:silent --server") else { return };
+        let command =
+            format!("{BIN} tcp $NETCALIPER_LAB_SERVER -p {port} --protocol {protocol} -t 1s --json");
+        let done = sh(line.arg(server), &command).run().exits(1);
+        let outcome = done.json();
+        let reason = outcome["reason"].as_str().unwrap_or_default();
+        assert!(
+            reason.contains("no byte was acknowledged: small packets pass"),
+            "{protocol}: {}",
+            done.tell()
+        );
+    }
 }
 
 /// 5 datagrams a second each way over 32 kbit/s: by the lab's count what is asked for, and one

@@ -236,6 +236,36 @@ fn stand_ins_at_mute_servers() {
     });
 }
 
+/// Questions over protocols without a conversation, for longer than their servers live.
+const QUESTIONS: [(&str, &str, &str); 8] = [
+    ("ctstraffic", "tcp", "-t 3s"),
+    ("ttcp", "tcp", "-t 3s"),
+    ("discard", "tcp", "-t 3s"),
+    ("chargen", "tcp", "-t 3s -R"),
+    ("echo", "ping", "-t 3s --rate 50"),
+    ("echo", "ping", "-u -t 3s --rate 50 --timeout 500ms"),
+    ("stamp", "ping", "-u -t 3s --rate 50 --timeout 500ms"),
+    ("bwdelaytester", "delay", "-t 3s --pps 100 -l 200"),
+];
+
+#[test]
+fn questions_whose_servers_are_killed_are_partial() {
+    at_once(&QUESTIONS, |(protocol, verb, words)| {
+        let server =
+            netcaliper("serve").args(&format!("-B 127.0.0.1 --port 0 --legacy {protocol}:0")).spawn();
+        let port = server.port_of(protocol);
+        let words = format!("127.0.0.1 -p {port} --protocol {protocol} {words} --json");
+        let client = netcaliper(verb).args(&words).spawn();
+        // Behind the first interval and before the last one.
+        std::thread::sleep(Duration::from_millis(1_700));
+        server.signal("KILL");
+        let done = client.wait().exits(4);
+        let outcome = done.json();
+        assert_eq!(outcome["status"], "partial", "{protocol} {verb}: {}", done.tell());
+        assert!(outcome["reason"].is_string(), "{protocol} {verb}: {}", done.tell());
+    });
+}
+
 #[test]
 fn stand_ins_whose_servers_are_killed() {
     at_once(ROWS, |row| {

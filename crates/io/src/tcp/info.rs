@@ -25,8 +25,10 @@ mod at {
     pub(super) const RCV_SPACE: usize = 96;
     /// `tcpi_total_retrans`; the last field of Linux 2.6's structure is the u32 here.
     pub(super) const TOTAL_RETRANS: usize = 100;
-    // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15); 120 bytes_acked u64, 128 bytes_received
-    // u64 (4.1); 136 segs_out, 140 segs_in (4.2).
+    // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15).
+    /// u64, Linux 4.1.
+    pub(super) const BYTES_ACKED: usize = 120;
+    // 128 bytes_received u64 (4.1); 136 segs_out, 140 segs_in (4.2).
     /// `tcpi_notsent_bytes`, Linux 4.6, as the next.
     pub(super) const NOTSENT: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
@@ -81,6 +83,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
         sndbuf_limited_us: read_u64(bytes, at::SNDBUF_LIMITED),
         bytes_sent: read_u64(bytes, at::BYTES_SENT),
         bytes_retrans: read_u64(bytes, at::BYTES_RETRANS),
+        bytes_acked: read_u64(bytes, at::BYTES_ACKED),
         reord_seen: read_u32(bytes, at::REORD_SEEN),
         rcv_rtt_us: read_u32(bytes, at::RCV_RTT)?,
         snd_wnd: read_u32(bytes, at::SND_WND),
@@ -155,6 +158,7 @@ mod tests {
             sndbuf_limited_us: Some(long(184)),
             bytes_sent: Some(long(200)),
             bytes_retrans: Some(long(208)),
+            bytes_acked: Some(long(120)),
             reord_seen: Some(word(220)),
             rcv_rtt_us: word(92),
             snd_wnd: Some(word(228)),
@@ -194,6 +198,7 @@ mod tests {
         let info = parse(&ramp()[..104]).unwrap();
         assert_eq!((info.min_rtt_us, info.delivery_rate, info.busy_us), (None, None, None));
         assert_eq!((info.bytes_sent, info.reord_seen, info.snd_wnd), (None, None, None));
+        assert_eq!(info.bytes_acked, None);
         let info = parse(&ramp()[..192]).unwrap();
         assert_eq!((info.sndbuf_limited_us, info.bytes_sent), (Some(long(184)), None));
         // A field cut in the middle is no field.

@@ -203,6 +203,33 @@ fn round_trips_without_an_answer_have_failed() {
     check(ended(&ping(Transport::Tcp), messages(PingCounts::default()), None), Status::Failed, &none);
 }
 
+/// The short last part of a frame passes a path that drops large packets.
+#[test]
+fn a_stream_without_a_whole_frame_has_failed() {
+    let phase = Phase { kind: Kind::Stream, ..Phase::default() };
+    let client = |completed| {
+        let frames =
+            Some(metrics::Frames { completed, dropped: 60 - completed, ..metrics::Frames::default() });
+        Totals { frames, ..bytes(1, 0, 60 * 400) }
+    };
+    let why = format!("none of 60 frames arrived whole from the server{SMALL_PASSED}");
+    check(ended(&phase, client(0), None), Status::Failed, &why);
+    check(ended(&phase, client(1), None), Status::Complete, "");
+}
+
+/// The agreement passed, in small packets.
+#[test]
+fn large_messages_without_an_answer_may_be_too_large() {
+    let large = Ping { transport: Transport::Udp, size: 1_400, ..Ping::default() };
+    let sent = PingCounts { sent: 10, ..PingCounts::default() };
+    for (size, advice) in [(1_400, SMALL_PASSED), (64, "")] {
+        let phase = Phase { ping: Some(Ping { size, ..large }), ..ping(Transport::Udp) };
+        let why = format!("no message returned over UDP: 10 were sent{advice}");
+        let ended = of(&phase, (Status::Complete, None), true, messages(sent), None);
+        check(ended, Status::Failed, &why);
+    }
+}
+
 #[test]
 fn connections_are_the_measure_of_connects() {
     let phase = Phase { kind: Kind::Connect, ..Phase::default() };
@@ -230,6 +257,23 @@ fn a_peer_that_reports_nothing_leaves_the_senders_count() {
     let absent = Packets { sent: 9, refused: 9, ..Packets::default() };
     let why = "the peer's host refused 9 of 9 datagrams: does anything listen there?";
     check(ended(&delay(Pattern::Push, 64), datagrams(1, absent), None), Status::Failed, why);
+    // Another host sends about one refusal a second: one in most intervals is all that can be known.
+    let second = |refused| {
+        let counts = Packets { sent: 1_000, refused, ..Packets::default() };
+        let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+        Event::Interval(Box::new(Interval { packets, ..Interval::default() }))
+    };
+    let of_other_host = |refusals: [u64; 4]| {
+        let mut account = Account::default();
+        refusals.into_iter().for_each(|refused| account.absorb(&second(refused)));
+        let sent = Packets { sent: 4_000, refused: refusals.iter().sum(), ..Packets::default() };
+        account.absorb(&Event::Local(Box::new(datagrams(1, sent))));
+        let phase = delay(Pattern::Push, 64);
+        let asked = JudgedPhase { phase: &phase, protocol: "discard", needs_report: false };
+        account.ending(asked, (Status::Complete, None)).0
+    };
+    assert_eq!(of_other_host([4, 1, 0, 1]), Status::Failed);
+    assert_eq!(of_other_host([4, 0, 0, 0]), Status::Complete, "the peer began to listen");
     // A protocol whose servers report what they received is not spoken there.
     let (phase, mut account) = (tcp(Pattern::Push), Account::default());
     account.absorb(&Event::Local(Box::new(bytes(1, 9, 0))));
@@ -299,4 +343,192 @@ fn a_count_that_no_end_has_is_not_judged() {
     check(ended(&phase, none, Some(all)), Status::Complete, "");
     let unsent = without(Counts::of(&[Count::ReceivedBytes]), bytes(1, 0, 0));
     assert_eq!(ended(&phase, unsent, None).0, Status::Failed);
+}
+
+/// An end whose connections ended so, for this reason.
+fn failing(class: metrics::Ending, text: &str, count: u64, totals: Totals) -> Totals {
+    let first = format!("10.0.0.2:5001: {text}");
+    let causes = vec![CauseCount { class, text: text.to_owned(), count, first }];
+    let n = |of| if class == of { count } else { 0 };
+    use metrics::Ending::{DataError, NetworkError, ProtocolError};
+    let [network_errors, data_errors, protocol_errors] = [NetworkError, DataError, ProtocolError].map(n);
+    Totals { causes, network_errors, data_errors, protocol_errors, ..totals }
+}
+
+#[test]
+fn connections_that_break_before_the_end_make_a_phase_partial() {
+    use metrics::Ending::{DataError, NetworkError, ProtocolError};
+    let whole = || (Status::Complete, None);
+    for (class, text) in [
+        (NetworkError, "connecting: Connection refused (os error 111)"),
+        (ProtocolError, "it sent no identifier"),
+        (DataError, TOO_FEW),
+        (DataError, UNCONFIRMED),
+    ] {
+        let local = || failing(class, text, 6, bytes(8, 9, 9));
+        let why = format!("6 connections failed: 10.0.0.2:5001: {text}");
+        for phase in [tcp(Pattern::Push), tcp(Pattern::Pull), tcp(DUPLEX)] {
+            check(ended(&phase, local(), None), Status::Partial, &why);
+        }
+        // A server with a conversation that reports its totals was there until the end.
+        check(of(&tcp(Pattern::Push), whole(), true, local(), Some(bytes(8, 9, 9))), Status::Complete, "");
+        // Failed connections are part of the result of `connect`.
+        let connects = Phase { kind: Kind::Connect, ..Phase::default() };
+        check(ended(&connects, local(), None), Status::Complete, "");
+    }
+    // Round trips over connections.
+    let answered = messages(PingCounts { sent: 9, received: 5, lost: 4, ..PingCounts::default() });
+    let why = "1 connection failed: 10.0.0.2:5001: sending: Broken pipe";
+    let broken = failing(NetworkError, "sending: Broken pipe", 1, answered);
+    let mut account = Account::default();
+    account.absorb(&replies(0, 9, 5, 0));
+    account.absorb(&Event::Local(Box::new(broken)));
+    check(judged(&account, &ping(Transport::Tcp)), Status::Partial, why);
+    // Damaged data passed a path that carried them to the end.
+    let damaged = failing(DataError, WRONG_DATA, 1, bytes(8, 9, 9));
+    check(ended(&tcp(Pattern::Pull), damaged, None), Status::Complete, "");
+}
+
+fn judged(account: &Account, phase: &Phase) -> Ended {
+    account.ending(JudgedPhase { phase, protocol: "echo", needs_report: false }, (Status::Complete, None))
+}
+
+/// A second of a measurement of round trips.
+fn replies(second: u64, sent: u64, received: u64, refused: u64) -> Event {
+    let counts = PingCounts { sent, received, refused, ..PingCounts::default() };
+    let pings = Some(crate::PingInterval { counts, ..crate::PingInterval::default() });
+    let [start_ns, end_ns] = [second, second + 1].map(|at| at * metrics::SECOND);
+    Event::Interval(Box::new(Interval { start_ns, end_ns, pings, ..Interval::default() }))
+}
+
+#[test]
+fn round_trips_whose_peer_stops_answering_are_partial() {
+    let phase = ping(Transport::Udp);
+    // Sent, received and refused of each second, and the lost messages in all.
+    let of = |seconds: &[[u64; 3]], lost: i64| {
+        let mut account = Account::default();
+        let mut all = PingCounts { lost, ..PingCounts::default() };
+        for (second, &[sent, received, refused]) in (0..).zip(seconds) {
+            account.absorb(&replies(second, sent, received, refused));
+            (all.sent, all.received, all.refused) =
+                (all.sent + sent, all.received + received, all.refused + refused);
+        }
+        account.absorb(&Event::Local(Box::new(messages(all))));
+        judged(&account, &phase)
+    };
+    let silent = "no message returned after 2.00 s: 20 were sent since";
+    check(of(&[[20, 20, 0], [20, 15, 0], [20, 0, 0]], 25), Status::Partial, silent);
+    let refused = "the peer's host refused 12 datagrams until the end: nothing listens there any more";
+    check(of(&[[20, 20, 0], [20, 10, 4], [12, 0, 8]], 22), Status::Partial, refused);
+    // Loss, a pause, answers after the last interval and refusals before a program began to listen
+    // are no end.
+    check(of(&[[20, 2, 0], [20, 0, 0]], 38), Status::Complete, "");
+    check(of(&[[20, 20, 0], [20, 0, 0], [20, 19, 0]], 21), Status::Complete, "");
+    check(of(&[[20, 20, 0], [20, 0, 0]], 0), Status::Complete, "");
+    check(of(&[[20, 20, 0], [2, 0, 0]], 2), Status::Complete, "");
+    check(of(&[[20, 5, 9], [20, 20, 0]], 15), Status::Complete, "");
+}
+
+#[test]
+fn datagrams_that_are_refused_at_the_end_are_partial() {
+    let phase = delay(Pattern::Push, 64);
+    let of = |seconds: &[[u64; 2]], remote: bool| {
+        let mut account = Account::default();
+        let mut all = Packets::default();
+        for &[sent, refused] in seconds {
+            let counts = Packets { sent, refused, ..Packets::default() };
+            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            account.absorb(&Event::Interval(Box::new(Interval { packets, ..Interval::default() })));
+            (all.sent, all.refused) = (all.sent + sent, all.refused + refused);
+        }
+        account.absorb(&Event::Local(Box::new(datagrams(1, all))));
+        if remote {
+            let got = Packets { sent: all.sent, received: all.sent, ..Packets::default() };
+            account.absorb(&Event::Remote(Box::new(datagrams(1, got))));
+        }
+        judged(&account, &phase)
+    };
+    let why = |n: u64| {
+        format!("the peer's host refused {n} datagrams until the end: nothing listens there any more")
+    };
+    // Of another host about one refusal a second arrives, within one host every second datagram's.
+    let good = [1_000, 0];
+    check(of(&[good, good, good, [999, 1], [999, 1]], false), Status::Partial, &why(2));
+    check(of(&[[950, 50], [500, 500]], false), Status::Partial, &why(550));
+    check(of(&[[990, 10], [1_000, 0], [1_000, 0]], false), Status::Complete, "");
+    check(of(&[good, good, good, [999, 1], [999, 1]], true), Status::Complete, "");
+    // Ends of the flow behind the first, at which its receiver went.
+    check(of(&[good, good, [1_000, 4]], false), Status::Complete, "");
+}
+
+#[test]
+fn payload_that_no_kernel_saw_acknowledged_has_not_passed() {
+    let sender = |acked, retransmits, tx_bytes| {
+        let mut local = bytes(2, tx_bytes, 0);
+        (local.tcp.connections, local.tcp.bytes_acked, local.tcp.retransmits) = (2, acked, retransmits);
+        ended(&tcp(Pattern::Push), local, None)
+    };
+    // A SYN each, or the first words of a protocol.
+    let why = format!("2 connections were established, but no byte was acknowledged{SMALL_PASSED}");
+    for acked in [0, 2, 80] {
+        check(sender(Some(acked), 7, 300_000), Status::Failed, &why);
+    }
+    // A kernel that does not count, a path that was never asked again, and payload that passed.
+    check(sender(None, 7, 300_000), Status::Complete, "");
+    check(sender(Some(2), 0, 300_000), Status::Complete, "");
+    check(sender(Some(100_000), 7, 300_000), Status::Complete, "");
+    check(sender(Some(2), 7, 60), Status::Complete, "");
+}
+
+#[test]
+fn bytes_that_a_servers_time_limit_left_out_make_a_phase_partial() {
+    let whole = || (Status::Complete, None);
+    let asked = Phase { total_bytes: Some(100 << 30), duration_ns: None, ..tcp(Pattern::Push) };
+    let moved = |n: u64, phase: &Phase| of(phase, whole(), true, bytes(8, n, 0), Some(bytes(8, 0, n)));
+    let why = "4.00 GiB of 100 GiB passed: the server ended the session at its time limit";
+    check(moved(4 << 30, &asked), Status::Partial, why);
+    check(moved(100 << 30, &asked), Status::Complete, "");
+    // The user's own time ended it.
+    let timed = Phase { duration_ns: Some(metrics::SECOND), ..asked.clone() };
+    check(moved(4 << 30, &timed), Status::Complete, "");
+}
+
+#[test]
+fn a_stream_whose_server_stops_sending_is_partial() {
+    let phase = Phase { kind: Kind::Stream, pattern: Pattern::Pull, ..Phase::default() };
+    // Frames of each second that arrived and that did not.
+    let of = |seconds: &[[u64; 2]]| {
+        let mut account = Account::default();
+        let mut all = metrics::Frames::default();
+        for (second, &[completed, dropped]) in (1..).zip(seconds) {
+            let frames = Some(metrics::Frames { completed, dropped, ..metrics::Frames::default() });
+            let end_ns = second * metrics::SECOND;
+            account.absorb(&Event::Interval(Box::new(Interval { end_ns, frames, ..Interval::default() })));
+            (all.completed, all.dropped) = (all.completed + completed, all.dropped + dropped);
+        }
+        let local = Totals { frames: Some(all), ..bytes(1, 0, all.completed * 400) };
+        account.absorb(&Event::Local(Box::new(local)));
+        judged(&account, &phase)
+    };
+    let why = "no frame arrived after 2.00 s: 50 were due since";
+    check(of(&[[50, 0], [20, 30], [0, 50]]), Status::Partial, why);
+    check(of(&[[50, 0], [20, 30], [40, 10]]), Status::Complete, "");
+}
+
+#[test]
+fn a_server_that_listens_later_than_its_client_is_no_loss() {
+    let text = "connecting: Connection refused (os error 111)";
+    let of = |seconds: &[[u64; 2]]| {
+        let mut account = Account::default();
+        for &[tx_bytes, network_errors] in seconds {
+            let local = Traffic { tx_bytes, ..Traffic::default() };
+            let interval = Interval { local, network_errors, ..Interval::default() };
+            account.absorb(&Event::Interval(Box::new(interval)));
+        }
+        let local = failing(metrics::Ending::NetworkError, text, 3, bytes(2, 9, 0));
+        account.absorb(&Event::Local(Box::new(local)));
+        judged(&account, &tcp(Pattern::Push)).0
+    };
+    assert_eq!(of(&[[0, 3], [9, 0], [9, 0]]), Status::Complete);
+    assert_eq!(of(&[[9, 0], [9, 2], [0, 1]]), Status::Partial);
 }

@@ -11,6 +11,9 @@ use transport::{Action, Context, End, GroupPlan, Link, LinkSource, Order};
 /// Most different notices of flows in one run.
 const NOTICES: usize = 100;
 
+/// Reason of a run that its user ends.
+const INTERRUPTED: &str = "interrupted by the user";
+
 /// Requests and reports of a session, in order, and the ending of its run, once known.
 pub struct Driver {
     actions: VecDeque<Action>,
@@ -141,7 +144,7 @@ impl Driver {
     /// The user ends the run; whether that is the first time.
     pub fn interrupt(&mut self) -> bool {
         let first = self.status != Status::Interrupted;
-        (self.status, self.reason) = (Status::Interrupted, Some("interrupted by the user".to_owned()));
+        (self.status, self.reason) = (Status::Interrupted, Some(INTERRUPTED.to_owned()));
         first
     }
 
@@ -159,6 +162,9 @@ impl Driver {
         if let Some(why) = reason.as_ref().filter(|_| status != self.status) {
             self.notice(Level::Error, why);
         }
+        // A session that waits for its server's results has no reason until then.
+        let interrupted = || (status == Status::Interrupted).then(|| INTERRUPTED.to_owned());
+        let reason = reason.or_else(interrupted);
         self.status = status;
         self.ask(Event::PhaseEnd { status, reason });
         self.ask(Action::Done);

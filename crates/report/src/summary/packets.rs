@@ -43,7 +43,7 @@ pub(super) fn result_words(point: &Point) -> Vec<String> {
     let remote = together(&point.remote);
     let words = |way: &WayReports<'_>| {
         let got = way.got?;
-        let unknown = if got.received().is_some_and(|n| n > 0) { "loss unknown" } else { "nothing received" };
+        let unknown = if got.received() == Some(0) { "nothing received" } else { "loss unknown" };
         let loss = got.loss().map_or(unknown.to_owned(), |loss| format!("{} lost", share(loss)));
         let delay = got.delay_ns.as_ref().map(|d| {
             let (name, high) = if d.is_shown(0.99) { ("p99", d.p99) } else { ("max", d.max) };

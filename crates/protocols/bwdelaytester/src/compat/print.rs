@@ -103,7 +103,8 @@ impl Printer {
         let mut printed = Printed::default();
         let Printed { out, err } = &mut printed;
         match &mut self.figures {
-            Figures::None if self.sweep && self.end == Some(Status::Complete) => {
+            // The original does not notice that its receiver is gone.
+            Figures::None if self.sweep && matches!(self.end, Some(Status::Complete | Status::Partial)) => {
                 writeln!(out, "Sweep ends");
                 self.sums(err);
                 return (printed, 0);

@@ -157,7 +157,10 @@ impl Transcript {
         let limit = self.spec.phase.duration_ns.map(|ns| ns / 1_000_000);
         match (status, limit) {
             // The clock of the intervals may be a little ahead or behind.
-            (Status::Complete, Some(limit)) if self.last_ms + 5 >= limit => {
+            // Connections may have failed before, as with the original.
+            (Status::Complete | Status::Partial, Some(limit))
+                if self.last_ms + 5 >= limit && (status == Status::Complete || self.errors() > 0) =>
+            {
                 Item::Said(format!("  Time-limit of {limit} ms has been reached"))
             }
             // The causes of failed connections were printed with each of them.
