@@ -210,12 +210,8 @@ impl PendingPlace {
 
     /// True if the connection is to be closed because a newer one has its place.
     pub fn evicted(&self) -> bool {
-        !self
-            .pending
-            .table()
-            .holders
-            .get(&self.holder)
-            .is_some_and(|own| own.binary_search(&self.number).is_ok())
+        let table = self.pending.table();
+        table.holders.get(&self.holder).is_none_or(|own| own.binary_search(&self.number).is_err())
     }
 
     /// The peer has proved something: the place is given back, and where room is limited the

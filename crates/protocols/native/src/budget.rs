@@ -31,7 +31,7 @@ pub(crate) struct Budget {
     reports_bps: Option<u64>,
     /// Longest time between two reports, ns: the line of an interval waits for its report.
     interval_ns: u64,
-    /// Lines of round trips show nothing of the server's reports.
+    /// More than a report a second, of which the lines of round trips show nothing.
     is_unreported: bool,
 }
 
@@ -49,7 +49,7 @@ impl Budget {
             beat_ns: every(HEARTBEAT, 8).clamp(SECOND, SLOWEST),
             reports_bps: Some((most / 8 * 5).max(1)),
             interval_ns: phase.interval_ns,
-            is_unreported: phase.kind == Kind::Ping,
+            is_unreported: phase.kind == Kind::Ping && phase.interval_ns < SECOND,
         }
     }
 

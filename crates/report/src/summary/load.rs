@@ -70,7 +70,7 @@ fn trips(found: &[StageResult], page: &mut Page<'_>) {
         ("RPM beside", |f| or_dash(f.beside_rpm, |rpm| format!("{rpm:.0}"))),
         ("RPM inside", |f| or_dash(f.inside_rpm, |rpm| format!("{rpm:.0}"))),
         ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
-        ("buffer delay", |f| or_dash(f.buffer_delay_percent, |percent| format_percent(percent))),
+        ("buffer delay", |f| or_dash(f.buffer_delay_percent, format_percent)),
     ];
     let rows = found.iter().map(|f| (Tone::Plain, f.stage.clone(), f));
     page.table(&Table::of("Round trips", &columns, rows));
