@@ -900,7 +900,12 @@ class Packets:
     """Datagrams whose bytes were not those sent; counted nowhere else, because their fields cannot be trusted."""
 
     dropped: Optional[int] = None
-    """Datagrams dropped by our own receive buffer; with merged receiving (GRO) a lower bound. Part of `lost`, too."""
+    """Datagrams dropped by our own receive buffer; with merged receiving (GRO) an upper bound. Part of `lost`, too."""
+
+    dropped_merged: Optional[int] = None
+    """Part of `dropped` that was merged behind other datagrams: the kernel counts merged runs, so this part is as large as the
+    gaps of numbers and the largest run allow.
+    """
 
     duplicated: Optional[int] = None
     """Datagrams received once more."""
@@ -1720,14 +1725,14 @@ class TcpInfo:
     busy_us: Optional[int] = None
     """Time spent with data outstanding, µs."""
 
+    bytes_acked: Optional[int] = None
+    """Bytes that the peer has acknowledged; a SYN or FIN is one."""
+
     bytes_retrans: Optional[int] = None
     """Bytes retransmitted."""
 
     bytes_sent: Optional[int] = None
     """Bytes sent, retransmissions included."""
-    bytes_acked: Optional[int] = None
-    """Bytes that the peer has acknowledged; a SYN or FIN is one."""
-
 
     cwnd: Optional[int] = None
     """Congestion window, segments."""
@@ -1776,14 +1781,14 @@ class TcpTotals:
     busy_us: Optional[int] = None
     """Time with data outstanding, µs."""
 
+    bytes_acked: Optional[int] = None
+    """Bytes that the peers have acknowledged, of the connections whose kernel counts them."""
+
     bytes_retrans: Optional[int] = None
     """Bytes retransmitted."""
 
     bytes_sent: Optional[int] = None
     """Bytes sent, retransmissions included."""
-    bytes_acked: Optional[int] = None
-    """Bytes that the peers have acknowledged, of the connections whose kernel counts them."""
-
 
     connections: Optional[int] = None
     """Connections summed."""

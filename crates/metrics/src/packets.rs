@@ -1,6 +1,6 @@
 //! Datagrams: what became of them, and how long they took.
 
-use crate::{Arrivals, ClockFound, ClockKind, Dist, Jitters, Mono, Seen, TwoWay};
+use crate::{Arrivals, ClockFound, ClockKind, Dist, Jitters, Mono, Seen, TwoWay, format_count};
 use serde::{Deserialize, Serialize};
 
 /// Outcomes of datagrams, as one end of a link counts them. Late is not lost, dropped by our own
@@ -31,9 +31,13 @@ pub struct Packets {
     /// Places in the sender's schedule that were given up: it was held up, or the kernel refused
     /// the send.
     pub unsent: u64,
-    /// Datagrams dropped by our own receive buffer; with merged receiving (GRO) a lower bound. Part
-    /// of `lost`, too.
+    /// Datagrams dropped by our own receive buffer; with merged receiving (GRO) an upper bound.
+    /// Part of `lost`, too.
     pub dropped: u64,
+    /// Part of `dropped` that was merged behind other datagrams: the kernel counts merged runs, so
+    /// this part is as large as the gaps of numbers and the largest run allow.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub dropped_merged: u64,
     /// Sends that the kernel refused, and ICMP refusals of datagrams sent earlier.
     pub refused: u64,
 }
@@ -55,6 +59,24 @@ impl Packets {
         matches!(seen, Seen::New { .. } | Seen::Reordered { .. })
     }
 
+    /// Limits the drops to `most`.
+    pub fn limit_drops(&mut self, most: u64) {
+        let beyond = self.dropped.saturating_sub(most);
+        self.dropped -= beyond;
+        self.dropped_merged = self.dropped_merged.saturating_sub(beyond);
+    }
+
+    /// The drops in words: `7 datagrams`, or `3 merged runs, up to 114 datagrams` where the kernel
+    /// counted runs; `None` without any.
+    pub fn drops_in_words(&self) -> Option<String> {
+        let datagrams = Some(self.dropped).filter(|n| *n > 0).map(|n| format_count(n, "datagram"))?;
+        let runs = self.dropped.saturating_sub(self.dropped_merged);
+        Some(match self.dropped_merged {
+            0 => datagrams,
+            _ => format!("{}, up to {datagrams}", format_count(runs, "merged run")),
+        })
+    }
+
     /// Adds others.
     pub fn add(&mut self, more: &Packets) {
         self.sent += more.sent;
@@ -67,6 +89,7 @@ impl Packets {
         self.corrupt += more.corrupt;
         self.unsent += more.unsent;
         self.dropped += more.dropped;
+        self.dropped_merged += more.dropped_merged;
         self.refused += more.refused;
     }
 }
@@ -289,6 +312,7 @@ mod tests {
             corrupt: 7 * n,
             unsent: 8 * n,
             dropped: 9 * n,
+            dropped_merged: 11 * n,
             refused: 10 * n,
         };
         let mut sum = times(1);

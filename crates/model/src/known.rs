@@ -6,7 +6,7 @@
 //! which return `None` for such a count.
 
 use crate::{Direction, Interval, PacketReport, Pattern, Totals};
-use metrics::{Clamped, format_bytes, format_count, real};
+use metrics::{Clamped, format_bytes, real};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A count of one direction, at the end that sends or the end that receives.
@@ -301,6 +301,13 @@ impl PacketReport {
         Some(self.dropped()?.min(u64::clamped(self.lost()?.max(0))))
     }
 
+    /// The same in words; of datagrams that nobody numbered all that were dropped.
+    pub fn drops_in_words(&self) -> Option<String> {
+        let mut counts = self.counts;
+        counts.limit_drops(self.dropped_of_lost().or_else(|| self.dropped())?);
+        counts.drops_in_words()
+    }
+
     /// Jitter, ns.
     pub fn jitter_ns(&self) -> Option<f64> {
         self.unknown.known(Count::Jitter, self.jitter_ns).flatten()
@@ -321,16 +328,26 @@ impl Totals {
         let full = of(&["RcvbufErrors", "MemErrors"]);
         let (wrong, errors) = (of(&["InCsumErrors"]), of(&["InErrors"]));
         let Some(packets) = &mut self.packets else { return self };
-        let all = packets.counts.dropped;
+        // The kernel counts buffers, merged or not.
+        let merged = packets.counts.dropped_merged.min(packets.counts.dropped);
+        let buffers = packets.counts.dropped - merged;
         if full.max(wrong).max(errors) > 0 {
             // The counters are of all programs of the host.
-            packets.counts.dropped = all.min(full);
-            packets.damaged = (all - packets.counts.dropped).min(wrong);
+            let own = buffers.min(full);
+            packets.damaged = (buffers - own).min(wrong);
+            let merged = u128::from(merged) * u128::from(own) / u128::from(buffers.max(1));
+            packets.counts.dropped_merged = u64::clamped(merged);
+            packets.counts.dropped = own + packets.counts.dropped_merged;
         }
         if numbered {
             let lost = u64::clamped(packets.counts.lost.max(0));
-            packets.counts.dropped = packets.counts.dropped.min(lost);
+            packets.counts.limit_drops(lost);
             packets.damaged = packets.damaged.min(lost - packets.counts.dropped);
+        } else if let Some(frames) = self.frames.filter(|frames| frames.completed > 0) {
+            // Datagrams of media are missing in dropped frames alone.
+            let whole = packets.counts.received.div_ceil(frames.completed);
+            let buffers = packets.counts.dropped - packets.counts.dropped_merged;
+            packets.counts.limit_drops(whole.saturating_mul(frames.dropped).max(buffers));
         }
         self
     }
@@ -338,10 +355,14 @@ impl Totals {
     /// One sentence about datagrams that the receive buffer of this end had no room for; `None`
     /// without any.
     pub fn drops_here(&self) -> Option<String> {
-        let dropped = self.packets.as_ref()?.dropped().filter(|dropped| *dropped > 0)?;
-        let (datagrams, verb) =
-            (format_count(dropped, "datagram"), if dropped == 1 { "was" } else { "were" });
-        Some(format!("{datagrams} {verb} dropped by this host's receive buffer, not by the network"))
+        let packets = self.packets.as_ref()?;
+        let verb = match (packets.dropped()?, packets.counts.dropped_merged) {
+            (1, _) => " was",
+            (_, 0) => " were",
+            _ => ", were",
+        };
+        let drops = packets.counts.drops_in_words()?;
+        Some(format!("{drops}{verb} dropped by this host's receive buffer, not by the network"))
     }
 }
 
@@ -524,5 +545,36 @@ mod tests {
         assert_eq!(parted(&both, 3, true), (3, 0));
         // Without numbers nothing is known to be lost.
         assert_eq!(parted(&both, 0, false), (7, 40));
+    }
+
+    #[test]
+    fn merged_drops_are_parted_by_buffers_and_said_as_a_bound() {
+        let parted = |full: u64, wrong: u64, lost| {
+            let counts = Packets { dropped: 3_854, dropped_merged: 3_751, lost, ..Packets::default() };
+            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            let moved = [("Udp.RcvbufErrors", full), ("Udp.InCsumErrors", wrong)];
+            let moved = moved.map(|(name, by)| (name.to_owned(), by)).into();
+            let totals = Totals { packets, counters: crate::HostCounters { moved }, ..Totals::default() };
+            let totals = totals.with_drops_parted(true);
+            let packets = totals.packets.as_deref().unwrap();
+            (packets.counts.dropped, packets.damaged, totals.drops_here())
+        };
+        let words = |dropped: &str| {
+            Some(format!("{dropped}, were dropped by this host's receive buffer, not by the network"))
+        };
+        let all = words("103 merged runs, up to 3854 datagrams");
+        assert_eq!(parted(103, 0, 3_854), (3_854, 0, all.clone()));
+        assert_eq!(parted(0, 0, 3_854), (3_854, 0, all), "no counter is known");
+        // Less is missing, and half of the buffers had a wrong checksum.
+        assert_eq!(parted(103, 0, 3_000), (3_000, 0, words("103 merged runs, up to 3000 datagrams")));
+        assert_eq!(parted(51, 52, 3_854), (1_908, 52, words("51 merged runs, up to 1908 datagrams")));
+        assert_eq!(parted(0, 103, 3_854), (0, 103, None));
+        // Without numbers no more than dropped frames have: 46 of 143 datagrams.
+        let counts =
+            Packets { received: 19_100, dropped: 8_234, dropped_merged: 8_055, ..Packets::default() };
+        let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+        let frames = Some(metrics::Frames { completed: 134, dropped: 46, ..Default::default() });
+        let totals = Totals { packets, frames, ..Totals::default() }.with_drops_parted(false);
+        assert_eq!(totals.drops_here(), words("179 merged runs, up to 6578 datagrams"));
     }
 }

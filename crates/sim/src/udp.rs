@@ -319,7 +319,9 @@ impl World {
         while udp.settings.gro
             && quirks.batches
             && last == stride
-            && let Some((from, next, _)) = udp.inbox.front()
+            && let Some((from, next, counter)) = udp.inbox.front()
+            // As Linux: drops between two datagrams part their runs.
+            && *counter == dropped
             && *from == source
             && next.bytes.len() <= stride
             && next.tos == first.tos

@@ -2,7 +2,7 @@
 //! errors of clocks.
 
 use super::{Case, End, Reason, percent};
-use crate::{PacketReport, Phase, Totals};
+use crate::{Kind, PacketReport, Phase, Totals, Transport};
 use metrics::{Clamped, ClockFound, ClockKind, format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
@@ -12,9 +12,15 @@ const LATE: f64 = 0.25;
 /// Sends later than this spoil delays from the intended send at any spacing, ns.
 const VERY_LATE: u64 = 1_000_000;
 
-/// Each end's name and report, in phases of datagrams.
+/// Each end's name and report, in phases of datagrams on a schedule.
 fn reports<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketReport)> {
     let asked = case.point.phase.kind.probes();
+    arrivals(case).filter(move |_| asked)
+}
+
+/// Each end's name and report, in phases of numbered datagrams.
+fn arrivals<'a>(case: &Case<'a>) -> impl Iterator<Item = (String, &'a PacketReport)> {
+    let asked = case.point.phase.kind.probes() || case.point.phase.kind == Kind::Stream;
     case.ends().filter(move |_| asked).filter_map(|end| Some((end.name, end.totals.packets.as_deref()?)))
 }
 
@@ -72,15 +78,13 @@ pub(super) fn queue_drops(case: &Case<'_>) -> Option<Reason> {
 }
 
 pub(super) fn own_buffer(case: &Case<'_>) -> Option<Reason> {
-    let clauses = super::join(reports(case).filter_map(|(name, report)| {
-        let lost = real(report.counts.lost.max(1));
-        let dropped = match report.lost() {
-            Some(_) => report.dropped_of_lost()?,
-            None => report.dropped()?,
-        };
-        let share = (real(dropped) / lost).min(1.0);
-        (dropped > 0)
-            .then(|| format!("{name} dropped {dropped}, {} of what is missing there", percent(share)))
+    let clauses = super::join(arrivals(case).filter_map(|(name, report)| {
+        let dropped = report.drops_in_words()?;
+        let share = report.dropped_of_lost().zip(report.lost());
+        let share = share.map_or_else(String::new, |(dropped, lost)| {
+            format!(", {} of what is missing there", percent(real(dropped) / real(lost.max(1))))
+        });
+        Some(format!("{name} dropped {dropped}{share}"))
     }))?;
     let text = format!("The receiver's own buffer overflowed ({clauses}): that loss is not the network's.");
     let advice =
@@ -88,11 +92,29 @@ pub(super) fn own_buffer(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
+/// Clauses about messages over UDP, of whose sockets only the counters of all programs are known.
+fn damaged_messages(case: &Case<'_>) -> impl Iterator<Item = String> {
+    let udp = case.point.phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
+    let lost = case.point.local.pings.as_ref().map_or(0, |trips| u64::clamped(trips.counts.lost.max(0)));
+    case.ends().filter_map(move |end| {
+        let wrong = ["Udp.InCsumErrors", "Udp6.InCsumErrors"];
+        let wrong: u64 = wrong.iter().filter_map(|name| end.totals.counters.moved.get(*name)).sum();
+        let most = wrong.min(lost);
+        let name = end.name;
+        (udp && most > 0).then(|| {
+            format!(
+                "{name} counted {wrong} wrong checksums, and at most {most} of {lost} lost messages had one"
+            )
+        })
+    })
+}
+
 pub(super) fn damaged(case: &Case<'_>) -> Option<Reason> {
-    let clauses = super::join(reports(case).filter_map(|(name, report)| {
+    let numbered = arrivals(case).filter_map(|(name, report)| {
         let (wrong, lost) = (report.damaged, report.lost()?);
         (wrong > 0).then(|| format!("{wrong} of {lost} that {name} misses had a wrong checksum"))
-    }))?;
+    });
+    let clauses = super::join(numbered.chain(damaged_messages(case)))?;
     let text = format!(
         "Datagrams were damaged on the way ({clauses}): the kernel dropped these, and no queue or buffer was full."
     );

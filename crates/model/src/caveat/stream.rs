@@ -52,8 +52,8 @@ fn overrun(end: &End<'_>) -> Option<Reason> {
     let counts = end.totals.packets.as_deref()?.counts;
     let softnet = end.totals.counters.moved.get("softnet.dropped").copied().unwrap_or(0);
     let cores = busy_cores(end).map_or_else(String::new, |cores| format!(": {cores}"));
-    if counts.dropped > 0 {
-        let text = format!("the receive buffer of {} dropped {} datagrams{cores}", end.name, counts.dropped);
+    if let Some(dropped) = counts.drops_in_words() {
+        let text = format!("the receive buffer of {} dropped {dropped}{cores}", end.name);
         let advice = "Raise --rcvbuf (and net.core.rmem_max), give the receiver more cores, or ask for less.";
         return Some((text, advice));
     }

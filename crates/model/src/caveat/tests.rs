@@ -460,6 +460,37 @@ fn stamps_of_a_card_that_are_of_no_use() {
 }
 
 #[test]
+fn loss_in_a_buffer_and_damage_stand_beside_streams_and_messages() {
+    let said = |code: &str, spoil: fn(&mut Point)| {
+        let found = caveats(|p, _| spoil(p)).into_iter().find(|caveat| caveat.code == code);
+        found.map(|caveat| caveat.text).unwrap_or_default()
+    };
+    let overflow = said("receive-buffer-overflow", |p| {
+        streams(p);
+        let packets = p.local.packets.as_mut().unwrap();
+        packets.counts = Packets { lost: 3_854, dropped: 3_854, dropped_merged: 3_751, ..packets.counts };
+    });
+    let runs = "(this host dropped 103 merged runs, up to 3854 datagrams, 100 % of what is missing there)";
+    assert!(overflow.contains(runs), "{overflow}");
+    let damage = said("damaged-on-the-way", |p| {
+        streams(p);
+        let packets = p.local.packets.as_mut().unwrap();
+        (packets.counts.lost, packets.damaged) = (17, 17);
+    });
+    assert!(damage.contains("17 of 17 that this host misses had a wrong checksum"), "{damage}");
+    fn messages(p: &mut Point, transport: Transport) {
+        ping(p);
+        p.phase.ping.as_mut().unwrap().transport = transport;
+        p.local.pings.as_mut().unwrap().counts.lost = 20;
+        p.remote[0].counters = moved("Udp.InCsumErrors", 22);
+    }
+    let damage = said("damaged-on-the-way", |p| messages(p, Transport::Udp));
+    let most = "server 10.0.0.2 counted 22 wrong checksums, and at most 20 of 20 lost messages had one";
+    assert!(damage.contains(most), "{damage}");
+    assert_eq!(said("damaged-on-the-way", |p| messages(p, Transport::Tcp)), "");
+}
+
+#[test]
 fn the_first_limit_of_streams() {
     let code = "stream-limit";
     let said = |spoil: fn(&mut Point)| {

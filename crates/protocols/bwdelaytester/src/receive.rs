@@ -201,9 +201,9 @@ impl Acceptor for Receiver {
         if !self.account.pending.admits(cx, &self.answers.acl, &self.answers.streams, peer.ip()) {
             return None;
         }
-        let dropped = self.account.dropped(got);
+        let drops = self.account.drops(got);
         let Some(header) = Header::decode(got.bytes) else {
-            self.account.received(cx, 0, &Packets { corrupt: 1, dropped, ..Packets::default() });
+            self.account.received(cx, 0, &Packets { corrupt: 1, ..drops });
             return None;
         };
         if !self.admit(cx, &path, &header) {
@@ -219,7 +219,8 @@ impl Acceptor for Receiver {
         let stream = self.senders.get_mut(&peer)?;
         stream.heard = cx.now;
         let tally = cx.rec.packet_tally(GROUP);
-        let counts = Packets { dropped, ..stream.take(&header, ours, self.late_ns, tally) };
+        let mut counts = stream.take(&header, ours, self.late_ns, tally);
+        counts.add(&drops);
         if is_wall(header.stamp_us) {
             tally.clock_bound_ns = tally.clock_bound_ns.max(Some(bound));
         }

@@ -3,6 +3,7 @@
 //!
 //! Nothing here is generic: protocols call it, and their own code is all that is compiled for each.
 
+use crate::drops::Drops;
 use crate::message::post_event;
 use crate::payload;
 use crate::pending::PendingPeers;
@@ -57,8 +58,8 @@ pub struct Core {
     read_on: bool,
     /// When the first paced payload left, and arrived.
     paced: [Option<Mono>; 2],
-    /// The overflow counter of its socket, as last reported.
-    dropped: u32,
+    /// Drops of its socket.
+    drops: Drops,
     /// Its place among others, given back when it goes.
     place: Option<Box<dyn Any + Send>>,
 }
@@ -284,9 +285,20 @@ impl Core {
         cx.rec.tally(self.group).late_ns.record(cx.now.since(due));
     }
 
-    /// Datagrams that the socket has dropped since it was last asked.
-    pub fn dropped(&mut self, got: &Received<'_>) -> u64 {
-        u64::from(got.dropped.wrapping_sub(std::mem::replace(&mut self.dropped, got.dropped)))
+    /// Datagrams without numbers that the socket has dropped since it was last asked.
+    pub fn drops(&mut self, got: &Received<'_>) -> Packets {
+        self.drops.take(got)
+    }
+
+    /// Adds the datagrams that the socket has dropped since it was last asked to `counts`, the
+    /// counts of `got` with the missing numbers before it.
+    pub fn count_drops(&mut self, got: &Received<'_>, counts: &mut Packets) {
+        self.drops.count(got, counts);
+    }
+
+    /// The same of numbers that are missing at the end.
+    pub fn count_last_drops(&mut self, missing: &mut Packets) {
+        self.drops.fill(missing);
     }
 }
 
@@ -337,8 +349,8 @@ impl Unconnected {
     }
 
     /// Datagrams that the socket has dropped since it was last asked.
-    pub fn dropped(&mut self, got: &Received<'_>) -> u64 {
-        self.core.dropped(got)
+    pub fn drops(&mut self, got: &Received<'_>) -> Packets {
+        self.core.drops(got)
     }
 
     /// The row that counts them.
@@ -355,9 +367,9 @@ impl Unconnected {
 
     /// Counts the datagrams that the socket has dropped since it was last asked.
     pub fn count_drops(&mut self, cx: &mut Context<'_>, got: &Received<'_>) {
-        let dropped = self.dropped(got);
-        if dropped > 0 {
-            self.received(cx, 0, &Packets { dropped, ..Packets::default() });
+        let drops = self.drops(got);
+        if drops.dropped > 0 {
+            self.received(cx, 0, &drops);
         }
     }
 

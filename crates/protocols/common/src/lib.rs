@@ -17,6 +17,7 @@ pub mod config;
 pub mod counted;
 pub mod draws;
 pub mod driver;
+mod drops;
 pub mod host;
 pub mod kernel;
 pub mod keys;

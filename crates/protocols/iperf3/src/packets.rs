@@ -221,7 +221,7 @@ impl UdpStream {
             self.jitter.see(transit).into_iter().for_each(|ns| jitter.record(ns));
         }
         self.part.counts.bytes += bytes;
-        counts.dropped = self.part.core.dropped(got);
+        self.part.core.count_drops(got, &mut counts);
         self.part.core.received(cx, bytes);
         self.part.core.packets(cx, &counts);
         cx.rec.packet_tally(self.part.core.group).jitter.merge(&jitter);

@@ -77,7 +77,7 @@ impl DatagramReceiver {
             self.shared.open.fetch_add(1, Ordering::Relaxed);
             cx.post(Posted::Back);
         }
-        let dropped = self.arrivals.dropped(got);
+        let drops = self.arrivals.drops(got);
         let Some(account) = self.accounts.get_mut(&key).filter(|_| self.shared.params.table.counts(at))
         else {
             return;
@@ -86,7 +86,7 @@ impl DatagramReceiver {
         account.calls += 1;
         account.to_ns = at.0;
         self.counted = self.counted.max(at);
-        self.arrivals.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
+        self.arrivals.received(cx, got.len, &Packets { received: 1, ..drops });
     }
 
     /// Notices silence; reports the traffic when all is over.

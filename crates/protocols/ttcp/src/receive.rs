@@ -269,8 +269,8 @@ impl Acceptor for Answerer {
                     return None;
                 }
                 self.tests.entry(peer).and_modify(|(_, test)| test.entered = true);
-                let dropped = self.account.dropped(got);
-                self.account.received(cx, got.len, &Packets { received: 1, dropped, ..Packets::default() });
+                let drops = self.account.drops(got);
+                self.account.received(cx, got.len, &Packets { received: 1, ..drops });
             }
             Deed::Over => self.settle(cx, peer),
             Deed::Stray => {

@@ -374,8 +374,8 @@ impl Flow for Responder {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
-        let dropped = self.core.dropped(got);
-        self.core.packets(cx, &Packets { dropped, ..Packets::default() });
+        let drops = self.core.drops(got);
+        self.core.packets(cx, &drops);
         for datagram in got.datagrams() {
             if let Some(message) = codec::decode(datagram) {
                 self.hears(cx, got, datagram, message);

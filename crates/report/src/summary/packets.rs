@@ -141,7 +141,13 @@ fn remarks(way: &WayReports<'_>, asked: bool, page: &mut Page<'_>) {
         words.extend(of(got.max_extent, |n| format!("reordered by up to {n}")));
         let dropped = got.dropped_of_lost();
         words.extend(words::counted([
-            (dropped.unwrap_or(0), "dropped by the receiver's own buffer"),
+            (
+                dropped.unwrap_or(0),
+                match got.counts.dropped_merged {
+                    0 => "dropped by the receiver's own buffer",
+                    _ => "at most dropped by the receiver's own buffer, in merged runs",
+                },
+            ),
             (got.damaged, "of the lost damaged on the way (wrong checksums)"),
         ]));
         words.push(stamps(got));

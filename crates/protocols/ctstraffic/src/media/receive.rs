@@ -313,10 +313,10 @@ impl Flow for Receiver {
         if got.len == 0 {
             return Err(self.foreign(0));
         }
-        let dropped = self.core.dropped(got);
+        let drops = self.core.drops(got);
         let (mut received, mut counted) = (0, 0);
         let result = self.take_all(cx, got, at, (&mut received, &mut counted));
-        self.core.packets(cx, &Packets { received, dropped, ..Packets::default() });
+        self.core.packets(cx, &Packets { received, ..drops });
         self.core.received(cx, counted);
         result
     }

@@ -323,7 +323,7 @@ impl Probe {
             tally.clock = Some(kind);
             tally.merge_clock(found);
             if let Some(receiver) = &mut self.receiver {
-                receiver.finish(cx, &self.core, total);
+                receiver.finish(cx, &mut self.core, total);
                 if let (Some(total), Some(theirs)) = (total, self.theirs) {
                     // Packets that were lost on the way there were not lost on the way back.
                     let there = i64::try_from(total.saturating_sub(theirs)).unwrap_or(i64::MAX);

@@ -242,18 +242,18 @@ impl Receiver {
             self.alone(s.first, s.actual, host, tally);
         }
         self.settle(stretch, now, tally, &mut counts);
+        core.count_drops(got, &mut counts);
         self.sums.counts.add(&counts);
         core.received(cx, bytes);
         core.packets(cx, &counts);
-        self.overflowed(cx, core, got);
     }
 
-    /// Counts the datagrams that our socket dropped before `got`, data or a word: behind the last
-    /// data only words carry the counter.
+    /// Counts the datagrams that our socket dropped before `got`, a word: behind the last data only
+    /// words carry the counter.
     pub(super) fn overflowed(&mut self, cx: &mut Context<'_>, core: &mut Core, got: &Received<'_>) {
-        let dropped = core.dropped(got);
-        if dropped > 0 {
-            let counts = Packets { dropped, ..Packets::default() };
+        let mut counts = Packets::default();
+        core.count_drops(got, &mut counts);
+        if counts.dropped > 0 {
             self.sums.counts.add(&counts);
             core.packets(cx, &counts);
         }
@@ -362,7 +362,7 @@ impl Receiver {
 
     /// Ends reception: numbers below `total`, the sender's count if known, that have not arrived
     /// count as lost.
-    pub(super) fn finish(&mut self, cx: &mut Context<'_>, core: &Core, total: Option<u64>) {
+    pub(super) fn finish(&mut self, cx: &mut Context<'_>, core: &mut Core, total: Option<u64>) {
         if std::mem::replace(&mut self.finished, true) {
             return;
         }
@@ -373,7 +373,8 @@ impl Receiver {
         let tail = i64::try_from(total - next).unwrap_or(i64::MAX);
         // Copies of received datagrams stand for no missing number.
         let copies = self.unknown.saturating_sub(arrivals.nameless);
-        let missing = Packets { lost: tail.saturating_add_unsigned(copies), ..Packets::default() };
+        let mut missing = Packets { lost: tail.saturating_add_unsigned(copies), ..Packets::default() };
+        core.count_last_drops(&mut missing);
         self.sums.counts.add(&missing);
         core.packets(cx, &missing);
         let tally = cx.rec.packet_tally(core.group);
@@ -432,7 +433,7 @@ mod tests {
             let got = Received { stride: run[0].len(), ..Received::stream(&bytes, Mono(5_000)) };
             receiver.on_received(&mut cx, &mut core, &got, Some(Estimate::default()));
         }
-        receiver.finish(&mut cx, &core, None);
+        receiver.finish(&mut cx, &mut core, None);
         let tally = cx.rec.packet_tally(Group(1));
         let delays = [&tally.delay_ns, &tally.intended_ns].map(|d| (d.count(), d.quantile(0.5)));
         (
