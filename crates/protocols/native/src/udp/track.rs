@@ -3,7 +3,9 @@
 use super::log::Log;
 use super::terms::Terms;
 use crate::message::{FlowReport, Message};
-use metrics::{FlowSums, Group, PacketOutcome, ReceivedPacket, SentPacket, StampKind, packet_outcomes};
+use metrics::{
+    Clamped, FlowSums, Group, PacketOutcome, Packets, ReceivedPacket, SentPacket, StampKind, packet_outcomes,
+};
 use model::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow};
 use std::collections::BTreeMap;
 use transport::Path;
@@ -66,6 +68,13 @@ impl<T> Memory<T> {
 }
 
 impl Track {
+    /// True if `got` holds every arrival that the report counts: messages about some may be lost.
+    fn has_all_arrivals(&self) -> bool {
+        let Packets { received, duplicated, corrupt, .. } = self.report.sums.counts;
+        let arrivals = received.saturating_add(duplicated).saturating_add(corrupt);
+        self.report.got_left_out == 0 && u64::clamped(self.got.len()) >= arrivals
+    }
+
     /// The messages of the track, packet trains first. Times are relative to the start, offsets to
     /// the last one.
     pub(crate) fn messages(&self) -> impl Iterator<Item = Message> + '_ {
@@ -210,14 +219,14 @@ impl Tracks {
     pub(crate) fn rows(&self, late_ns: u64) -> impl Iterator<Item = Vec<PacketRow>> + '_ {
         self.local.values().flat_map(move |local| {
             let none = Track::default();
-            let FlowReport { slot, start_ns, offset_ns, got_left_out, .. } = local.report;
+            let FlowReport { slot, start_ns, offset_ns, .. } = local.report;
             let told = self.remote.get(&slot);
             let remote = told.unwrap_or(&none);
             // Upwards, the sender's clock is ours.
-            let whole = told.is_some() && remote.report.got_left_out == 0;
+            let whole = told.is_some() && remote.has_all_arrivals();
             let up = packet_outcomes(&local.sent, &remote.got, whole, late_ns);
             // Downwards, the sender is the server: our time is the server's, minus its lead.
-            let down = packet_outcomes(&remote.sent, &local.got, got_left_out == 0, late_ns);
+            let down = packet_outcomes(&remote.sent, &local.got, local.has_all_arrivals(), late_ns);
             [rows(slot, true, &up, 0, start_ns), rows(slot, false, &down, offset_ns, start_ns)]
         })
     }
@@ -257,7 +266,7 @@ fn rows(flow: u32, up: bool, outcomes: &[PacketOutcome], offset_ns: i64, start_n
 mod tests {
     use super::*;
     use crate::message::{Frames, MAX_MESSAGE, encode};
-    use metrics::{Packets, Verdict};
+    use metrics::Verdict;
 
     fn track() -> Track {
         let left = |n: i64| SentPacket {
@@ -289,6 +298,24 @@ mod tests {
             got: (0..20_000).filter(|n| n % 100 != 1).map(came).collect(),
             ..Track::default()
         }
+    }
+
+    #[test]
+    fn arrivals_without_their_messages_are_unknown_and_not_lost() {
+        let mut tracks = Tracks::default();
+        let track = track();
+        tracks.remote(Message::Flow(track.report), 9, 0);
+        tracks.local(track);
+        let verdicts = |tracks: &Tracks| {
+            let up = tracks.rows(1_000_000).flatten().filter(|row| row.up);
+            up.map(|row| row.verdict).collect::<Vec<_>>()
+        };
+        let all = verdicts(&tracks);
+        assert!(all.len() == 20_000 && all.iter().all(|of| *of == Verdict::Unknown), "{:?}", all[0]);
+        // A receiver that got nothing reports nothing else.
+        tracks.forget(0);
+        tracks.remote(Message::Flow(FlowReport { slot: 3, ..FlowReport::default() }), 9, 0);
+        assert!(verdicts(&tracks).iter().all(|of| *of == Verdict::Lost));
     }
 
     #[test]
