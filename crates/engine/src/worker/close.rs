@@ -240,6 +240,9 @@ impl<P: Platform> Worker<P> {
 fn failure(cause: &Cause) -> Failure {
     let fault = match cause {
         Cause::Fault(fault) | Cause::Violation(Violation::Refused(fault)) => fault,
+        Cause::Violation(Violation::Likely(what, _)) if matches!(**what, Violation::Refused(_)) => {
+            return failure(&Cause::Violation((**what).clone()));
+        }
         Cause::Violation(violation) => return violation_class(violation),
     };
     let deed = match fault.deed {

@@ -489,7 +489,7 @@ fn bytes_that_a_servers_time_limit_left_out_make_a_phase_partial() {
     check(moved(4 << 30, &asked), Status::Partial, why);
     check(moved(100 << 30, &asked), Status::Complete, "");
     // The user's own time ended it.
-    let timed = Phase { duration_ns: Some(metrics::SECOND), ..asked.clone() };
+    let timed = Phase { duration_ns: Some(metrics::SECOND), ..asked };
     check(moved(4 << 30, &timed), Status::Complete, "");
 }
 

@@ -383,7 +383,11 @@ fn what_is_none_of_ctstraffics_ends_the_stream() {
 fn refusals_end_a_stream_on_either_side() {
     let stream = media(1_000_000, 10, 2, 10);
     let refused = |ended: &Option<Result<Ending, Cause>>| match ended {
-        Some(Err(Cause::Violation(v @ Violation::Refused(_)))) => v.ending() == Ending::NetworkError,
+        // With the advice which server to start, or without.
+        Some(Err(Cause::Violation(v))) => {
+            let fault = if let Violation::Likely(fault, _) = v { fault } else { v };
+            matches!(fault, Violation::Refused(_)) && v.ending() == Ending::NetworkError
+        }
         _ => false,
     };
     let (pair, _) = streamed(stream, |pair| pair.up(Link::new().refuse(1.0)));
