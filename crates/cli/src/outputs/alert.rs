@@ -3,9 +3,11 @@
 
 use crate::stderr;
 use std::process::{Child, Command, Stdio};
+#[cfg(feature = "fleet")]
 use std::time::{Duration, Instant};
 
 /// Interval at which a running command is looked at.
+#[cfg(feature = "fleet")]
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The news for a command.
@@ -45,6 +47,7 @@ impl Alert {
 
     /// Runs the user's command, and waits for its end. True if the news is delivered: the command
     /// ended with 0, or goes on after `limit`, and does so beside this program.
+    #[cfg(feature = "fleet")]
     pub(crate) fn run(&self, command: &str, limit: Duration) -> bool {
         let Some(mut child) = self.start(command) else { return false };
         let began = Instant::now();
