@@ -20,9 +20,9 @@ use transport::{Action, Context, End, Link, Target};
 /// opened, ns: the round trip with its queues.
 const SHORTEST: u64 = SECOND / 5;
 const LONGEST: u64 = 2 * SECOND;
-/// Least time between two attempts, ns; a third of the time since the end of the run, if that is
-/// more.
-const GAP: u64 = SECOND / 10;
+/// Longest time between two attempts, ns. Before, it is the time since the end of the run, so that
+/// the waits double: connections that wait in a queue of other traffic must not add to it.
+const LONGEST_GAP: u64 = SECOND / 2;
 /// Most attempts.
 const MOST: u32 = 8;
 /// Keys of attempts. The keys of first connections are far below.
@@ -97,7 +97,7 @@ impl Client {
         let Server { peer, resumption, .. } = &mut self.servers[at];
         resumption.attempts += 1;
         let since = resumption.since.map_or(now, |(since, _)| since);
-        resumption.next = now.plus(GAP.max(now.since(since) / 3));
+        resumption.next = now.plus(now.since(since).clamp(SHORTEST, LONGEST_GAP));
         let number = resumption.attempts;
         let key = FIRST_KEY.saturating_add(u32::clamped(at).saturating_add(number.saturating_mul(all)));
         let frames = Frames::new(MAX_MESSAGE);

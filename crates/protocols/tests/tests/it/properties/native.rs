@@ -209,13 +209,12 @@ fn violation(scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
         if participant.leaves.ends() && net.done(client).is_none() {
             return Err(of("it does not end".to_owned()));
         }
-        // Control links, and of each data connection that has ended one that takes its place.
-        let links = 2 * participant.phase.connections as usize + 2;
+        let links = links_of(participant);
         let threads = 1 + usize::from(participant.workers);
         bounded(net, client, &Bounds { links, peers: 1, threads, slowness: 1 }).map_err(of)?;
     }
     forgotten(net, *server, 0, 0)?;
-    let each = scenario.participants.iter().map(|participant| 2 * participant.phase.connections as usize + 2);
+    let each = scenario.participants.iter().map(links_of);
     let bounds = Bounds {
         links: each.sum::<usize>() + scenario.intruders.len(),
         peers: scenario.participants.len(),
@@ -230,6 +229,14 @@ fn violation(scenario: &Scenario, outcome: &Outcome) -> Result<(), String> {
 }
 
 /// Datagrams that a client or its server say are lost.
+/// Most links of a client at once: control links, of each data connection that has ended one that
+/// takes its place, and at the end of a run further control connections to a server whose answers
+/// wait in a queue.
+fn links_of(participant: &Participant) -> usize {
+    const FURTHER: usize = 8;
+    2 * participant.phase.connections as usize + 2 + FURTHER
+}
+
 fn lost(it: &Told) -> i64 {
     let all = it.local.iter().chain(&it.remote);
     let one = |totals: &model::Totals| {
