@@ -796,7 +796,7 @@ class PacketReport:
     """
 
     before_sent: Optional[int] = None
-    """Datagrams that seem to have arrived before they were sent; their delay was taken for 0."""
+    """Datagrams that seem to have arrived before they were sent: a clock was wrong. Their delay was taken for 0."""
 
     before_sent_ns: Optional[int] = None
     """By how much datagrams seem to have arrived before they were sent, at most, ns."""
@@ -828,10 +828,12 @@ class PacketReport:
     """Comparison of the two clocks."""
 
     clock_bound_ns: Optional[int] = None
-    """Error bound of delays because two clocks were compared, ns."""
+    """Error bound of delays because two clocks were compared, ns; the worst. null when no delay was recorded."""
 
     clock_found: Optional["ClockFound"] = None
-    """Result of comparing the two clocks over the path, where this end did it. Over a phase only."""
+    """Result of comparing the two clocks over the path, where this end did it; of several flows the one with the longest round
+    trip. Over a phase only.
+    """
 
     counts: Optional["Packets"] = None
     """Outcomes of the datagrams."""
@@ -842,7 +844,7 @@ class PacketReport:
     """
 
     delay_ns: Optional["DistSummary"] = None
-    """Delay from the actual send, ns."""
+    """Delay from the actual send, ns: one way, or there and back, as the method says."""
 
     delay_range_ns: Optional["DelayRange"] = None
     """Extremes and mean of delays whose distribution another program did not report, ns."""
@@ -882,8 +884,8 @@ class PacketReport:
     """Largest reordering extent (RFC 4737 §4.2), datagrams."""
 
     stack_ns: Optional["DistSummary"] = None
-    """Time of datagrams in this system after their actual send, by the transmit stamps of the kernel or the network card, ns;
-    null without them.
+    """Time of datagrams in the sender's system after their actual send, by the transmit stamps of the kernel or the network
+    card, ns; over the datagrams with such a stamp.
     """
 
     unknown: List[str] = dataclasses.field(default_factory=list)

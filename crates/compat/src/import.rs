@@ -593,10 +593,7 @@ pub fn wall(text: &str) -> Wall {
 
 /// A receiver's counts of datagrams as a report.
 pub fn received(received: u64, lost: u64, reordered: u64) -> PacketReport {
-    PacketReport {
-        counts: Packets { received, lost: i64::clamped(lost), reordered, ..Packets::default() },
-        ..PacketReport::default()
-    }
+    Packets { received, lost: i64::clamped(lost), reordered, ..Packets::default() }.into()
 }
 
 #[cfg(test)]

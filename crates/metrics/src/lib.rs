@@ -46,7 +46,7 @@ pub use known::{add_known, sum_of};
 pub use number::{Clamped, Real, bits_per_second, is_zero, per_second, percent_of, real, seconds};
 pub use offset::{ClockFound, ClockKind, Estimate, Exchange, MAX_DRIFT, Offset, WANDER};
 pub use packet_outcome::{FlowSums, PacketOutcome, ReceivedPacket, SentPacket, Verdict, packet_outcomes};
-pub use packets::{IpFields, PacketTally, Packets};
+pub use packets::{Datagrams, IpFields, PacketTally, Packets};
 pub use playout::{Playout, PlayoutSummary};
 pub use record::{CauseCount, Counts, Ending, Framing, Group, Recorder, Remote, Row, Sample, Tally};
 pub use runs::{RunArrival, Runs};

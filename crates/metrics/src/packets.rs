@@ -2,6 +2,7 @@
 
 use crate::{Arrivals, ClockFound, ClockKind, Dist, Jitters, Mono, Seen, TwoWay, format_count};
 use serde::{Deserialize, Serialize};
+use std::ops::{Deref, DerefMut};
 
 /// Outcomes of datagrams, as one end of a link counts them. Late is not lost, dropped by our own
 /// receive buffer is not lost by the network, and not sent is not lost.
@@ -94,28 +95,126 @@ impl Packets {
     }
 }
 
-/// The datagrams of a group in one interval, or in all.
+/// Outcomes and times of datagrams at one end. `D` is a distribution of times: a [`Dist`] in a
+/// [`PacketTally`], its summary in a report.
 ///
-/// Wide: a counter or a distribution for each figure of datagrams, written next to each other on
-/// their way.
+/// Wide: a figure of datagrams each, written next to each other on their way, and members of one
+/// object of the JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(bound = "D: Default + schemars::JsonSchema + Serialize"))]
+#[serde(default)]
+pub struct Datagrams<D> {
+    /// Outcomes of the datagrams.
+    pub counts: Packets,
+    /// Delay from the actual send, ns: one way, or there and back, as the method says.
+    pub delay_ns: D,
+    /// Delay from the intended send, ns: the delay that an application with this schedule would
+    /// have seen.
+    pub intended_ns: D,
+    /// Delay variation between datagrams sent one after the other (RFC 5481 §4.1), ns without sign;
+    /// not of merged runs.
+    pub ipdv_ns: D,
+    /// Time of datagrams in the sender's system after their actual send, by the transmit stamps of
+    /// the kernel or the network card, ns; over the datagrams with such a stamp.
+    pub stack_ns: D,
+    /// Transmit stamps behind `stack_ns` that are the network card's.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub card_sent: u64,
+    /// Bound on the error of the card's transmit stamps from the card's clock, ns; the worst.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub card_sent_bound_ns: u64,
+    /// The longest run of lost datagrams. In an interval, numbers that had not arrived when a
+    /// higher one did, and no more than it lost.
+    pub longest_loss: Option<u64>,
+    /// Largest reordering extent (RFC 4737 §4.2), datagrams.
+    pub max_extent: Option<u64>,
+    /// Error bound of delays because two clocks were compared, ns; the worst. `None` when no delay
+    /// was recorded.
+    pub clock_bound_ns: Option<u64>,
+    /// Comparison of the two clocks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<ClockKind>,
+    /// Result of comparing the two clocks over the path, where this end did it; of several flows
+    /// the one with the longest round trip. Over a phase only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_found: Option<ClockFound>,
+    /// Datagrams that seem to have arrived before they were sent: a clock was wrong. Their delay
+    /// was taken for 0.
+    pub before_sent: u64,
+    /// By how much datagrams seem to have arrived before they were sent, at most, ns.
+    pub before_sent_ns: u64,
+    /// Time that sends waited because the socket was full, ns; of several flows together.
+    pub blocked_ns: u64,
+    /// Datagrams whose arrival was stamped by the kernel; that of the others was read after the
+    /// receive call.
+    pub kernel_stamped: u64,
+    /// Datagrams whose arrival was stamped by the network card; none of `kernel_stamped`.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub card_stamped: u64,
+    /// Bound on the error of the card's receive stamps from the card's clock, ns; the worst. Part
+    /// of `clock_bound_ns`.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub card_bound_ns: u64,
+    /// Stamps of the card that could not be true, being later than the kernel's or far too early;
+    /// the kernel's were taken in their place.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub card_refused: u64,
+    /// Stamps of the card without a meaning because its clock could not be read; the kernel's were
+    /// taken in their place.
+    #[serde(skip_serializing_if = "crate::is_zero")]
+    pub card_unplaced: u64,
+    /// IP fields of received datagrams.
+    pub marks: IpFields,
+}
+
+impl<D> Datagrams<D> {
+    /// Adds all that `other` holds, its distributions by `dist`.
+    pub fn add<T>(&mut self, other: &Datagrams<T>, dist: impl Fn(&mut D, &T)) {
+        self.counts.add(&other.counts);
+        dist(&mut self.delay_ns, &other.delay_ns);
+        dist(&mut self.intended_ns, &other.intended_ns);
+        dist(&mut self.ipdv_ns, &other.ipdv_ns);
+        dist(&mut self.stack_ns, &other.stack_ns);
+        self.card_sent += other.card_sent;
+        self.card_sent_bound_ns = self.card_sent_bound_ns.max(other.card_sent_bound_ns);
+        self.longest_loss = self.longest_loss.max(other.longest_loss);
+        self.max_extent = self.max_extent.max(other.max_extent);
+        self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
+        self.clock = self.clock.or(other.clock);
+        self.add_clock(other.clock_found);
+        self.before_sent += other.before_sent;
+        self.before_sent_ns = self.before_sent_ns.max(other.before_sent_ns);
+        self.blocked_ns += other.blocked_ns;
+        self.kernel_stamped += other.kernel_stamped;
+        self.card_stamped += other.card_stamped;
+        self.card_bound_ns = self.card_bound_ns.max(other.card_bound_ns);
+        self.card_refused += other.card_refused;
+        self.card_unplaced += other.card_unplaced;
+        self.marks.add(&other.marks);
+    }
+
+    /// Adds the clocks compared over the path of another flow.
+    pub fn add_clock(&mut self, other: Option<ClockFound>) {
+        let all = [self.clock_found, other].into_iter().flatten();
+        let worst = all.clone().max_by_key(|found| (found.round_trip_ns, found.bound_ns));
+        self.clock_found = worst.map(|found| ClockFound {
+            stepped: all.clone().any(|found| found.stepped),
+            wandered: all.clone().any(|found| found.wandered),
+            ..found
+        });
+    }
+}
+
+/// The datagrams of a group in one interval, or in all: the figures of a report, and the counts from
+/// which others are computed.
 #[derive(Clone, Debug, Default)]
 pub struct PacketTally {
-    /// Their outcomes.
-    pub counts: Packets,
+    /// The figures that a report has, too. A flow that looks counts every gap of numbers in
+    /// `longest_loss`, whether or not the missing ones arrive later.
+    pub datagrams: Datagrams<Dist>,
     /// Arrival of the latest of them, or of the latest message about them.
     pub came: Mono,
-    /// Delay of each from its actual send, ns: one way, or there and back, as the method says.
-    pub delay_ns: Dist,
-    /// Delay of each from its intended send, ns: includes the sender's lateness.
-    pub intended_ns: Dist,
-    /// Difference between the delays of successive datagrams, ns, without its sign (RFC 5481 §4.1).
-    pub ipdv_ns: Dist,
-    /// Time of a datagram in the sender's system, from the program's stamp to the kernel's (or the
-    /// network card's) when it left, ns; over the datagrams with both stamps.
-    pub stack_ns: Dist,
-    /// Datagrams that the card stamped, and the largest error bound of the conversion from the
-    /// card's clock, ns.
-    pub card_sent: (u64, u64),
     /// Of a round trip, the time between receiving and sending that the remote end reports, ns;
     /// empty when it reports none.
     pub remote_ns: Dist,
@@ -126,45 +225,30 @@ pub struct PacketTally {
     pub kernel_ns: Dist,
     /// Messages of a warm-up, which are counted nowhere else.
     pub omitted: u64,
-    /// Datagrams that seem to have arrived before they were sent, and by how much at most, ns: a
-    /// clock was wrong. Their delay is recorded as 0.
-    pub before_sent: (u64, u64),
-    /// Error bound of the delays where the clocks of two hosts were compared, ns; the worst one.
-    /// `None` when no delay was recorded.
-    pub clock_bound_ns: Option<u64>,
-    /// Method by which those clocks were compared.
-    pub clock: Option<ClockKind>,
-    /// Result of comparing them over the path, where this end does so; of several flows the one
-    /// with the longest round trip.
-    pub clock_found: Option<ClockFound>,
-    /// Time that sends waited because the socket was full, ns; of several flows together.
-    pub blocked_ns: u64,
-    /// Datagrams whose arrival was stamped by the kernel, not by us.
-    pub kernel_stamped: u64,
-    /// Datagrams whose arrival was stamped by the network card: none of the former. And how far
-    /// that may be off, ns, for having been taken by the card's clock; the worst.
-    pub card_stamped: (u64, u64),
-    /// Stamps of the card that could not be true; the kernel's were taken.
-    pub card_refused: u64,
-    /// Stamps that were not used because the card's clock could not be read; likewise.
-    pub card_unplaced: u64,
     /// RFC 3550 jitter, after each datagram that arrived alone.
     pub jitter: Jitters,
-    /// The longest run of numbers still missing when a higher one arrived, and the largest
-    /// reordering extent; of receivers that look.
-    pub gap: Option<u64>,
-    /// See `gap`.
-    pub extent: Option<u64>,
     /// Loss bursts and reordering extents of flows that have ended.
     pub arrivals: Arrivals,
-    /// IP fields of received datagrams.
-    pub marks: IpFields,
     /// Datagrams between set-up and end that compare clocks, sent and received at the end that
     /// asks.
     pub own: u64,
     /// Round trips taken apart into their two ways; `None` where the remote end does not report its
     /// stamps.
     pub ways: Option<Box<TwoWay>>,
+}
+
+impl Deref for PacketTally {
+    type Target = Datagrams<Dist>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.datagrams
+    }
+}
+
+impl DerefMut for PacketTally {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.datagrams
+    }
 }
 
 /// IP fields of received datagrams; a merged run has its first one's.
@@ -215,25 +299,24 @@ impl PacketTally {
     /// A tally whose distributions have their memory already, so that recording allocates nothing.
     pub fn warm() -> Self {
         let dist = || Dist::with_room(USUAL);
-        PacketTally { delay_ns: dist(), intended_ns: dist(), ipdv_ns: dist(), ..PacketTally::default() }
+        let datagrams =
+            Datagrams { delay_ns: dist(), intended_ns: dist(), ipdv_ns: dist(), ..Datagrams::default() };
+        PacketTally { datagrams, ..PacketTally::default() }
+    }
+
+    fn dists(&mut self) -> [&mut Dist; 7] {
+        let Datagrams { delay_ns, intended_ns, ipdv_ns, stack_ns, .. } = &mut self.datagrams;
+        let [remote_ns, path_ns, kernel_ns] = [&mut self.remote_ns, &mut self.path_ns, &mut self.kernel_ns];
+        [delay_ns, intended_ns, ipdv_ns, stack_ns, remote_ns, path_ns, kernel_ns]
     }
 
     /// Forgets everything but keeps the memory.
     pub fn clear(&mut self) {
-        let emptied = |dist: &mut Dist| {
-            dist.clear();
-            std::mem::take(dist)
-        };
-        *self = PacketTally {
-            delay_ns: emptied(&mut self.delay_ns),
-            intended_ns: emptied(&mut self.intended_ns),
-            ipdv_ns: emptied(&mut self.ipdv_ns),
-            stack_ns: emptied(&mut self.stack_ns),
-            remote_ns: emptied(&mut self.remote_ns),
-            path_ns: emptied(&mut self.path_ns),
-            kernel_ns: emptied(&mut self.kernel_ns),
-            ..PacketTally::default()
-        };
+        let mut used = std::mem::take(self);
+        for (dist, used) in self.dists().into_iter().zip(used.dists()) {
+            used.clear();
+            std::mem::swap(dist, used);
+        }
     }
 
     /// Counts a datagram by its number.
@@ -243,51 +326,20 @@ impl PacketTally {
             Seen::Reordered { extent } => (0, extent),
             Seen::Duplicate | Seen::Ancient => (0, 0),
         };
-        self.gap = self.gap.max(Some(gap));
-        self.extent = self.extent.max(Some(extent));
-    }
-
-    /// Adds the clocks compared over the path of another flow.
-    pub fn merge_clock(&mut self, other: Option<ClockFound>) {
-        let all = [self.clock_found, other].into_iter().flatten();
-        let worst = all.clone().max_by_key(|found| (found.round_trip_ns, found.bound_ns));
-        self.clock_found = worst.map(|found| ClockFound {
-            stepped: all.clone().any(|found| found.stepped),
-            wandered: all.clone().any(|found| found.wandered),
-            ..found
-        });
+        self.longest_loss = self.longest_loss.max(Some(gap));
+        self.max_extent = self.max_extent.max(Some(extent));
     }
 
     /// Adds all that `other` holds.
     pub fn merge(&mut self, other: &PacketTally) {
-        self.counts.add(&other.counts);
+        self.datagrams.add(&other.datagrams, Dist::merge);
         self.came = self.came.max(other.came);
-        self.delay_ns.merge(&other.delay_ns);
-        self.intended_ns.merge(&other.intended_ns);
-        self.ipdv_ns.merge(&other.ipdv_ns);
-        self.stack_ns.merge(&other.stack_ns);
         self.remote_ns.merge(&other.remote_ns);
         self.path_ns.merge(&other.path_ns);
         self.kernel_ns.merge(&other.kernel_ns);
         self.omitted += other.omitted;
-        self.before_sent.0 += other.before_sent.0;
-        self.before_sent.1 = self.before_sent.1.max(other.before_sent.1);
-        self.clock_bound_ns = self.clock_bound_ns.max(other.clock_bound_ns);
-        self.clock = self.clock.or(other.clock);
-        self.merge_clock(other.clock_found);
-        self.blocked_ns += other.blocked_ns;
-        self.kernel_stamped += other.kernel_stamped;
-        self.card_stamped.0 += other.card_stamped.0;
-        self.card_stamped.1 = self.card_stamped.1.max(other.card_stamped.1);
-        self.card_sent.0 += other.card_sent.0;
-        self.card_sent.1 = self.card_sent.1.max(other.card_sent.1);
-        self.card_refused += other.card_refused;
-        self.card_unplaced += other.card_unplaced;
         self.jitter.merge(&other.jitter);
-        self.gap = self.gap.max(other.gap);
-        self.extent = self.extent.max(other.extent);
         self.arrivals.merge(&other.arrivals);
-        self.marks.add(&other.marks);
         self.own += other.own;
         if let Some(ways) = &other.ways {
             self.ways.get_or_insert_default().merge(ways);
@@ -334,10 +386,10 @@ mod tests {
     #[test]
     fn a_flow_does_not_hide_what_was_found_of_the_clocks_of_another() {
         let mut tally = PacketTally::default();
-        tally.merge_clock(Some(ClockFound { round_trip_ns: 5, stepped: true, ..ClockFound::default() }));
-        tally.merge_clock(Some(ClockFound { round_trip_ns: 7, wandered: true, ..ClockFound::default() }));
-        tally.merge_clock(Some(ClockFound { round_trip_ns: 6, ..ClockFound::default() }));
-        tally.merge_clock(None);
+        tally.add_clock(Some(ClockFound { round_trip_ns: 5, stepped: true, ..ClockFound::default() }));
+        tally.add_clock(Some(ClockFound { round_trip_ns: 7, wandered: true, ..ClockFound::default() }));
+        tally.add_clock(Some(ClockFound { round_trip_ns: 6, ..ClockFound::default() }));
+        tally.add_clock(None);
         let found = tally.clock_found.unwrap();
         assert_eq!((found.round_trip_ns, found.stepped, found.wandered), (7, true, true));
     }
@@ -347,13 +399,19 @@ mod tests {
         let mut used = PacketTally::warm();
         used.delay_ns.record(5_000);
         used.counts.sent = 3;
-        used.before_sent = (1, 10);
+        (used.before_sent, used.before_sent_ns) = (1, 10);
         let mut sum = PacketTally::default();
         sum.merge(&used);
         sum.merge(&used);
-        assert_eq!((sum.counts.sent, sum.delay_ns.count(), sum.before_sent), (6, 2, (2, 10)));
+        assert_eq!(
+            (sum.counts.sent, sum.delay_ns.count(), sum.before_sent, sum.before_sent_ns),
+            (6, 2, 2, 10)
+        );
         used.clear();
-        assert_eq!((used.delay_ns.count(), used.delay_ns.summary(), used.before_sent), (0, None, (0, 0)));
+        assert_eq!(
+            (used.delay_ns.count(), used.delay_ns.summary(), used.before_sent, used.before_sent_ns),
+            (0, None, 0, 0)
+        );
         used.delay_ns.record(7_000);
         let mut fresh = PacketTally::default();
         fresh.delay_ns.record(7_000);

@@ -493,7 +493,7 @@ mod tests {
         let mut totals = Totals::default();
         totals.traffic.tx_bytes = sent * 100;
         totals.traffic.rx_bytes = counts.received * 100;
-        let report = PacketReport { counts: Packets { sent, ..counts }, ..PacketReport::default() };
+        let report = PacketReport::from(Packets { sent, ..counts });
         totals.packets = Some(Box::new(report));
         totals
     }
@@ -527,7 +527,7 @@ mod tests {
     fn drops_are_parted_by_the_kernels_counters() {
         let parted = |counters: &[(&str, u64)], lost, numbered| {
             let counts = Packets { dropped: 47, lost, ..Packets::default() };
-            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            let packets = Some(Box::new(PacketReport::from(counts)));
             let moved = counters.iter().map(|(name, by)| ((*name).to_owned(), *by)).collect();
             let totals = Totals { packets, counters: crate::HostCounters { moved }, ..Totals::default() };
             let packets = totals.with_drops_parted(numbered).packets.unwrap();
@@ -551,7 +551,7 @@ mod tests {
     fn merged_drops_are_parted_by_buffers_and_said_as_a_bound() {
         let parted = |full: u64, wrong: u64, lost| {
             let counts = Packets { dropped: 3_854, dropped_merged: 3_751, lost, ..Packets::default() };
-            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            let packets = Some(Box::new(PacketReport::from(counts)));
             let moved = [("Udp.RcvbufErrors", full), ("Udp.InCsumErrors", wrong)];
             let moved = moved.map(|(name, by)| (name.to_owned(), by)).into();
             let totals = Totals { packets, counters: crate::HostCounters { moved }, ..Totals::default() };
@@ -572,7 +572,7 @@ mod tests {
         // Without numbers no more than dropped frames have: 46 of 143 datagrams.
         let counts =
             Packets { received: 19_100, dropped: 8_234, dropped_merged: 8_055, ..Packets::default() };
-        let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+        let packets = Some(Box::new(PacketReport::from(counts)));
         let frames = Some(metrics::Frames { completed: 134, dropped: 46, ..Default::default() });
         let totals = Totals { packets, frames, ..Totals::default() }.with_drops_parted(false);
         assert_eq!(totals.drops_here(), words("179 merged runs, up to 6578 datagrams"));

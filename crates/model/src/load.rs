@@ -401,7 +401,9 @@ mod tests {
         let packets = |ms: u64| {
             let delay = DistSummary { p50: ms * MS, p90: ms * MS, p99: ms * MS, ..DistSummary::default() };
             let counts = Packets { received: 99, lost: 1, ..Packets::default() };
-            Some(Box::new(PacketReport { counts, delay_ns: Some(delay), ..PacketReport::default() }))
+            let mut packets = PacketReport::from(counts);
+            packets.delay_ns = Some(delay);
+            Some(Box::new(packets))
         };
         let local = |local, part: &str| Point { label: label(stage, part), local, ..Point::default() };
         let pings = RoundTrips { rtt_ns: Some(spectrum(&[rtt_ms; 20])), ..RoundTrips::default() };

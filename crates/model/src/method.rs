@@ -511,10 +511,11 @@ mod tests {
         let probe = Some(crate::Probe::default());
         let base = Phase { kind: crate::Kind::Delay, probe, ..Phase::default() };
         let end = |sent, received| crate::Totals {
-            packets: Some(Box::new(crate::PacketReport {
-                counts: metrics::Packets { sent, received, ..metrics::Packets::default() },
-                ..crate::PacketReport::default()
-            })),
+            packets: Some(Box::new(crate::PacketReport::from(metrics::Packets {
+                sent,
+                received,
+                ..metrics::Packets::default()
+            }))),
             ..crate::Totals::default()
         };
         let after = |local, remote| Outcome {

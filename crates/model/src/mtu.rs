@@ -181,10 +181,8 @@ mod tests {
             let came = size <= if there { up } else { down };
             let sender = Packets { sent: 5, refused: u64::from(!came && there), ..Packets::default() };
             let receiver = Packets { received: if came { 5 } else { 0 }, ..Packets::default() };
-            let told = |counts| Totals {
-                packets: Some(Box::new(PacketReport { counts, ..PacketReport::default() })),
-                ..Totals::default()
-            };
+            let told =
+                |counts| Totals { packets: Some(Box::new(PacketReport::from(counts))), ..Totals::default() };
             let (local, remote) =
                 if there { (told(sender), told(receiver)) } else { (told(receiver), told(sender)) };
             let (status, remote) = (Status::Complete, vec![remote]);

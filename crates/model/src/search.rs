@@ -265,7 +265,7 @@ mod tests {
             let arrives = arrives(outcome.points.len(), asked);
             let end = |sent: f64, received: f64| {
                 let counts = Packets { sent: sent as u64, received: received as u64, ..Packets::default() };
-                let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+                let packets = Some(Box::new(PacketReport::from(counts)));
                 Totals { packets, ..Totals::default() }
             };
             let (local, remote) = (end(asked / 2.0, 0.0), vec![end(0.0, arrives / 2.0)]);

@@ -341,7 +341,7 @@ impl ServerMetrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use metrics::Dist;
+    use metrics::{Dist, Packets};
     use model::{Direction, PacketReport, RoundTrips, Totals};
 
     fn conditions(text: &str) -> [Assertion; 1] {
@@ -412,7 +412,8 @@ mod tests {
         let ends = [1_000u64, 2_000].map(|ns| {
             let mut delays = Dist::default();
             delays.record(ns);
-            let packets = PacketReport { delay_ns: delays.summary(), ..PacketReport::default() };
+            let mut packets = PacketReport::from(Packets::default());
+            packets.delay_ns = delays.summary();
             Totals { packets: Some(Box::new(packets)), ..Totals::default() }
         });
         let point = Point { remote: ends.to_vec(), ..Point::default() };

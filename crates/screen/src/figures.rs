@@ -228,7 +228,7 @@ mod tests {
     fn datagrams_to_all_servers_are_told() {
         let server = |received, lost| {
             let counts = Packets { received, lost, ..Packets::default() };
-            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            let packets = Some(Box::new(PacketReport::from(counts)));
             Totals { packets, ..Totals::default() }
         };
         let phase = Phase { kind: Kind::Delay, ..Phase::default() };

@@ -70,10 +70,7 @@ fn packets(intervals: &[Interval], of: fn(&Interval) -> Option<&PacketReport>) -
     let mut counted = intervals.iter().rev().filter(|interval| !interval.omitted).filter_map(of);
     let mut all = counted.next()?.clone();
     for earlier in counted {
-        all.counts.add(&earlier.counts);
-        all.blocked_ns = all.blocked_ns.saturating_add(earlier.blocked_ns);
-        all.before_sent = all.before_sent.saturating_add(earlier.before_sent);
-        all.before_sent_ns = all.before_sent_ns.max(earlier.before_sent_ns);
+        all.datagrams.add(&earlier.datagrams, |_, _| {});
     }
     Some(Box::new(all))
 }

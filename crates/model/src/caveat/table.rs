@@ -114,8 +114,9 @@ pub(super) fn delay(p: &mut Point) {
     (up.sent_bps, up.goodput_bps) = (1e6, 1e6);
     for end in [&mut p.local, &mut p.remote[0]] {
         let counts = Packets { sent: 5_000, received: 5_000, ..Packets::default() };
-        let delay_ns = Some(DistSummary { count: 5_000, p50: 1_000_000, ..DistSummary::default() });
-        end.packets = Some(Box::new(PacketReport { counts, delay_ns, ..PacketReport::default() }));
+        let mut packets = PacketReport::from(counts);
+        packets.delay_ns = Some(DistSummary { count: 5_000, p50: 1_000_000, ..DistSummary::default() });
+        end.packets = Some(Box::new(packets));
     }
 }
 

@@ -433,7 +433,7 @@ fn streams(point: &mut Point) {
     (point.local.traffic, point.remote[0].traffic) = (point.remote[0].traffic, point.local.traffic);
     for end in [&mut point.local, &mut point.remote[0]] {
         let counts = Packets { sent: 11_400, received: 11_400, ..Packets::default() };
-        end.packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+        end.packets = Some(Box::new(PacketReport::from(counts)));
     }
 }
 

@@ -12,7 +12,7 @@ fn bytes(opened: u64, tx_bytes: u64, rx_bytes: u64) -> Totals {
 }
 
 fn datagrams(opened: u64, counts: Packets) -> Totals {
-    let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    let packets = Some(Box::new(PacketReport::from(counts)));
     Totals { opened, packets, ..Totals::default() }
 }
 
@@ -260,7 +260,7 @@ fn a_peer_that_reports_nothing_leaves_the_senders_count() {
     // Another host sends about one refusal a second: one in most intervals is all that can be known.
     let second = |refused| {
         let counts = Packets { sent: 1_000, refused, ..Packets::default() };
-        let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+        let packets = Some(Box::new(PacketReport::from(counts)));
         Event::Interval(Box::new(Interval { packets, ..Interval::default() }))
     };
     let of_other_host = |refusals: [u64; 4]| {
@@ -437,7 +437,7 @@ fn datagrams_that_are_refused_at_the_end_are_partial() {
         let mut all = Packets::default();
         for &[sent, refused] in seconds {
             let counts = Packets { sent, refused, ..Packets::default() };
-            let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+            let packets = Some(Box::new(PacketReport::from(counts)));
             account.absorb(&Event::Interval(Box::new(Interval { packets, ..Interval::default() })));
             (all.sent, all.refused) = (all.sent + sent, all.refused + refused);
         }

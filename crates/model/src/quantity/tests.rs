@@ -44,7 +44,7 @@ fn second(index: u32) -> Interval {
 
 fn report(lost: i64, received: u64) -> Option<Box<PacketReport>> {
     let counts = Packets { lost, received, ..Packets::default() };
-    Some(Box::new(PacketReport { counts, ..PacketReport::default() }))
+    Some(Box::new(PacketReport::from(counts)))
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn loss_that_is_taken_back_is_in_no_reading() {
 #[test]
 fn damaged_datagrams_are_not_lost() {
     let counts = Packets { lost: 1, received: 2, corrupt: 1, ..Packets::default() };
-    let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    let packets = Some(Box::new(PacketReport::from(counts)));
     let interval = Interval { packets, ..Interval::default() };
     assert_eq!(Measure::LOST_SHARE.of(&interval, End::Local), Some(25.0));
 }
@@ -102,8 +102,8 @@ fn all_servers_are_judged() {
     let server = |lost: i64, jitter: f64, p99: u64| {
         let counts = Packets { lost, received: 100 - lost as u64, ..Packets::default() };
         let delay = DistSummary { count: 100, p99, ..DistSummary::default() };
-        let packets =
-            PacketReport { counts, jitter_ns: Some(jitter), delay_ns: Some(delay), ..Default::default() };
+        let mut packets = PacketReport::from(counts);
+        (packets.jitter_ns, packets.delay_ns) = (Some(jitter), Some(delay));
         Totals { packets: Some(Box::new(packets)), ..Totals::default() }
     };
     let mut point = Point { remote: vec![server(0, 7.0, 40)], ..Point::default() };

@@ -179,8 +179,8 @@ impl Stream {
         self.jitter.see(transit).into_iter().for_each(|ns| tally.jitter.record(ns));
         self.variation.see(header.number, transit).for_each(|ns| tally.ipdv_ns.record(ns));
         if took < 0 {
-            tally.before_sent.0 += 1;
-            tally.before_sent.1 = tally.before_sent.1.max(took.unsigned_abs());
+            tally.before_sent += 1;
+            tally.before_sent_ns = tally.before_sent_ns.max(took.unsigned_abs());
         }
         let took = took.max(0) as u64;
         tally.delay_ns.record(took);

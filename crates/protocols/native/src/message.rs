@@ -477,9 +477,11 @@ mod tests {
     fn a_report_is_short_and_reads_as_it_was() {
         let dist = metrics::DistSummary { count: 3, p50: 4, ..metrics::DistSummary::default() };
         let counts = metrics::Packets { sent: 5, ..metrics::Packets::default() };
-        let report = PacketReport { delay_ns: Some(dist), counts, ..PacketReport::default() };
+        let mut report = PacketReport::from(counts);
+        report.delay_ns = Some(dist);
         // A figure of 0 is known.
-        let zeros = PacketReport { max_extent: Some(0), jitter_ns: Some(0.0), ..PacketReport::default() };
+        let mut zeros = PacketReport { jitter_ns: Some(0.0), ..PacketReport::default() };
+        zeros.max_extent = Some(0);
         for report in [report, zeros, PacketReport::default()] {
             let message = Message::Interval {
                 index: 1,

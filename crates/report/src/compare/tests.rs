@@ -105,7 +105,7 @@ fn interval(index: u32, packets: Option<(i64, u64)>) -> Interval {
     let local = Traffic { ns: SECOND, ..Traffic::default() };
     let packets = packets.map(|(lost, received)| {
         let counts = Packets { lost, received, ..Packets::default() };
-        Box::new(PacketReport { counts, ..PacketReport::default() })
+        Box::new(PacketReport::from(counts))
     });
     Interval { index, start_ns, end_ns: start_ns + SECOND, local, packets, ..Interval::default() }
 }
@@ -117,7 +117,7 @@ fn losing(lost: &[i64]) -> Outcome {
     let sum = lost.iter().sum();
     let counts =
         Packets { lost: sum, received: 1_000 * lost.len() as u64 - sum as u64, ..Packets::default() };
-    let packets = Some(Box::new(PacketReport { counts, ..PacketReport::default() }));
+    let packets = Some(Box::new(PacketReport::from(counts)));
     let local = Totals { packets, ..Totals::default() };
     let point = Point { status: Status::Complete, intervals, local, ..Point::default() };
     Outcome { points: vec![point], ..Outcome::default() }

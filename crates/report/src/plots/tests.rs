@@ -1,6 +1,6 @@
 use super::*;
 use crate::plot::{Axis, Plot};
-use metrics::Dist;
+use metrics::{Dist, Packets};
 
 fn spectrum(values: impl Iterator<Item = u64>) -> Spectrum {
     Dist::from_iter(values).spectrum().unwrap()
@@ -59,9 +59,8 @@ fn datagrams_to_all_servers_are_drawn() {
     let server = |received: u64, ns: u64| {
         let mut delays = Dist::default();
         (0..received).for_each(|_| delays.record(ns));
-        let delay_ns = delays.summary();
-        let mut packets = model::PacketReport { delay_ns, ..model::PacketReport::default() };
-        packets.counts.received = received;
+        let mut packets = model::PacketReport::from(Packets { received, ..Packets::default() });
+        packets.delay_ns = delays.summary();
         model::Totals { packets: Some(Box::new(packets)), ..model::Totals::default() }
     };
     // The first server received nothing.

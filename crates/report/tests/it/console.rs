@@ -1,7 +1,7 @@
 //! What people read. The expected lines were written by hand from the numbers in `common`.
 
 use crate::common::{built, events, single, text_of};
-use metrics::{DistSummary, Frames, SECOND, Spread, TcpTotals};
+use metrics::{DistSummary, Frames, Packets, SECOND, Spread, TcpTotals};
 use model::{
     Accepted, Begin, Direction, Event, HostSnapshot, Interval, Kind, Level, Media, Outcome, PacketReport,
     Pattern, Phase, Ping, PingCounts, PingInterval, Point, Probe, SessionInfo, Status, Totals, Traffic,
@@ -92,9 +92,9 @@ fn at_rate(rate: u64) -> Interval {
     let traffic = Traffic { tx_bytes: rate, rx_bytes: rate, ns: 8 * SECOND, ..Traffic::default() };
     let delay =
         DistSummary { count: 1, p50: SECOND, p99: SECOND + 1, max: 99 * SECOND, ..DistSummary::default() };
-    let mut packets = PacketReport { delay_ns: Some(delay), ..PacketReport::default() };
-    (packets.counts.sent, packets.counts.received) = (rate / 1400, rate / 1400);
-    packets.counts.lost = (rate / 14_000) as i64;
+    let (sent, lost) = (rate / 1400, (rate / 14_000) as i64);
+    let mut packets = PacketReport::from(Packets { sent, received: sent, lost, ..Packets::default() });
+    packets.delay_ns = Some(delay);
     let counts = PingCounts { sent: rate, received: rate, lost: (rate / 10) as i64, ..PingCounts::default() };
     let (min_ns, mean_ns, max_ns, p50_ns) = (SECOND, 1e9, 9_999 * SECOND, Some(999_960_000));
     let pings = PingInterval { counts, count: rate, min_ns, mean_ns, p50_ns, p99_ns: p50_ns, max_ns };

@@ -123,8 +123,8 @@ impl Client {
         });
         totals.packets = udp.then(|| {
             // The results have a jitter of 0 where no datagram arrived.
-            let (counts, jitter_ns) = (packets, (packets.received > 0).then_some(jitter));
-            Box::new(PacketReport { counts, jitter_ns, unknown, ..PacketReport::default() })
+            let jitter_ns = (packets.received > 0).then_some(jitter);
+            Box::new(PacketReport { jitter_ns, unknown, ..PacketReport::from(packets) })
         });
         totals.unknown = unknown;
         totals.tcp = tcp;

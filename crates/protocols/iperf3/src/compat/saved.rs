@@ -120,7 +120,8 @@ impl PayloadWay {
 
 /// Adds the counts of datagrams.
 fn counted(row: StreamRow, report: Option<&PacketReport>) -> StreamRow {
-    let Some(PacketReport { counts, jitter_ns, .. }) = report else { return row };
+    let Some(report) = report else { return row };
+    let counts = report.counts;
     if row.sender {
         return StreamRow { packets: counts.sent, ..row };
     }
@@ -129,7 +130,7 @@ fn counted(row: StreamRow, report: Option<&PacketReport>) -> StreamRow {
         lost: counts.lost,
         out_of_order: counts.reordered,
         duplicates: counts.duplicated,
-        jitter_ns: jitter_ns.unwrap_or(0.0),
+        jitter_ns: report.jitter_ns.unwrap_or(0.0),
         ..row
     }
 }

@@ -58,18 +58,15 @@ impl Reports {
             && self.budget.is_scarce()
         {
             // The client shows delays; totals have the rest.
-            **packets = PacketReport {
-                counts: packets.counts,
-                delay_ns: packets.delay_ns.take().map(|delay| DistSummary {
-                    mean: delay.mean.round(),
-                    sd: delay.sd.round(),
-                    ..delay
-                }),
-                jitter_ns: packets.jitter_ns.map(f64::round),
-                clock_bound_ns: packets.clock_bound_ns,
-                unknown: packets.unknown,
-                ..PacketReport::default()
-            };
+            let mut short = PacketReport::from(packets.counts);
+            short.delay_ns = packets.delay_ns.take().map(|delay| DistSummary {
+                mean: delay.mean.round(),
+                sd: delay.sd.round(),
+                ..delay
+            });
+            short.jitter_ns = packets.jitter_ns.map(f64::round);
+            (short.clock_bound_ns, short.unknown) = (packets.clock_bound_ns, packets.unknown);
+            **packets = short;
         }
         if self.waiting.len() == MOST {
             self.waiting.pop_front();

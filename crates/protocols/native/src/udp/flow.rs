@@ -321,7 +321,7 @@ impl Probe {
             let (kind, found) = self.clocks.comparison(cx);
             let tally = cx.rec.packet_tally(self.core.group);
             tally.clock = Some(kind);
-            tally.merge_clock(found);
+            tally.add_clock(found);
             if let Some(receiver) = &mut self.receiver {
                 receiver.finish(cx, &mut self.core, total);
                 if let (Some(total), Some(theirs)) = (total, self.theirs) {
@@ -570,7 +570,8 @@ impl Flow for Probe {
                     let tally = cx.rec.packet_tally(self.core.group);
                     tally.stack_ns.record(ns);
                     if stamp.kind == StampKind::Hardware {
-                        tally.card_sent = (tally.card_sent.0 + 1, tally.card_sent.1.max(bound_ns));
+                        tally.card_sent += 1;
+                        tally.card_sent_bound_ns = tally.card_sent_bound_ns.max(bound_ns);
                     }
                 }
             }

@@ -148,7 +148,8 @@ impl Receiver {
         match kind {
             StampKind::User => {}
             StampKind::Hardware => {
-                tally.card_stamped = (tally.card_stamped.0 + n, tally.card_stamped.1.max(card_bound_ns));
+                tally.card_stamped += n;
+                tally.card_bound_ns = tally.card_bound_ns.max(card_bound_ns);
             }
             StampKind::KernelRx | StampKind::KernelTx => tally.kernel_stamped += n,
         }
@@ -332,8 +333,8 @@ impl Receiver {
         let Some(now) = now else { return };
         let took = now.wrapping_sub(actual as i64);
         if took < 0 {
-            tally.before_sent.0 += n;
-            tally.before_sent.1 = tally.before_sent.1.max(took.unsigned_abs());
+            tally.before_sent += n;
+            tally.before_sent_ns = tally.before_sent_ns.max(took.unsigned_abs());
         }
         let took = took.max(0) as u64;
         tally.delay_ns.record_n(took, n);

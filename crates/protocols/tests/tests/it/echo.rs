@@ -358,7 +358,7 @@ fn a_stall_of_the_remote_end_shows_in_an_open_loop_and_hides_in_a_closed_one() {
     // All that arrives in 200 ms from the 50th message on is answered at their end.
     let stall: fn(u64) -> What = |n| if n == 50 { What::After(200 * MS) } else { What::Echo };
     let mut closed = odd(Ping { timeout_ns: SECOND, ..udp(ping(500, 64)) }, stall);
-    let hidden = tally(&mut closed.ends[0].side.rec).delay_ns;
+    let hidden = tally(&mut closed.ends[0].side.rec).datagrams.delay_ns;
     let (least, most) = hidden.extremes().unwrap();
     assert!(about(least, 2 * MS) && about(most, 202 * MS), "{least} {most}");
     assert!(hidden.quantile(0.99) < 3 * MS, "one message of 500");

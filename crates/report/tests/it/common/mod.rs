@@ -298,7 +298,7 @@ pub(crate) fn dist(unit: u64) -> DistSummary {
 
 /// Of datagrams to which everything happened.
 pub(crate) fn packets() -> Box<PacketReport> {
-    Box::new(PacketReport {
+    let datagrams = metrics::Datagrams {
         counts: Packets {
             sent: 1_000,
             received: 980,
@@ -313,16 +313,11 @@ pub(crate) fn packets() -> Box<PacketReport> {
             refused: 1,
         },
         delay_ns: Some(dist(20_000)),
-        delay_range_ns: Some(DelayRange { min: Some(20_000), mean: 52_500.0, max: 80_000 }),
         intended_ns: Some(dist(21_000)),
         ipdv_ns: Some(dist(500)),
-        late_ns: Some(dist(300)),
         stack_ns: Some(dist(4_000)),
         card_sent: 60,
         card_sent_bound_ns: 600,
-        jitter_ns: Some(450.5),
-        jitter_max_ns: Some(612.0),
-        loss_bursts: Some(9),
         longest_loss: Some(3),
         max_extent: Some(2),
         clock_bound_ns: Some(150_000),
@@ -345,6 +340,14 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_refused: 2,
         card_unplaced: 1,
         marks: IpFields { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
+    };
+    Box::new(PacketReport {
+        datagrams,
+        delay_range_ns: Some(DelayRange { min: Some(20_000), mean: 52_500.0, max: 80_000 }),
+        late_ns: Some(dist(300)),
+        jitter_ns: Some(450.5),
+        jitter_max_ns: Some(612.0),
+        loss_bursts: Some(9),
         damaged: 2,
         unknown: Counts::of(&[Count::Retransmits]),
     })
