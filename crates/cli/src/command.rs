@@ -9,7 +9,7 @@ use crate::args::help::{self, Lazy};
 use crate::error::{CliError, Exit};
 use crate::fleet::{self, agent};
 use crate::runs::{compare, import_export, kept, saved};
-use crate::verbs::{Question, demo, key, lab, monitor, processes, serve};
+use crate::verbs::{Question, demo, doctor, key, lab, monitor, processes, serve};
 use crate::{config, protocols};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -68,6 +68,9 @@ pub(crate) enum Command {
     Key(Lazy<key::KeyVerbArgs>),
     /// Measure this host against itself over loopback; nothing to set up.
     Demo(Lazy<demo::DemoArgs>),
+    /// What can be measured on this host, and towards a server, and what would it cost? With the
+    /// command that mends each finding.
+    Doctor(Box<Lazy<doctor::DoctorArgs>>),
     /// Print a saved run again, in any format.
     Report(Lazy<saved::ReportArgs>),
     /// List the saved runs: every run is saved, unless --no-store is given.
@@ -123,6 +126,7 @@ fn run_verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
         Command::Stop(args) => serve::stop(&args),
         Command::Key(args) => key::key(&args),
         Command::Demo(args) => demo::demo(&args, command),
+        Command::Doctor(args) => doctor::doctor(&args),
         Command::Report(args) => saved::report(&args),
         Command::History(args) => kept::history(&args),
         Command::Show(args) => kept::show(&args),

@@ -4,6 +4,7 @@ pub(crate) mod baseline;
 pub(crate) mod connect;
 pub(crate) mod delay;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod key;
 pub(crate) mod lab;
 pub(crate) mod legacy;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod abilities;
 mod address;
 mod aggregator;
 mod assertion;
@@ -46,6 +47,9 @@ mod thin;
 mod trace;
 mod train;
 
+pub use abilities::{
+    Abilities, Connecting, Descriptors, FirewallPolicy, Permission, TrackedConnections, UdpAbility,
+};
 pub use address::{Address, at_port, is_link_local, scope_of, with_scope};
 pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;

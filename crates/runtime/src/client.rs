@@ -316,7 +316,8 @@ fn probe_all(peers: &[Peer], hello: &'static Hello) -> Arc<Mutex<BTreeMap<Socket
     found
 }
 
-fn probe(address: SocketAddr, hello: &Hello) -> Option<u64> {
+/// Round trip of a hello to `address`, ns; `None` when none of three is answered within 0.2 s.
+pub(crate) fn probe(address: SocketAddr, hello: &Hello) -> Option<u64> {
     let any: SocketAddr = if address.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = UdpSocket::bind(any).ok()?;
     let clock = io::Clock::new();

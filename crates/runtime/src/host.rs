@@ -87,7 +87,7 @@ pub fn random(bytes: &mut [u8]) -> bool {
 }
 
 /// Our address on the way to `to`, as the routing table has it; nothing is sent.
-pub(crate) fn local_for(to: SocketAddr) -> Option<IpAddr> {
+pub fn local_for(to: SocketAddr) -> Option<IpAddr> {
     let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0u16; 8], 0).into() };
     let socket = std::net::UdpSocket::bind(any).ok()?;
     socket.connect(to).ok()?;

@@ -33,8 +33,9 @@ pub use flow::{
 };
 pub use interrupt::{Attached, Interrupt};
 pub use model::{
-    Address, CgroupLimits, CpuUse, Effective, HostCounters, HostSnapshot, NicSnapshot, SocketSettings,
-    is_link_local, scope_of, with_scope,
+    Abilities, Address, CgroupLimits, CpuUse, Descriptors, Effective, FirewallPolicy, HostCounters,
+    HostSnapshot, NicSnapshot, Permission, SocketSettings, TrackedConnections, UdpAbility, is_link_local,
+    scope_of, with_scope,
 };
 pub use patience::Patience;
 pub use platform::{

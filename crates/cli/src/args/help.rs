@@ -74,6 +74,10 @@ const BRIEFS: &[Brief] = briefs! {
         "netcaliper demo                          three runs over loopback"
         "netcaliper demo --html demo.html"
         "netcaliper demo -t 500ms -q";
+    "doctor" "port psk_file json quiet verbose"
+        "netcaliper doctor                        this host: buffers, clock, CPUs, limits, the lab"
+        "netcaliper doctor HOST                   and the path: TCP, UDP, large packets, clocks"
+        "netcaliper doctor HOST --json            for programs; exit code 3 if something is missing";
     "report" "original html svg json quiet verbose"
         "netcaliper report run.json --html run.html"
         "netcaliper report last --svg plots"

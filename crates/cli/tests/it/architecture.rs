@@ -23,13 +23,14 @@ const MAY_USE: &[(&str, &str)] = &[
     ("sim", "engine, metrics, model, transport"),
     ("report", "metrics, model; its tests screen"),
     ("screen", "metrics, model, report"),
+    ("doctor", "metrics, model, report"),
     ("lab", "io, metrics, transport"),
     ("store", "metrics, model"),
     ("web", "model, report, store"),
     ("fleet", "io, metrics, model, report, transport"),
     (
         "cli",
-        "compat, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
+        "compat, doctor, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
     ),
     ("protocols/tests", "metrics, model, protocols/*, protocols/common, sim, transport"),
 ];

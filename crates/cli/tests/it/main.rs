@@ -28,6 +28,8 @@ mod delay;
 #[cfg(unix)]
 mod disasters;
 mod discard;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod drops;
 mod echo;
 #[cfg(unix)]

@@ -10,6 +10,7 @@
 //! Everything about the network is seen in the network namespace of the *calling thread*; the CPU
 //! times of the machine and the `softnet.*` and `softirq.*` counters are the whole machine's.
 
+mod abilities;
 mod reading;
 
 #[cfg(target_os = "linux")]
@@ -25,6 +26,7 @@ use portable as system;
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{interface_errors, stamping, ticks_per_second};
 
+pub use abilities::abilities;
 pub use reading::{Reading, difference};
 /// The kernel's counters as it prints them, of the calling thread's network namespace; empty where
 /// it does not.

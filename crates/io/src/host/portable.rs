@@ -4,7 +4,7 @@ use super::Texts;
 use super::reading::{Counter, Machine};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use transport::HostSnapshot;
+use transport::{Abilities, HostSnapshot};
 
 /// Describes this host: its name from the environment, the system's name, the usable CPUs. The
 /// interface is not looked up.
@@ -15,6 +15,11 @@ pub fn snapshot(_local: Option<IpAddr>) -> HostSnapshot {
     let (clock_error_ns, clock_synced) = crate::clock::wall_clock_state();
     let kernel = std::env::consts::OS.to_owned();
     HostSnapshot { name, kernel, cpus, clock_error_ns, clock_synced, ..HostSnapshot::default() }
+}
+
+/// Abilities that only this system's own calls could find: none is known here.
+pub(super) fn abilities() -> Abilities {
+    Abilities::default()
 }
 
 /// The driver's counters of an interface: not available here.

@@ -1,25 +1,20 @@
 //! The system's real UDP abilities, found by trying each over loopback.
 
 use std::sync::OnceLock;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ability {
-    /// Most datagrams in one send (generic segmentation); 1 without it. A path may still refuse it.
-    pub segments: usize,
-    /// Datagrams of one size arrive merged (generic receive offload).
-    pub gro: bool,
-    /// The kernel stamps what arrives.
-    pub receive_stamps: bool,
-    /// The kernel stamps what leaves.
-    pub transmit_stamps: bool,
-}
+pub use transport::UdpAbility as Ability;
 
 const NOTHING: Ability = Ability { segments: 1, gro: false, receive_stamps: false, transmit_stamps: false };
 
 /// The system's abilities; tried out at the first call, which takes some milliseconds.
 pub fn ability() -> Ability {
-    static FOUND: OnceLock<Ability> = OnceLock::new();
-    *FOUND.get_or_init(|| probe().unwrap_or(NOTHING))
+    known_ability().unwrap_or(NOTHING)
+}
+
+/// The system's abilities; `None` where the loopback carries nothing to try them with, and outside
+/// Linux.
+pub(crate) fn known_ability() -> Option<Ability> {
+    static FOUND: OnceLock<Option<Ability>> = OnceLock::new();
+    *FOUND.get_or_init(probe)
 }
 
 #[cfg(not(target_os = "linux"))]

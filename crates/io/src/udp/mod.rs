@@ -12,6 +12,7 @@ mod socket;
 #[cfg(target_os = "linux")]
 mod wire;
 
+pub(crate) use ability::known_ability;
 pub use ability::{Ability, ability};
 pub use net::{UdpMemory, UdpNet};
 pub use socket::Udp;

@@ -22,6 +22,7 @@ const EXIT_STATUS: &[(&str, &str, &str)] = &[
     (QUESTIONS, "0", "All went as planned, and all data arrived intact."),
     ("serve", "0", "The server did its work; a signal is how it ends."),
     ("monitor", "0", "All measurements were good."),
+    ("doctor", "0", "Nothing prevents measuring; the lab alone does not count."),
     ("*", "0", "Success."),
     (
         QUESTIONS,
@@ -36,6 +37,7 @@ const EXIT_STATUS: &[(&str, &str, &str)] = &[
     ("report show", "3", "A condition of --assert was not met."),
     ("compare", "3", "A figure is significantly worse, by more than --threshold."),
     ("monitor", "3", "A measurement failed or broke a condition."),
+    ("doctor", "3", "Something is missing without which a question cannot be asked."),
     ("fleet", "3", "A verdict was found, where one was to be reported so."),
     (
         QUESTIONS,
@@ -54,17 +56,17 @@ const ENVIRONMENT: &[(&str, &str, &str)] = &[
         "The store of runs, an SQLite file, or `off`.",
     ),
     (
-        "tcp connect ping stream delay train load serve stop agent",
+        "tcp connect ping stream delay train load serve stop agent doctor",
         "NETCALIPER_PSK",
         "The pre-shared key itself.",
     ),
     (
-        "tcp connect ping stream delay train load serve stop agent",
+        "tcp connect ping stream delay train load serve stop agent doctor",
         "NETCALIPER_PSK_FILE",
         "The file of --psk-file.",
     ),
     (
-        "tcp connect ping stream delay train load serve stop agent",
+        "tcp connect ping stream delay train load serve stop agent doctor",
         "NETCALIPER_KEY_FILE",
         "The file of --key-file.",
     ),
@@ -113,6 +115,7 @@ const SEE_ALSO: &[(&str, &str)] = &[
     ("key", "serve stop"),
     ("report show history import export compare", "history show report compare import export"),
     ("lab", "delay tcp ping"),
+    ("doctor", "serve delay tcp demo"),
     ("run config", "config run options"),
     ("options", "tcp serve report"),
     ("completions man", "completions man"),

@@ -193,10 +193,25 @@ impl Namespace {
     /// From now on every UDP datagram that comes in over the virtual cable is dropped, over IPv4;
     /// whether that can be arranged.
     pub(crate) fn drops_udp(&self) -> bool {
-        // Octet 23 of an Ethernet frame is the protocol of IPv4: 17 is UDP, of which 2
-        // (TC_ACT_SHOT) becomes.
+        // Octet 23 of an Ethernet frame is the protocol of IPv4: 17 is UDP.
+        self.drops("4,48 0 0 23,21 0 1 17,6 0 0 2,6 0 0 4294967295")
+    }
+
+    /// The same with every TCP segment.
+    pub(crate) fn drops_tcp(&self) -> bool {
+        self.drops("4,48 0 0 23,21 0 1 6,6 0 0 2,6 0 0 4294967295")
+    }
+
+    /// The same with every packet of more than 1300 bytes, Ethernet's header of 14 included.
+    pub(crate) fn drops_large(&self) -> bool {
+        // The frame's length is loaded, and compared.
+        self.drops("4,128 0 0 0,37 0 1 1300,6 0 0 2,6 0 0 4294967295")
+    }
+
+    /// Incoming packets of the virtual cable, over IPv4, for which this classic BPF program returns 2
+    /// (TC_ACT_SHOT) are dropped.
+    fn drops(&self, program: &str) -> bool {
         let filter = "filter add dev nc0 ingress protocol ip bpf da bytecode";
-        let program = "4,48 0 0 23,21 0 1 17,6 0 0 2,6 0 0 4294967295";
         let mut command = Command::new("tc");
         command.args(["-n", &self.0]).args(filter.split(' ')).arg(program);
         succeeds("tc", &format!("-n {} qdisc add dev nc0 clsact", self.0))

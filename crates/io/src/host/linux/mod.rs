@@ -1,13 +1,16 @@
 //! Linux: `/proc`, a few system calls, and the kernel's answers over sockets.
 
+mod abilities;
 mod cgroup;
 mod counters;
+mod firewall;
 mod netlink;
 mod nic;
 mod routes;
 mod stat;
 mod sys;
 
+pub(super) use abilities::abilities;
 pub(crate) use counters::interface_errors;
 pub(crate) use nic::stamping;
 pub use routes::connected_networks;

@@ -1,4 +1,5 @@
-//! Which queueing disciplines an interface has, asked over a NETLINK_ROUTE socket.
+//! Lists that the kernel answers over netlink sockets, and the queueing disciplines of interfaces
+//! (NETLINK_ROUTE).
 //!
 //! ```text
 //! answer   nlmsghdr { len u32, type u16, flags u16, seq u32, port u32 }     repeated; host byte order throughout,
@@ -10,7 +11,7 @@
 use metrics::Clamped;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
 /// A queueing discipline of an interface.
@@ -53,30 +54,48 @@ fn root_of(all: Vec<Qdisc>, index: u32) -> Option<String> {
     all.into_iter().find(|q| q.index == index && q.parent == TC_H_ROOT).map(|q| q.kind)
 }
 
-fn dump(into: &mut Vec<Qdisc>) -> std::io::Result<()> {
+fn dump(into: &mut Vec<Qdisc>) -> io::Result<()> {
+    // The kernel knows no narrower question than for all interfaces.
+    list(libc::NETLINK_ROUTE, libc::RTM_GETQDISC, &[0; TCMSG], &mut |kind, message| {
+        into.extend(qdisc_of(kind, message));
+    })
+}
+
+/// Has the kernel list all objects of a kind; `head` is the fixed part of the request. `each` gets
+/// the type of every message of the answer, and its content.
+///
+/// # Errors
+/// The kernel's refusal, and a socket that cannot be had.
+pub(super) fn list(
+    protocol: i32,
+    kind: u16,
+    head: &[u8],
+    each: &mut dyn FnMut(u16, &[u8]),
+) -> io::Result<()> {
     const SEQUENCE: u32 = 1;
-    let route = Protocol::from(libc::NETLINK_ROUTE);
-    let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))?;
+    let socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(Protocol::from(protocol)))?;
     socket.set_read_timeout(Some(Duration::from_millis(100)))?;
-    (&socket).write_all(&request(SEQUENCE))?;
+    (&socket).write_all(&request(kind, head, SEQUENCE))?;
     let mut buffer = vec![0; 32 * 1024];
     for _ in 0..MOST_READS {
         let n = (&socket).read(&mut buffer)?;
-        if n == 0 || read_answer(&buffer[..n], SEQUENCE, into) == Dump::Over {
-            break;
+        match read_answer(&buffer[..n], SEQUENCE, each) {
+            Dump::More if n > 0 => {}
+            Dump::More | Dump::Over => break,
+            Dump::Refused(errno) => return Err(io::Error::from_raw_os_error(errno)),
         }
     }
     Ok(())
 }
 
-/// `RTM_GETQDISC` for all interfaces: the kernel knows no narrower question.
-fn request(sequence: u32) -> [u8; HEADER + TCMSG] {
-    let mut bytes = [0; HEADER + TCMSG];
+fn request(kind: u16, head: &[u8], sequence: u32) -> Vec<u8> {
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    bytes[0..4].copy_from_slice(&((HEADER + TCMSG) as u32).to_ne_bytes());
-    bytes[4..6].copy_from_slice(&libc::RTM_GETQDISC.to_ne_bytes());
-    bytes[6..8].copy_from_slice(&flags.to_ne_bytes());
-    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    let mut bytes = u32::clamped(HEADER + head.len()).to_ne_bytes().to_vec();
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(head);
     bytes
 }
 
@@ -85,11 +104,13 @@ fn request(sequence: u32) -> [u8; HEADER + TCMSG] {
 enum Dump {
     More,
     Over,
+    /// The kernel's error number.
+    Refused(i32),
 }
 
 /// Reads one datagram of the answer. Bytes that make no sense end it; what made sense before them
 /// is kept.
-fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
+fn read_answer(mut bytes: &[u8], sequence: u32, each: &mut dyn FnMut(u16, &[u8])) -> Dump {
     while let Some(length) = u32_at(bytes, 0) {
         let length = usize::clamped(length);
         let (Some(kind), Some(message)) = (u16_at(bytes, 4), bytes.get(HEADER..length)) else {
@@ -97,9 +118,13 @@ fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
         };
         if u32_at(bytes, 8) == Some(sequence) {
             match i32::from(kind) {
-                libc::NLMSG_DONE | libc::NLMSG_ERROR => return Dump::Over,
-                _ if kind == libc::RTM_NEWQDISC => into.extend(read_qdisc(message)),
-                _ => {}
+                libc::NLMSG_DONE => return Dump::Over,
+                // An error number below 0; 0 acknowledges.
+                libc::NLMSG_ERROR => {
+                    let errno = u32_at(message, 0).map_or(0, u32::cast_signed).wrapping_neg();
+                    return if errno > 0 { Dump::Refused(errno) } else { Dump::Over };
+                }
+                _ => each(kind, message),
             }
         }
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
@@ -107,20 +132,31 @@ fn read_answer(mut bytes: &[u8], sequence: u32, into: &mut Vec<Qdisc>) -> Dump {
     Dump::More
 }
 
-/// The discipline in the message of an `RTM_NEWQDISC`.
-fn read_qdisc(message: &[u8]) -> Option<Qdisc> {
+/// The attributes of a message, each with its type: the bits about nesting and byte order are taken
+/// off.
+pub(super) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    const TYPE: u16 = 0x3fff;
+    std::iter::from_fn(move || {
+        let (length, kind) = (usize::from(u16_at(bytes, 0)?), u16_at(bytes, 2)?);
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind & TYPE, value))
+    })
+}
+
+/// The discipline in a message, an `RTM_NEWQDISC`.
+fn qdisc_of(kind: u16, message: &[u8]) -> Option<Qdisc> {
+    if kind != libc::RTM_NEWQDISC {
+        return None;
+    }
     let (index, parent) = (u32_at(message, 4)?, u32_at(message, 12)?);
-    let mut attributes = message.get(TCMSG..)?;
     let (mut name, mut drops) = (None, 0);
-    while let (Some(length), Some(kind)) = (u16_at(attributes, 0), u16_at(attributes, 2)) {
-        let length = usize::from(length);
-        let Some(value) = attributes.get(4..length) else { break };
+    for (kind, value) in attributes(message.get(TCMSG..)?) {
         match kind {
             libc::TCA_KIND => name = value.split(|b| *b == 0).next().filter(|name| !name.is_empty()),
             TCA_STATS => drops = u32_at(value, 12).unwrap_or(0),
             _ => {}
         }
-        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     Some(Qdisc { index, parent, kind: String::from_utf8_lossy(name?).into_owned(), drops })
 }
@@ -187,7 +223,7 @@ mod tests {
 
     fn read(bytes: &[u8]) -> (Dump, Vec<Qdisc>) {
         let mut all = Vec::new();
-        let dump = read_answer(bytes, 1, &mut all);
+        let dump = read_answer(bytes, 1, &mut |kind, message| all.extend(qdisc_of(kind, message)));
         (dump, all)
     }
 
@@ -209,7 +245,8 @@ mod tests {
             (Dump::More, vec![Qdisc { index: 1, parent: TC_H_ROOT, kind: "fq".into(), drops: 7 }])
         );
         // An error (EOPNOTSUPP) ends the dump.
-        assert_eq!(read(&message(2, 1, &(-95_i32).to_ne_bytes())), (Dump::Over, vec![]));
+        assert_eq!(read(&message(2, 1, &(-95_i32).to_ne_bytes())), (Dump::Refused(95), vec![]));
+        assert_eq!(read(&message(2, 1, &0_i32.to_ne_bytes())).0, Dump::Over, "acknowledged");
     }
 
     #[test]
