@@ -68,8 +68,8 @@ pub(crate) enum Command {
     Key(Lazy<key::KeyVerbArgs>),
     /// Measure this host against itself over loopback; nothing to set up.
     Demo(Lazy<demo::DemoArgs>),
-    /// What can be measured on this host, and towards a server, and what would it cost? With the
-    /// command that mends each finding.
+    /// What can be measured on this host and towards a server, and at what cost? Each check has the
+    /// command that mends it.
     Doctor(Box<Lazy<doctor::DoctorArgs>>),
     /// Print a saved run again, in any format.
     Report(Lazy<saved::ReportArgs>),

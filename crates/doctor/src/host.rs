@@ -46,7 +46,7 @@ fn number(host: &HostSnapshot, name: &str, at: usize) -> Option<u64> {
     host.sysctl.get(name)?.split(' ').nth(at)?.parse().ok()
 }
 
-/// The interface towards the other end, and what it does for whole bursts of packets.
+/// The interface towards the other end, and its offloads.
 fn interface(host: &HostSnapshot, place: Place) -> Check {
     const NAME: &str = "offloads";
     let Some(nic) = &host.nic else {
@@ -186,11 +186,11 @@ fn ports(host: &HostSnapshot, place: Place) -> Option<Check> {
     };
     let n = (high + 1).saturating_sub(low);
     if n >= FEW_PORTS {
-        let text = format!("Connections have {n} local ports to come from.");
+        let text = format!("Connections have {n} local ports.");
         return Some(Check::new(NAME, place, State::Ok, text));
     }
     let text = format!(
-        "Connections have {} to come from, each for 60 s: connect ends at {}/s unless --shutdown is rude.",
+        "Connections have {}, each for 60 s: connect ends at {}/s unless --shutdown is rude.",
         format_count(n, "local port"),
         n / 60
     );
@@ -237,7 +237,7 @@ fn control_group(host: &HostSnapshot, place: Place) -> Check {
     Check::new(NAME, place, State::Limits, text)
 }
 
-/// Whether something keeps the wall clock right.
+/// State of the wall clock: disciplined or not, and its error bound.
 fn clock_sync(host: &HostSnapshot, place: Place) -> Check {
     const NAME: &str = "clock-sync";
     let bound = format_duration(host.clock_error_ns);

@@ -2,7 +2,7 @@
 //! cost: facts in, [`Check`]s with remedies out.
 //!
 //! Everything here is pure. The facts of a host are `io`'s ([`model::HostSnapshot`],
-//! [`model::Abilities`]), those of a path are the results of short runs ([`Path`]).
+//! [`model::Abilities`]), the facts of a path are results of short runs ([`Path`]).
 //!
 //! | module | judges |
 //! |---|---|
@@ -72,7 +72,7 @@ impl State {
 pub enum Place {
     /// The path to the server.
     Path,
-    /// This host.
+    /// The host that checks.
     Local,
     /// The server's host.
     Remote,
@@ -88,7 +88,7 @@ pub struct Check {
     pub place: Place,
     /// Its result.
     pub state: State,
-    /// The result in one sentence, with what it costs.
+    /// The result in one sentence, with its cost.
     pub text: String,
     /// The command that mends it, where one does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ pub struct Report {
     pub prevents: Vec<String>,
     /// The checks, the worst first.
     pub checks: Vec<Check>,
-    /// This host, and the interface towards the server.
+    /// The host that checked, with its interface towards the server.
     pub host: HostSnapshot,
     /// Its abilities.
     pub abilities: Abilities,
@@ -157,7 +157,7 @@ impl Report {
         if let Some(session) = path.as_ref().and_then(|path| path.session.as_ref())
             && !session.same_host
         {
-            // A server reports less about its host than it knows: silence is no finding.
+            // A server reports less about its host than it knows: silence is no fault.
             let there = host::checks(&session.host, Place::Remote, trip);
             checks.extend(there.into_iter().filter(|check| check.state != State::Unknown));
         }

@@ -1,4 +1,4 @@
-//! Checks of this host alone: its clock, CPUs, sockets, firewall, and what the lab needs.
+//! Checks of this host alone: its clock, CPUs, sockets, firewall, permissions for the lab.
 
 use crate::{ALL, Check, LAB, Place, State};
 use metrics::{format_duration, format_percent};
@@ -280,7 +280,7 @@ fn steal(abilities: &Abilities) -> Check {
     check(NAME, State::Limits, text)
 }
 
-/// What decides how fast the CPUs run.
+/// The governors of the CPUs' frequencies.
 fn governor(abilities: &Abilities) -> Check {
     const NAME: &str = "cpu-frequency";
     if abilities.governors.is_empty() {
@@ -297,13 +297,13 @@ fn governor(abilities: &Abilities) -> Check {
     check(NAME, State::Limits, text).mend("sudo cpupower frequency-set -g performance")
 }
 
-/// What the lab needs.
+/// Permissions for the lab.
 fn lab(abilities: &Abilities) -> [Check; 2] {
     let (spaces, tun) = ("namespaces", "tun");
     let namespaces = match abilities.namespaces {
         Some(Permission::Granted) => check(spaces, State::Ok, "Network namespaces can be made, for the lab."),
         Some(Permission::Denied) => {
-            let text = "This user may not make network namespaces, of which the lab needs two.";
+            let text = "Network namespaces, of which the lab needs two, are not permitted to this user.";
             check(spaces, State::Missing, text)
                 .mend("sudo netcaliper lab --delay 10ms -- ping 10.77.0.2")
                 .prevents(&LAB)
@@ -316,11 +316,13 @@ fn lab(abilities: &Abilities) -> [Check; 2] {
     };
     let devices = match abilities.tun {
         Some(Permission::Granted) => check(tun, State::Ok, "TUN devices can be made, for the lab."),
-        Some(Permission::Denied) => {
-            check(tun, State::Missing, "This user may not open /dev/net/tun, through which the lab forwards.")
-                .mend("sudo chmod 666 /dev/net/tun")
-                .prevents(&LAB)
-        }
+        Some(Permission::Denied) => check(
+            tun,
+            State::Missing,
+            "TUN devices, through which the lab forwards, are not permitted to this user.",
+        )
+        .mend("sudo chmod 666 /dev/net/tun")
+        .prevents(&LAB),
         Some(Permission::Absent) => {
             let text = "The system has no TUN devices, through which the lab forwards (containers need --device \
                         /dev/net/tun).";

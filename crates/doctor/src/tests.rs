@@ -300,7 +300,7 @@ fn each_fault_is_found_by_one_check() {
         (
             "namespaces",
             State::Missing,
-            "may not make network namespaces",
+            "not permitted to this user",
             "sudo netcaliper lab",
             Box::new(|_, able| able.namespaces = Some(Permission::Denied)),
         ),

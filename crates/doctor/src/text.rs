@@ -22,7 +22,7 @@ pub enum Detail {
 /// Writes the report as one JSON document.
 ///
 /// # Errors
-/// Those of `out`.
+/// The first error of `out`.
 pub fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut *out, report)?;
     writeln!(out)
@@ -31,7 +31,7 @@ pub fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 /// Writes the report for people, the worst first.
 ///
 /// # Errors
-/// Those of `out`.
+/// The first error of `out`.
 pub fn write_text(report: &Report, detail: Detail, color: bool, out: &mut dyn Write) -> io::Result<()> {
     let mut page = Page::new(out, color);
     let bad = if report.prevents_measuring() { Tone::Bad } else { Tone::Heading };
@@ -79,7 +79,7 @@ fn headline(report: &Report) -> String {
     format!("not possible: {} ({counts})", report.prevents.join(", "))
 }
 
-/// This host in short.
+/// One line about the host that checks.
 fn host(report: &Report) -> String {
     let host = &report.host;
     let mut parts = vec![host.name.clone(), host.kernel.clone()];
