@@ -1,5 +1,8 @@
+use super::reasons::SMALL_PASSED;
 use super::*;
-use crate::{Interval, Ping, PingCounts, Probe, RoundTrips, SocketSettings};
+use crate::{
+    Count, PacketReport, Ping, PingCounts, Probe, RoundTrips, SocketSettings, Totals, Traffic, Transport,
+};
 use metrics::{CauseCount, Packets};
 
 /// An end that counted these bytes, sent and received, on so many connections.
