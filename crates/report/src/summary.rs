@@ -36,7 +36,7 @@ pub(crate) fn write(outcome: &Outcome, style: Style, out: &mut dyn Write) -> io:
         path_mtu(found, page);
     }
     match detail {
-        Detail::Line => page.line(tone, &brief::line(outcome)),
+        Detail::Line => page.line(tone, &brief::one_line(outcome)),
         Detail::Brief => {
             page.gap();
             brief::write(outcome, tone, page);

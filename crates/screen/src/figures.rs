@@ -1,8 +1,8 @@
 //! Which figures are shown of a measurement, and how each is read from an interval.
 
 use super::track::{IntervalReading, Track};
-use metrics::{format_duration, format_number, per_second, real};
-use model::{End, Kind, Measure, Pattern, Phase, Unit, Way};
+use metrics::{format_number, per_second, real};
+use model::{End, Kind, Measure, Phase, Unit, Way};
 
 /// A value in three digits, with its unit.
 pub(super) fn show(unit: Unit, value: f64) -> String {
@@ -46,7 +46,8 @@ pub(super) enum Sum {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figure {
-    pub(super) name: &'static str,
+    /// Its name, where the source has none.
+    name: &'static str,
     pub(super) unit: Unit,
     pub(super) role: FigureRole,
     pub(super) sum: Sum,
@@ -72,37 +73,82 @@ impl Figure {
         Figure::of_end(name, role, measure, End::Local)
     }
 
+    /// A figure that leads for the question. Rates have a mean; percentiles and losses of intervals
+    /// have none.
+    fn leading(figure: model::Figure) -> Self {
+        let (role, sum) = match figure.unit() {
+            Unit::Percent => (FigureRole::Bad, Sum::Largest),
+            Unit::Ns => (FigureRole::Latency, Sum::Largest),
+            _ => (FigureRole::Main, Sum::Mean),
+        };
+        Figure { name: "", unit: figure.unit(), role, sum, read: Read::Leading(figure) }
+    }
+
     /// The same, where intervals have no mean.
     fn each(self) -> Self {
         Figure { sum: Sum::Largest, ..self }
     }
 
+    /// Its name: of a leading figure the key that assertions use, with blanks.
+    pub(super) fn name(&self) -> String {
+        match self.read {
+            Read::Leading(model::Figure::Frames) => "frames not whole".to_owned(),
+            Read::Leading(figure) => figure.key().replace(['.', '-'], " "),
+            _ => self.name.to_owned(),
+        }
+    }
+
     /// Its value in an interval; `None` when the interval has none.
     pub(super) fn of(&self, reading: &IntervalReading) -> Option<f64> {
+        let interval = &reading.interval;
         match self.read {
-            Read::Interval(measure, end) => measure.of(&reading.interval, end),
+            // The receiver's count is the result; where it reports none, the sent bytes stand in
+            // for it.
+            Read::Leading(model::Figure::Goodput(Way::Up)) if interval.remote.is_none() => {
+                interval.sent_bps()
+            }
+            Read::Leading(figure) => figure.of_interval(interval),
+            Read::Interval(measure, end) => measure.of(interval, end),
             Read::IntervalReading(of) => of(reading),
         }
+    }
+
+    /// Its value over a measurement that has ended: from its totals, or the mean of its intervals.
+    fn result(&self, track: &Track) -> Option<f64> {
+        let total = match self.read {
+            Read::Leading(figure) => figure.of(&track.point).filter(|_| figure.is_shown(&track.point)),
+            _ => None,
+        };
+        total.or_else(|| track.mean(*self).filter(|_| self.sum == Sum::Mean))
     }
 }
 
 /// Source of a figure.
 #[derive(Clone, Copy, Debug)]
 enum Read {
+    Leading(model::Figure),
     Interval(Measure, End),
     IntervalReading(fn(&IntervalReading) -> Option<f64>),
 }
 
-/// The figures of a phase, as many as have something to say, the most important first.
+/// The figures of a phase: the list that leads for its question, then others.
 pub(super) fn of(phase: &Phase, serving: bool) -> Vec<Figure> {
-    match phase.kind {
-        _ if serving => served(),
-        Kind::Tcp => tcp(phase.pattern),
-        Kind::Connect => connects(),
-        Kind::Ping => pings(),
-        Kind::Stream => frames(phase.probe.is_some(), phase.pattern),
-        Kind::Delay | Kind::Train => datagrams(phase.pattern),
+    if serving {
+        return served();
     }
+    // Only the end of a phase has a value of these.
+    let is_late =
+        |figure: &model::Figure| matches!(figure, model::Figure::Dispersion | model::Figure::ConnectTime(_));
+    leading(phase)
+        .filter(|figure| !is_late(figure))
+        .map(Figure::leading)
+        .chain(other_figures(phase))
+        .collect()
+}
+
+fn leading(phase: &Phase) -> impl Iterator<Item = model::Figure> {
+    let all = model::Figure::leading(phase.kind).iter().copied();
+    all.filter(|figure| figure.way().is_none_or(|way| phase.pattern.sends(way)))
 }
 
 fn served() -> Vec<Figure> {
@@ -115,107 +161,51 @@ fn served() -> Vec<Figure> {
     ]
 }
 
-fn tcp(pattern: Pattern) -> Vec<Figure> {
-    use FigureRole::{Bad, Latency, Main};
-    // The receiver's count is the result; where it reports none, the sent bytes stand in for it.
-    let goodput_up = Figure::new("goodput up", Unit::BitsPerSecond, Main, |r| {
-        r.interval.remote.map_or(r.interval.sent_bps(), |remote| Some(remote.rx_bps()))
-    });
-    let mut all = Vec::from_iter(pattern.sends_up().then_some(goodput_up));
-    if pattern.sends_down() {
-        all.push(Figure::local("goodput down", Main, Measure::RECEIVED));
-    }
-    all.extend([
-        Figure::new("RTT, mean", Unit::Ns, Latency, |r| r.rtt_ns),
-        Figure::new("RTT, worst", Unit::Ns, Latency, |r| r.worst_rtt_ns).each(),
-        Figure::new("retransmits/s", Unit::PerSecond, Bad, |r| {
-            let again = Measure::RETRANSMITS.of(&r.interval, End::Local)?;
-            Some(per_second(again, r.interval.ns().max(1)))
-        }),
-    ]);
-    all
-}
-
-fn connects() -> Vec<Figure> {
-    vec![
-        Figure::local("connects", FigureRole::Main, Measure::CONNECTS),
-        Figure::local("in flight", FigureRole::Beside, Measure::OPEN),
-    ]
-}
-
-fn pings() -> Vec<Figure> {
-    use FigureRole::{Bad, Beside, Latency};
-    let trip = |name, measure| Figure::local(name, Latency, measure).each();
-    vec![
-        trip("RTT p50", Measure::RTT_P50),
-        trip("RTT p99", Measure::RTT_P99),
-        trip("RTT max", Measure::RTT_MAX),
-        Figure { sum: Sum::Nothing, ..trip("RTT min", Measure::RTT_MIN) },
-        Figure::new("echoes", Unit::PerSecond, Beside, |r| {
-            Some(per_second(r.interval.pings?.count, r.interval.ns().max(1)))
-        }),
-        Figure::new("lost", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.lost))),
-        Figure::new("late", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.late))),
-    ]
-}
-
-fn frames(native: bool, pattern: Pattern) -> Vec<Figure> {
-    use FigureRole::{Bad, Main};
-    let mut all = match native {
-        true => datagrams(pattern),
-        false => vec![Figure::local("received", Main, Measure::RECEIVED)],
-    };
-    // Frames that were sent are judged by the remote end.
-    if !native || pattern.sends_down() {
-        all.extend([
-            Figure::local("frames whole", Main, Measure::FRAMES_WHOLE),
-            Figure::local("frames dropped", Bad, Measure::FRAMES_DROPPED),
+/// Figures that are of use while the phase runs.
+fn other_figures(phase: &Phase) -> Vec<Figure> {
+    use FigureRole::{Bad, Beside, Latency, Main};
+    let native = phase.probe.is_some();
+    match phase.kind {
+        Kind::Tcp => vec![
+            Figure::new("RTT, mean", Unit::Ns, Latency, |r| r.rtt_ns),
+            Figure::new("RTT, worst", Unit::Ns, Latency, |r| r.worst_rtt_ns).each(),
+            Figure::new("retransmits/s", Unit::PerSecond, Bad, |r| {
+                let again = Measure::RETRANSMITS.of(&r.interval, End::Local)?;
+                Some(per_second(again, r.interval.ns().max(1)))
+            }),
+        ],
+        Kind::Connect => vec![Figure::local("in flight", Beside, Measure::OPEN)],
+        Kind::Ping => vec![
+            Figure::local("rtt max", Latency, Measure::RTT_MAX).each(),
+            Figure { sum: Sum::Nothing, ..Figure::local("rtt min", Latency, Measure::RTT_MIN) },
+            Figure::new("echoes", Unit::PerSecond, Beside, |r| {
+                Some(per_second(r.interval.pings?.count, r.interval.ns().max(1)))
+            }),
+            Figure::new("late", Unit::Count, Bad, |r| Some(real(r.interval.pings?.counts.late))),
+        ],
+        Kind::Stream if !native => vec![
+            Figure::local("received", Main, Measure::RECEIVED),
             Figure::local("frames repeated", Bad, Measure::FRAMES_REPEATED),
-        ]);
+        ],
+        Kind::Stream | Kind::Delay | Kind::Train => {
+            let asked = [("received up", Way::Up), ("received down", Way::Down)].into_iter();
+            let asked = asked.filter(|(_, way)| phase.pattern.sends(*way));
+            asked
+                .map(|(name, way)| Figure::of_end(name, Main, Measure::DATAGRAMS_RECEIVED, way.receiver()))
+                .collect()
+        }
     }
-    all
 }
 
-/// Names of each direction's figures.
-const DATAGRAMS: [(Way, [&str; 4]); 2] = [
-    (Way::Up, ["received up", "lost up", "delay up p50", "delay up p99"]),
-    (Way::Down, ["received down", "lost down", "delay down p50", "delay down p99"]),
-];
-
-/// Datagrams as their receivers counted them.
-fn datagrams(pattern: Pattern) -> Vec<Figure> {
-    use FigureRole::{Bad, Latency, Main};
-    let asked = DATAGRAMS.into_iter().filter(|(way, _)| pattern.sends(*way));
-    let figures = asked.flat_map(|(way, [received, lost, p50, p99])| {
-        let end = way.receiver();
-        [
-            Figure::of_end(received, Main, Measure::DATAGRAMS_RECEIVED, end),
-            Figure::of_end(lost, Bad, Measure::LOST_SHARE, end).each(),
-            Figure::of_end(p50, Latency, Measure::DELAY_P50, end).each(),
-            Figure::of_end(p99, Latency, Measure::DELAY_P99, end).each(),
-        ]
-    });
-    figures.collect()
-}
-
-/// Figures of a finished measurement: means of its intervals, and percentiles from its totals.
-pub(super) fn results(track: &Track, serving: bool) -> Vec<(&'static str, String)> {
-    let means = of(&track.point.phase, serving).into_iter().filter(|figure| figure.sum == Sum::Mean);
-    let mut all: Vec<(&'static str, String)> =
-        means.filter_map(|figure| Some((figure.name, show(figure.unit, track.mean(figure)?)))).collect();
-    let time = |ns: u64| format_duration(ns);
-    if let Some(rtt) = track.point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
-        let known = [("RTT p50", 0.5), ("RTT p99", 0.99)];
-        all.splice(0..0, known.into_iter().filter_map(|(name, q)| Some((name, time(rtt.quantile(q)?)))));
-    }
-    for (way, [_, lost, p50, p99]) in DATAGRAMS {
-        let report = way.packets(&track.point);
-        let Some(report) = report.filter(|report| report.counts.received > 0) else { continue };
-        all.extend(report.loss().map(|share| (lost, show(Unit::Percent, share * 100.0))));
-        let delay = report.delay_ns.as_ref();
-        all.extend(delay.into_iter().flat_map(|delay| [(p50, time(delay.p50)), (p99, time(delay.p99))]));
-    }
-    all
+/// Figures of a finished measurement.
+pub(super) fn results(track: &Track, serving: bool) -> Vec<(String, String)> {
+    let phase = &track.point.phase;
+    let all = match serving {
+        true => served(),
+        false => leading(phase).map(Figure::leading).chain(other_figures(phase)).collect(),
+    };
+    let shown = |figure: Figure| Some((figure.name(), show(figure.unit, figure.result(track)?)));
+    all.into_iter().filter_map(shown).collect()
 }
 
 #[cfg(test)]
@@ -234,7 +224,7 @@ mod tests {
         let phase = Phase { kind: Kind::Delay, ..Phase::default() };
         let mut track = Track::default();
         (track.point.phase, track.point.remote) = (phase, vec![server(0, 10), server(90, 0)]);
-        assert_eq!(results(&track, false), [("lost up", "10 %".to_owned())]);
+        assert_eq!(results(&track, false), [("loss up".to_owned(), "10 %".to_owned())]);
     }
 
     #[test]

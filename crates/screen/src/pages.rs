@@ -103,7 +103,7 @@ fn figure(track: &Track, figure: Figure, sheet: &mut Sheet<'_>, y: u16) {
     };
     let empty = |n: usize| matches!((n, figure.sum), (1, Sum::Largest) | (1 | 2, Sum::Nothing));
     let alarm = figure.role == FigureRole::Bad && now.is_some_and(|now| now > 0.0);
-    sheet.text(0, y, name, figure.name, if alarm { sheet.bad() } else { CellStyle::default() });
+    sheet.text(0, y, name, &figure.name(), if alarm { sheet.bad() } else { CellStyle::default() });
     for (n, value) in shown.into_iter().take(usize::from(values)).enumerate() {
         let text = value.map_or(if empty(n) { "" } else { "-" }.to_owned(), |value| show(figure.unit, value));
         let style = match (n, figure.role) {
@@ -442,7 +442,7 @@ pub(super) fn points(view: &View, known: &Known, sheet: &mut Sheet<'_>) {
     let mut titled: Vec<&str> = Vec::new();
     let fit = usize::from(sheet.area.width.saturating_sub(35) / 15);
     for past in &known.done {
-        let names: Vec<&str> = past.figures.iter().map(|(name, _)| *name).take(fit).collect();
+        let names: Vec<&str> = past.figures.iter().map(|(name, _)| name.as_str()).take(fit).collect();
         if names != titled {
             let titles: String = names.iter().map(|name| format!("{name:>15}")).collect();
             lines.push((sheet.quiet(), format!("{:<28}{:>7}{titles}", "", "errors")));

@@ -111,8 +111,8 @@ impl Plot<'_> {
         let last = |line: &Figure| self.track.readings.back().and_then(|last| line.of(last));
         let value = |line: &Figure| last(line).map_or("-".to_owned(), |value| show(line.unit, value));
         let forms: [&dyn Fn(&Figure) -> String; 3] =
-            [&|line| format!("{} {}", line.name, value(line)), &|line| line.name.to_owned(), &|line| {
-                line.name.rsplit(' ').next().unwrap_or_default().to_owned()
+            [&|line| format!("{} {}", line.name(), value(line)), &|line| line.name(), &|line| {
+                line.name().rsplit(' ').next().unwrap_or_default().to_owned()
             }];
         let room = sheet.area.width.saturating_sub(GUTTER + 1);
         let long = |names: &[String]| {

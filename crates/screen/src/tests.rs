@@ -228,14 +228,14 @@ fn every_kind_of_run_has_figures() {
     };
     let of = |kind| Phase { kind, ..Phase::default() };
     let ping = run("ping", Phase { ping: Some(Ping::default()), ..of(Kind::Ping) });
-    assert_eq!(values(&ping, "RTT p50"), ["3.00 ms"; 2]);
-    assert_eq!(values(&ping, "RTT p99"), ["9.00 ms"; 2]);
+    assert_eq!(values(&ping, "rtt p50"), ["3.00 ms"; 2]);
+    assert_eq!(values(&ping, "rtt p99"), ["9.00 ms"; 2]);
     let connect = run("connect", of(Kind::Connect));
     assert_eq!(values(&connect, "connects"), ["2/s", "2/s", "2/s"]);
     let both = Phase { pattern: Pattern::Duplex, probe: Some(Probe::default()), ..of(Kind::Delay) };
     let delay = run("delay", both);
     // 1 of 100.
-    assert_eq!(values(&delay, "lost up"), ["1 %"; 2]);
+    assert_eq!(values(&delay, "loss up"), ["1 %"; 2]);
     assert_eq!(values(&delay, "received down"), ["99/s"; 3]);
     let serve = run("serve", Phase { duration_ns: None, ..Phase::default() });
     assert_eq!(values(&serve, "sending"), ["100 Mbit/s"; 3]);
@@ -337,8 +337,8 @@ fn a_load_shows_goodput_round_trips_and_loss_on_a_small_terminal() {
     let shown = lines(&mut view, 80, 24, 20 * SECOND);
     let all = shown.join("\n");
     assert_eq!(values(&all, "goodput up"), ["100 Mbit/s"; 3]);
-    assert_eq!(values(&all, "RTT p50"), ["3.00 ms"; 2]);
-    assert_eq!((values(&all, "lost up"), values(&all, "lost down")), (vec!["1 %"; 2], vec!["1 %"; 2]));
+    assert_eq!(values(&all, "rtt p50"), ["3.00 ms"; 2]);
+    assert_eq!((values(&all, "loss up"), values(&all, "loss down")), (vec!["1 %"; 2], vec!["1 %"; 2]));
     let plots = plot(&shown, "goodput up   goodput down");
     assert!(plots[0].contains("p50   p99   max   min"), "{all}");
     assert!(plots[1].starts_with(" 100 Mbit/s ┤") && plots[1].contains("10.0 ms ┤"), "{all}");
@@ -386,7 +386,7 @@ fn a_load_has_a_row_for_each_stage_and_plots_over_all_of_them() {
         let row = |name: &str| shown.iter().find(|line| line.starts_with(name)).unwrap().clone();
         assert!(row("idle").contains("20.0 ms"), "{all}");
         assert!(row("both").contains("72.0 ms") && row("both").contains("+52.0 ms"), "{all}");
-        let trips = plot(&shown, if height > 24 { "RTT p50 72.0 ms" } else { "goodput up" });
+        let trips = plot(&shown, if height > 24 { "rtt p50 72.0 ms" } else { "goodput up" });
         assert!(last_dot(trips) > usize::from(width) * 9 / 10 - 2, "{all}");
         assert!(trips.last().unwrap().contains("20 s"), "over the time of all stages: {all}");
     }

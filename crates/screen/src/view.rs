@@ -83,7 +83,7 @@ pub(super) struct Arisen {
 #[derive(Clone, Debug)]
 pub(super) struct Past {
     pub(super) setting: String,
-    pub(super) figures: Vec<(&'static str, String)>,
+    pub(super) figures: Vec<(String, String)>,
     pub(super) errors: u64,
 }
 

@@ -124,6 +124,7 @@ pub(super) static TABLE: [FigureRow; 20] = [
         compared: true,
         gauge: ("messages_lost", "Messages that never came back."),
         of: |point, _, _| point.local.pings.as_ref()?.counts.lost_percent(),
+        of_interval: |interval, _, _| Measure::MESSAGES_LOST.of(interval, End::Local),
         ..ROW
     },
     FigureRow {
@@ -153,6 +154,7 @@ pub(super) static TABLE: [FigureRow; 20] = [
         compared: true,
         gauge: ("loss", "Datagrams lost, of those sent."),
         of: |point, way, _| Some(way.packets(point)?.loss()? * 100.0),
+        of_interval: |interval, way, _| Measure::LOST_SHARE.of(interval, way.receiver()),
         ..ROW
     },
     FigureRow {

@@ -99,14 +99,40 @@ fn conditions(of: &Point, serving: bool) -> Vec<String> {
     lasted.map(format_duration).into_iter().chain(what).collect()
 }
 
-/// The figures beside the answer; figures of one distribution stand together.
+/// The result in one line: the answer, and the figures that lead for the question beside it.
+pub(super) fn one_line(outcome: &Outcome) -> String {
+    let mut all = vec![line(outcome)];
+    if let [only] = outcome.points.as_slice()
+        && outcome.begin.verb != "serve"
+        && !point::nothing(only)
+    {
+        all.extend(figures_beside(only, |figure| leads(figure, only.phase.kind)));
+    }
+    all.join("; ")
+}
+
+/// True if a figure of this row leads for the question.
+fn leads(figure: Figure, kind: Kind) -> bool {
+    Figure::leading(kind).iter().any(|leading| leading.family() == figure.family())
+}
+
+/// The figures beside the answer, the leading ones first.
 fn further_figures(of: &Point) -> Vec<String> {
     if point::nothing(of) {
         return Vec::new();
     }
-    let mut groups: Vec<String> = round_trip(of).into_iter().collect();
+    let kind = of.phase.kind;
+    let leading = figures_beside(of, |figure| leads(figure, kind));
+    let others = figures_beside(of, |figure| !leads(figure, kind));
+    round_trip(of).into_iter().chain(leading).chain(others).chain(cpu(of)).collect()
+}
+
+/// Some of the figures beside the answer; figures of one distribution stand together.
+fn figures_beside(of: &Point, wanted: impl Fn(Figure) -> bool) -> Vec<String> {
+    let mut groups: Vec<String> = Vec::new();
     let mut last = None;
-    for figure in Figure::kept().filter(|figure| !is_answer(*figure, of.phase.kind)) {
+    let beside = |figure: &Figure| wanted(*figure) && !is_answer(*figure, of.phase.kind);
+    for figure in Figure::kept().filter(beside) {
         let Some(value) = figure.of(of).filter(|_| figure.is_shown(of)) else { continue };
         let shown = figure.unit().show(value);
         let of_row = Some((figure.family(), figure.way())).filter(|_| figure.stat().is_some());
@@ -119,7 +145,6 @@ fn further_figures(of: &Point) -> Vec<String> {
         }
         last = of_row;
     }
-    groups.extend(cpu(of));
     groups
 }
 
@@ -127,9 +152,8 @@ fn further_figures(of: &Point) -> Vec<String> {
 fn is_answer(figure: Figure, kind: Kind) -> bool {
     let fits = |other: &Figure| other.family() == figure.family();
     let answered = match kind {
-        Kind::Delay | Kind::Train => {
-            matches!(figure, Figure::Delay(..) | Figure::Loss(_) | Figure::Dispersion)
-        }
+        Kind::Delay => matches!(figure, Figure::Delay(..) | Figure::Loss(_)),
+        Kind::Train => matches!(figure, Figure::Dispersion),
         kind => Figure::deciding(kind).iter().any(fits),
     };
     answered
