@@ -2264,7 +2264,9 @@ class WayFacts:
 
 @dataclasses.dataclass
 class Ways:
-    """Round trips taken apart into their two ways."""
+    """Round trips taken apart into their two ways, in one interval or in all. `D` is a distribution of times: a `Dist` while
+    they are counted, a spectrum in results.
+    """
 
     back_ns: Optional["Spectrum"] = None
     """From the remote end's send until we received, ns; no more certain than `facts.clock_bound_ns` says."""

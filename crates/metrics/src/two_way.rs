@@ -110,18 +110,31 @@ impl WayFacts {
     }
 }
 
-/// Both ways of round trips in one interval, or in all.
-#[derive(Clone, Debug, Default)]
-pub struct TwoWay {
-    /// From our send until the remote end received, ns.
-    pub there_ns: Dist,
-    /// From the remote end's send until we received, ns.
-    pub back_ns: Dist,
-    /// Delay of answers after their own stamps until they left the remote end, by its kernel's
-    /// stamps (STAMP's Follow-Up Telemetry), ns.
-    pub left_late_ns: Dist,
-    /// Everything else.
+/// Round trips taken apart into their two ways, in one interval or in all. `D` is a distribution of
+/// times: a [`Dist`] while they are counted, a spectrum in results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Ways"))]
+#[cfg_attr(feature = "schema", schemars(bound = "D: Default + schemars::JsonSchema + Serialize"))]
+#[serde(default)]
+pub struct TwoWay<D = Dist> {
+    /// From our send until the remote end received, ns; no more certain than `facts.clock_bound_ns`
+    /// says.
+    pub there_ns: D,
+    /// From the remote end's send until we received, ns; no more certain than
+    /// `facts.clock_bound_ns` says.
+    pub back_ns: D,
+    /// Delay of answers in the remote end after their own stamps, by its kernel's stamps, ns.
+    pub left_late_ns: D,
+    /// Losses by direction, marks, clocks.
     pub facts: WayFacts,
+}
+
+impl<D> TwoWay<D> {
+    /// The same with distributions of another form.
+    pub fn map<T>(&self, form: impl Fn(&D) -> T) -> TwoWay<T> {
+        let [there_ns, back_ns, left_late_ns] = [&self.there_ns, &self.back_ns, &self.left_late_ns].map(form);
+        TwoWay { there_ns, back_ns, left_late_ns, facts: self.facts.clone() }
+    }
 }
 
 impl TwoWay {
@@ -141,7 +154,7 @@ mod tests {
     #[test]
     fn merging_adds_counts_and_keeps_the_worst() {
         let one = |bound, synced| {
-            let mut ways = TwoWay::default();
+            let mut ways = <TwoWay>::default();
             ways.there_ns.record(5);
             ways.facts.there = WayCounts { lost: 1, duplicated: 2, reordered: 3 };
             ways.facts.back.lost = 4;
@@ -154,7 +167,7 @@ mod tests {
         };
         let mut sum = one(9, true);
         sum.merge(&one(3, true));
-        sum.merge(&TwoWay::default());
+        sum.merge(&<TwoWay>::default());
         assert_eq!((sum.there_ns.count(), sum.facts.clock_bound_ns), (2, Some(9)));
         assert_eq!((sum.facts.there.lost, sum.facts.there.duplicated, sum.facts.there.reordered), (2, 4, 6));
         assert_eq!((sum.facts.back.lost, sum.facts.lost_somewhere), (8, 10));

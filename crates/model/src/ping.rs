@@ -2,7 +2,7 @@
 
 use crate::document::tagged_field;
 use crate::probe::{LEAD, LEAD_RANGE};
-use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, WayFacts, percent_of};
+use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, percent_of};
 use serde::{Deserialize, Serialize};
 
 /// Transport of messages.
@@ -314,32 +314,7 @@ pub struct Baseline {
 }
 
 /// Round trips taken apart into their two ways.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default)]
-pub struct Ways {
-    /// From our send until the remote end received, ns; no more certain than `facts.clock_bound_ns`
-    /// says.
-    pub there_ns: Option<Spectrum>,
-    /// From the remote end's send until we received, ns; no more certain than
-    /// `facts.clock_bound_ns` says.
-    pub back_ns: Option<Spectrum>,
-    /// Delay of answers in the remote end after their own stamps, by its kernel's stamps, ns.
-    pub left_late_ns: Option<Spectrum>,
-    /// Losses by direction, marks, clocks.
-    pub facts: WayFacts,
-}
-
-impl Ways {
-    fn of(ways: &TwoWay) -> Box<Self> {
-        Box::new(Ways {
-            there_ns: ways.there_ns.spectrum(),
-            back_ns: ways.back_ns.spectrum(),
-            left_late_ns: ways.left_late_ns.spectrum(),
-            facts: ways.facts.clone(),
-        })
-    }
-}
+pub type Ways = TwoWay<Option<Spectrum>>;
 
 impl RoundTrips {
     /// The same as they are counted.
@@ -354,7 +329,7 @@ impl RoundTrips {
             path_ns: among_all(&tally.path_ns),
             remote_ns: tally.remote_ns.spectrum(),
             kernel_ns: among_all(&tally.kernel_ns),
-            ways: tally.ways.as_deref().map(Ways::of),
+            ways: tally.ways.as_deref().map(|ways| Box::new(ways.map(Dist::spectrum))),
         }
     }
 }
