@@ -114,11 +114,7 @@ pub(crate) fn value(name: &str, value: &str) -> String {
 pub(crate) fn phase(phase: &Phase) -> String {
     let mut words = vec![match phase.kind {
         Kind::Tcp => format!("tcp {}", tcp_way(phase.pattern)),
-        Kind::Connect => "connect".to_owned(),
-        Kind::Stream => "stream".to_owned(),
-        Kind::Ping => "ping".to_owned(),
-        Kind::Delay => "delay".to_owned(),
-        Kind::Train => "train".to_owned(),
+        kind => kind.name().to_owned(),
     }];
     if let Some(probe) = phase.probe.as_ref().filter(|_| phase.media.is_none()) {
         words.extend(datagrams(probe, phase));

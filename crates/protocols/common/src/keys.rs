@@ -1,7 +1,6 @@
 //! The keys of an end of the native protocol, and the rights of each holder.
 
 use crate::auth::{Psk, hex};
-use model::Kind;
 use std::fmt;
 
 /// Rights of a key's holder, within the limits of the server. Everything by default.
@@ -30,18 +29,6 @@ pub const VERBS: [&str; 8] = ["tcp", "connect", "ping", "stream", "delay", "trai
 
 /// The verb for the orders of a fleet's controller.
 pub const ORDERS: &str = "fleet";
-
-/// The verb that asks for such a phase.
-pub fn verb(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Tcp => "tcp",
-        Kind::Connect => "connect",
-        Kind::Stream => "stream",
-        Kind::Ping => "ping",
-        Kind::Delay => "delay",
-        Kind::Train => "train",
-    }
-}
 
 impl Rights {
     /// The permitted verbs, as part of a sentence.

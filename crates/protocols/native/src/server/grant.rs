@@ -12,7 +12,6 @@ use crate::budget::Budget;
 use crate::message::Message;
 use crate::opening::OpeningKey;
 use crate::spread::{About, Bounds, Granting, ProcessPort};
-use common::keys::verb;
 use common::{Limits, Protocol};
 use metrics::{Clamped, Group, SECOND, real};
 use model::{Accepted, Change, Kind, Level, Phase, Schedule, Standing};
@@ -111,7 +110,7 @@ impl Server {
     fn check_rights(&self, client: &ClientState, phase: &Phase) -> Answered {
         let holder = client.holder.as_ref();
         if let Some(holder) = holder {
-            let verb = verb(phase.kind);
+            let verb = phase.kind.name();
             if !holder.rights.permits(verb) {
                 return Err(format!("{holder} is not for {verb}: {}", holder.rights.verbs()));
             }
@@ -438,7 +437,7 @@ impl Server {
             granting.session,
             client.path.peer,
             holder.map_or_else(String::new, |holder| format!(" ({holder})")),
-            verb(phase.kind),
+            phase.kind.name(),
             phase.pattern,
             phase.connections
         );

@@ -159,7 +159,7 @@ impl Cell {
         let fates = [fate(&|ip| net.fate(ours, ip)), fate(&|ip| net.fate(ip, ours))];
         let served = |host: &sim::Host| outcome(self, "serve", net.events(*host));
         Ran {
-            outcome: outcome(self, verb_of(&self.phase), net.events(client)),
+            outcome: outcome(self, self.phase.kind.name(), net.events(client)),
             servers: hosts.iter().map(served).collect(),
             took,
             fates,
@@ -189,7 +189,7 @@ impl Cell {
         let client = self.call(&mut net);
         net.run_until(net.now.plus(15 * SECOND));
         let left = open(&net);
-        (outcome(self, verb_of(&self.phase), net.events(client)), held, left)
+        (outcome(self, self.phase.kind.name(), net.events(client)), held, left)
     }
 
     /// Runs it against a server of whose every connection and flow the client gets so many bytes
@@ -341,18 +341,6 @@ impl Cell {
 fn cut_behind(net: &mut Network, (up, down): &(Link, Link), bytes: u64) {
     let cut = |link: &Link| link.clone().cut(At::Byte(bytes), Cut::Silence);
     net.links(cut(up), cut(down));
-}
-
-/// The verb as results name it.
-fn verb_of(phase: &Phase) -> &'static str {
-    match phase.kind {
-        model::Kind::Tcp => "tcp",
-        model::Kind::Connect => "connect",
-        model::Kind::Stream => "stream",
-        model::Kind::Ping => "ping",
-        model::Kind::Delay => "delay",
-        model::Kind::Train => "train",
-    }
 }
 
 /// What its events come to, as the program keeps it.
