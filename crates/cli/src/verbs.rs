@@ -54,7 +54,7 @@ pub(crate) enum Question {
 
 /// A question as a command line has it, without the other commands.
 #[derive(Parser)]
-struct Line {
+struct QuestionLine {
     #[command(subcommand)]
     question: Question,
 }
@@ -62,7 +62,7 @@ struct Line {
 impl Question {
     /// The question in the words behind the program's name.
     pub(crate) fn parse<'a>(words: impl Iterator<Item = &'a str>) -> Result<Question, clap::Error> {
-        Line::try_parse_from(std::iter::once("netcaliper").chain(words)).map(|line| line.question)
+        QuestionLine::try_parse_from(std::iter::once("netcaliper").chain(words)).map(|line| line.question)
     }
 
     pub(crate) fn run(&self, command: Vec<String>) -> Result<Exit, CliError> {

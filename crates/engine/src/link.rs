@@ -2,7 +2,7 @@
 
 use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
 use transport::admission::{PendingPlace, RegisteredPlace};
-use transport::{Can, DatagramSocket as _, Flow, Path, Platform, Purse, StreamSocket as _, Watch};
+use transport::{Can, DatagramSocket as _, Flow, LinkBudget, Path, Platform, StreamSocket as _, Watch};
 
 /// Stages of a link's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub(crate) struct Link<P: Platform> {
     pub(crate) target: std::net::SocketAddr,
     pub(crate) can: Can,
     /// The limits of its client, if there are any.
-    pub(crate) purse: Option<Box<Purse>>,
+    pub(crate) budget: Option<Box<LinkBudget>>,
     pub(crate) state: LinkState,
     /// Earliest timer in the heap.
     pub(crate) armed: Option<Mono>,
@@ -278,7 +278,7 @@ mod tests {
             path: None,
             target: at,
             can: Can { read: true, send: true },
-            purse: None,
+            budget: None,
             state: LinkState::default(),
             armed: None,
             owner: Group(1),

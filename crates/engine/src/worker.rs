@@ -33,7 +33,7 @@ use transport::{
     Reactor as _, Ready, Receiver as _, Sender as _, SocketSettings, Task, Trigger, Violation, Wake as _,
     Watch as _,
 };
-use unsolicited::{Given, Memory, Purses};
+use unsolicited::{AddressBudgets, Given, Memory};
 
 /// A worker's mailbox, and what wakes it to look there.
 pub(crate) type Peer<P> = (<P as Platform>::Sender<Command<P>>, <P as Platform>::Waker);
@@ -118,7 +118,7 @@ pub(crate) struct Worker<P: Platform> {
     ended: Vec<ConnectionRecord>,
     idle: Idle,
     /// Remainders of the limits of peers without a socket of their own.
-    purses: Purses,
+    budgets: AddressBudgets,
     /// Sockets that peers of listening sockets got of their own, and their links.
     given: Given,
     /// When listeners are watched again, after an accept that failed.
@@ -202,7 +202,7 @@ impl<P: Platform> Worker<P> {
             next_boundary: Mono(u64::MAX),
             ended: Vec::new(),
             idle: Idle::new(),
-            purses: Purses::default(),
+            budgets: AddressBudgets::default(),
             given: Given::default(),
             accept_at: None,
             quit: false,

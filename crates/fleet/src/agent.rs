@@ -53,13 +53,13 @@ struct Session {
     offset: Offset,
     heard: Mono,
     patience_ns: u64,
-    server: Server,
+    server: ServerState,
     /// Reservations that wait for the server.
     waiting: Vec<Attempt>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Server {
+enum ServerState {
     Off,
     Starting,
     On(u16),
@@ -221,7 +221,7 @@ impl Agent {
                 offset: Offset::new(now, theirs),
                 heard: now,
                 patience_ns: patience_ns.clamp(SECOND, MAX_PATIENCE),
-                server: Server::Off,
+                server: ServerState::Off,
                 waiting: Vec::new(),
             };
             return self.on_hello(run, version, session);
@@ -303,7 +303,7 @@ impl Agent {
         }
         match self.sessions.remove(&run) {
             Some(before) if before.key == session.key => session.server = before.server,
-            Some(before) if before.server != Server::Off => self.programs.end_server(run),
+            Some(before) if before.server != ServerState::Off => self.programs.end_server(run),
             _ => {}
         }
         let held = self.admission.held.iter().filter(|held| held.run == run);
@@ -419,14 +419,14 @@ impl Agent {
         }
         let Some(session) = self.sessions.get_mut(&run) else { return Ok(()) };
         match session.server {
-            Server::On(port) => self.report(run, Report::Reserved { attempt, port }),
-            Server::Off => {
-                session.server = Server::Starting;
+            ServerState::On(port) => self.report(run, Report::Reserved { attempt, port }),
+            ServerState::Off => {
+                session.server = ServerState::Starting;
                 session.waiting.push(attempt);
                 self.programs.serve(run, &session.key, &ceilings);
             }
-            Server::Starting if !session.waiting.contains(&attempt) => session.waiting.push(attempt),
-            Server::Starting => {}
+            ServerState::Starting if !session.waiting.contains(&attempt) => session.waiting.push(attempt),
+            ServerState::Starting => {}
         }
         Ok(())
     }
@@ -488,7 +488,7 @@ impl Agent {
     }
 
     fn forget_run(&mut self, run: Uuid) {
-        if self.sessions.remove(&run).is_some_and(|session| session.server != Server::Off) {
+        if self.sessions.remove(&run).is_some_and(|session| session.server != ServerState::Off) {
             self.programs.end_server(run);
         }
     }
@@ -509,7 +509,7 @@ impl Agent {
     fn on_serving(&mut self, now: Mono, run: Uuid, port: Result<u16, String>) {
         let Some(session) = self.sessions.get_mut(&run) else { return };
         let waiting = std::mem::take(&mut session.waiting);
-        session.server = port.as_ref().map_or(Server::Off, |port| Server::On(*port));
+        session.server = port.as_ref().map_or(ServerState::Off, |port| ServerState::On(*port));
         for attempt in waiting {
             let report = match &port {
                 Ok(port) => Report::Reserved { attempt, port: *port },

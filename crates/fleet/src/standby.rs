@@ -15,7 +15,7 @@
 mod log;
 
 use crate::threads::no_thread;
-use crate::transport::nats::{Server, Tell, runtime, token};
+use crate::transport::nats::{Login, Tell, runtime, token};
 use async_nats::jetstream::kv::{CreateErrorKind, UpdateErrorKind};
 use async_nats::jetstream::{self, kv, stream};
 pub use log::{Keeper, Log};
@@ -63,7 +63,7 @@ impl SharedRuns {
     ///
     /// # Errors
     /// One sentence, when the server is not to be had, or has no JetStream.
-    pub fn connect(server: &Server, tell: Tell) -> Result<SharedRuns, String> {
+    pub fn connect(server: &Login, tell: Tell) -> Result<SharedRuns, String> {
         let runtime = runtime()?;
         let place = Arc::new(LogStore::open(&runtime, server, tell)?);
         let (closing, closed) = oneshot::channel::<()>();
@@ -112,7 +112,7 @@ impl Drop for SharedRuns {
 }
 
 impl LogStore {
-    fn open(runtime: &Runtime, server: &Server, tell: Tell) -> Result<LogStore, String> {
+    fn open(runtime: &Runtime, server: &Login, tell: Tell) -> Result<LogStore, String> {
         let fleet = token(&server.fleet);
         if fleet.contains('=') {
             let name = &server.fleet;

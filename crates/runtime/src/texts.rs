@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// Source of host texts, also of the interfaces `cards`. Its thread begins with the first request
 /// and ends with the last copy of the handle.
 pub(crate) fn host(cards: &[String]) -> Host {
-    Host::new(Arc::new(Reader { cards: cards.to_vec(), asks: Mutex::default() }))
+    Host::new(Arc::new(SystemReader { cards: cards.to_vec(), asks: Mutex::default() }))
 }
 
-struct Reader {
+struct SystemReader {
     cards: Vec<String>,
     asks: Mutex<Option<Sender<PendingTexts>>>,
 }
@@ -30,7 +30,7 @@ fn start(cards: Vec<String>) -> Option<Sender<PendingTexts>> {
     std::thread::Builder::new().name("texts".to_owned()).spawn(answer).ok().map(|_| asks)
 }
 
-impl HostReader for Reader {
+impl HostReader for SystemReader {
     fn with_cards(&self, cards: &[String]) -> Option<Host> {
         Some(host(cards))
     }

@@ -1,14 +1,14 @@
 //! Limits of a server's clients: rate, time and bytes of a client, an address, and all together.
 //!
 //! ```text
-//! total ◀─ address ◀─ client ◀─ purse of a link ─ turn
+//! total ◀─ address ◀─ client ◀─ budget of a link ─ turn
 //! ```
 //!
-//! An [`Allowance`] is shared by the workers that have a client's links. A link has a [`Purse`],
-//! which takes a share of the allowance for some milliseconds and pays from it without touching
-//! what others share. A stream without a share is neither written nor read until its next share is
-//! due: the peer is paced. Datagrams are always read, because the peer would count missing ones as
-//! lost: a peer above its rate is refused as a whole.
+//! An [`Allowance`] is shared by the workers that have a client's links. A link has a
+//! [`LinkBudget`], which takes a share of the allowance for some milliseconds and pays from it
+//! without touching what others share. A stream without a share is neither written nor read until
+//! its next share is due: the peer is paced. Datagrams are always read, because the peer would
+//! count missing ones as lost: a peer above its rate is refused as a whole.
 
 use crate::admission::holder;
 use metrics::{Clamped, Mono, SECOND, format_bits_per_second};
@@ -99,7 +99,7 @@ pub struct Allowance {
     left: AtomicU64,
     /// When it was last used, ns.
     used: AtomicU64,
-    /// Links that have a purse.
+    /// Links that have a budget.
     links: AtomicU32,
     refused: AtomicBool,
     /// Bytes were asked for when none were left.
@@ -295,9 +295,9 @@ fn cost(bytes: u64, rate: u64) -> u64 {
     u64::clamped(u128::from(bytes) * 8 * u128::from(SECOND) / u128::from(rate.max(1)))
 }
 
-/// The bytes that a link may move now.
+/// The bytes that a link may move now: its share of an [`Allowance`].
 #[derive(Debug)]
-pub struct Purse {
+pub struct LinkBudget {
     allowance: Arc<Allowance>,
     /// Bytes that may pass of each direction, from these instants on. Below zero where a datagram
     /// was longer.
@@ -315,18 +315,18 @@ pub struct Purse {
     touched: Mono,
 }
 
-impl Purse {
-    /// The purse of a link.
+impl LinkBudget {
+    /// The budget of a link.
     pub fn new(allowance: Arc<Allowance>) -> Self {
         allowance.links.fetch_add(1, Ordering::Relaxed);
-        let mut purse = Purse::without_link(allowance);
-        purse.of_link = true;
-        purse
+        let mut budget = LinkBudget::without_link(allowance);
+        budget.of_link = true;
+        budget
     }
 
-    /// The purse of datagrams without a link.
+    /// The budget of datagrams without a link.
     pub fn without_link(allowance: Arc<Allowance>) -> Self {
-        Purse {
+        LinkBudget {
             allowance,
             left: [0; 2],
             from: [Mono(0); 2],
@@ -443,7 +443,7 @@ impl Purse {
     }
 }
 
-impl Drop for Purse {
+impl Drop for LinkBudget {
     fn drop(&mut self) {
         self.allowance.links.fetch_sub(self.of_link.into(), Ordering::Relaxed);
         self.allowance.give_back(self.left.iter().map(|left| u64::clamped(*left)).sum());
@@ -550,15 +550,15 @@ mod tests {
         IpAddr::from((0x0a00_0000 + n).to_be_bytes())
     }
 
-    /// Bytes that links with these purses send in so many ms, each as soon as it may.
-    fn sent(purses: &mut [Purse], ms: u64) -> u64 {
+    /// Bytes that links with these budgets send in so many ms, each as soon as it may.
+    fn sent(budgets: &mut [LinkBudget], ms: u64) -> u64 {
         let mut all = 0;
         for at in 0..ms * 10 {
-            for purse in &mut *purses {
+            for budget in &mut *budgets {
                 let now = Mono(SECOND + at * MS / 10);
-                assert!(purse.begin(now, false));
-                let room = purse.room(Direction::Sent, now);
-                purse.spend(Direction::Sent, room);
+                assert!(budget.begin(now, false));
+                let room = budget.room(Direction::Sent, now);
+                budget.spend(Direction::Sent, room);
                 all += u64::clamped(room);
             }
         }
@@ -569,8 +569,9 @@ mod tests {
     fn the_shares_of_all_links_add_up_to_the_rate() {
         for links in [1, 3, 40] {
             let client = Arc::new(Allowance::new("one client", rate(10_000_000), None, Mono(SECOND)));
-            let mut purses: Vec<Purse> = (0..links).map(|_| Purse::new(Arc::clone(&client))).collect();
-            let all = sent(&mut purses, 1_000);
+            let mut budgets: Vec<LinkBudget> =
+                (0..links).map(|_| LinkBudget::new(Arc::clone(&client))).collect();
+            let all = sent(&mut budgets, 1_000);
             assert!((1_200_000..=1_300_000).contains(&all), "{links}: {all}");
         }
     }
@@ -579,11 +580,11 @@ mod tests {
     fn a_client_has_no_more_than_its_address_and_all_together_have() {
         let clients = Clients::new(rate(10_000_000), rate(4_000_000), rate(6_000_000));
         let other = clients.with_terms(Terms::default());
-        let purse = |of: &Clients, n| Purse::new(of.of_client(address(n), Mono(SECOND)).unwrap());
-        let mut one = [purse(&clients, 1), purse(&other, 1)];
+        let budget = |of: &Clients, n| LinkBudget::new(of.of_client(address(n), Mono(SECOND)).unwrap());
+        let mut one = [budget(&clients, 1), budget(&other, 1)];
         assert!((480_000..=540_000).contains(&sent(&mut one, 1_000)));
         let clients = Clients::new(rate(10_000_000), rate(4_000_000), rate(6_000_000));
-        let mut all = [purse(&clients, 1), purse(&clients, 2), purse(&clients, 3)];
+        let mut all = [budget(&clients, 1), budget(&clients, 2), budget(&clients, 3)];
         assert!((700_000..=790_000).contains(&sent(&mut all, 1_000)));
     }
 
@@ -591,22 +592,22 @@ mod tests {
     fn datagrams_within_the_rate_pass_and_a_flood_is_refused_until_it_has_been_silent() {
         let clients = Clients::new(rate(10_000_000), Terms::default(), Terms::default());
         let at = |us: u64| Mono(SECOND + us * 1_000);
-        let mut purse = Purse::without_link(clients.of_client(address(1), at(0)).unwrap());
+        let mut budget = LinkBudget::without_link(clients.of_client(address(1), at(0)).unwrap());
         // 9.6 Mbit/s for ten seconds, and echoes.
         assert!(
-            (0..10_000).all(|n| purse.receive(1_200, at(n * 1_000)) && purse.reply(1_200, at(n * 1_000)))
+            (0..10_000).all(|n| budget.receive(1_200, at(n * 1_000)) && budget.reply(1_200, at(n * 1_000)))
         );
-        let mut purse = Purse::without_link(clients.of_client(address(2), at(0)).unwrap());
-        let passed = (0..1_000_000).take_while(|n| purse.receive(1_200, at(n * 10))).count();
+        let mut budget = LinkBudget::without_link(clients.of_client(address(2), at(0)).unwrap());
+        let passed = (0..1_000_000).take_while(|n| budget.receive(1_200, at(n * 10))).count();
         assert!(passed < 1_000, "{passed} in 10 ms");
         assert_eq!(
-            purse.news().unwrap(),
+            budget.news().unwrap(),
             "refused: its datagrams are more than 10.0 Mbit/s, the most of one client"
         );
-        assert!(purse.news().is_none());
+        assert!(budget.news().is_none());
         let again = |us: u64| {
-            let mut purse = Purse::without_link(clients.of_client(address(2), at(us)).unwrap());
-            purse.receive(100, at(us))
+            let mut budget = LinkBudget::without_link(clients.of_client(address(2), at(us)).unwrap());
+            budget.receive(100, at(us))
         };
         assert!(!again(2_900_000) && !again(5_800_000) && again(8_900_000));
     }
@@ -615,8 +616,8 @@ mod tests {
     fn a_host_that_is_late_makes_up_for_it_and_no_more() {
         let clients = Clients::new(rate(10_000_000), Terms::default(), Terms::default());
         let at = |ms: u64| Mono(SECOND + ms * MS);
-        let mut purse = Purse::without_link(clients.of_client(address(1), at(0)).unwrap());
-        let mut passes = |ms| purse.receive(1_200, at(ms)) && purse.reply(1_200, at(ms));
+        let mut budget = LinkBudget::without_link(clients.of_client(address(1), at(0)).unwrap());
+        let mut passes = |ms| budget.receive(1_200, at(ms)) && budget.reply(1_200, at(ms));
         // 9.6 Mbit/s, of which nothing is read for 900 ms, and then all of it at once.
         assert!((0..1_000).all(&mut passes));
         assert!((1_000..1_900).all(|_| passes(1_900)));
@@ -631,19 +632,19 @@ mod tests {
         let client = Arc::new(Allowance::new("one client", terms, None, Mono(0)));
         let mut all = 0;
         for _ in 0..100 {
-            let mut purse = Purse::new(Arc::clone(&client));
-            if !purse.begin(Mono(1), false) {
+            let mut budget = LinkBudget::new(Arc::clone(&client));
+            if !budget.begin(Mono(1), false) {
                 break;
             }
-            let room = purse.room(Direction::Received, Mono(1)).min(3_000);
-            purse.spend(Direction::Received, room);
+            let room = budget.room(Direction::Received, Mono(1)).min(3_000);
+            budget.spend(Direction::Received, room);
             all += room;
         }
         assert_eq!(all, 100_000);
         assert_eq!(client.is_over(Mono(1)), Some(Curb::Bytes));
         let key = Arc::new(Allowance::new("this key a day", terms, None, Mono(0)));
         let session = Arc::new(Allowance::new("one session", Terms::default(), [Arc::clone(&key)], Mono(0)));
-        drop(Purse::new(session));
+        drop(LinkBudget::new(session));
         assert_eq!(key.bytes_left(), Some(100_000));
     }
 
@@ -652,7 +653,7 @@ mod tests {
         let terms = Terms { time_ns: Some(2 * SECOND), ..Terms::default() };
         let clients = Clients::new(terms, Terms::default(), Terms::default());
         let of = |now| clients.of_client(address(1), Mono(now)).unwrap();
-        let first = Purse::new(of(SECOND));
+        let first = LinkBudget::new(of(SECOND));
         assert!(Arc::ptr_eq(&of(SECOND), &of(2 * SECOND)));
         assert_eq!(of(3 * SECOND).is_over(Mono(3 * SECOND)), Some(Curb::Time));
         of(3 * SECOND).touch(Mono(3 * SECOND));
@@ -665,8 +666,8 @@ mod tests {
     fn the_table_of_clients_is_bounded_and_nobody_is_without_a_limit() {
         let clients = Clients::new(rate(1_000), Terms::default(), Terms::default());
         let all: Vec<_> =
-            (1..10_000).map(|n| Purse::new(clients.of_client(address(n), Mono(0)).unwrap())).collect();
+            (1..10_000).map(|n| LinkBudget::new(clients.of_client(address(n), Mono(0)).unwrap())).collect();
         assert!(clients.table.lock().unwrap().all.len() <= MOST_CLIENTS + 1);
-        assert!(all.iter().all(|purse| purse.allowance().terms.rate == Some(1_000)));
+        assert!(all.iter().all(|budget| budget.allowance().terms.rate == Some(1_000)));
     }
 }

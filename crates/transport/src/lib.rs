@@ -25,7 +25,7 @@ mod sockets;
 mod transmit;
 mod turn;
 
-pub use allowance::{Allowance, Clients, Curb, Direction, Purse, Terms};
+pub use allowance::{Allowance, Clients, Curb, Direction, LinkBudget, Terms};
 pub use fault::{Cause, Checked, Deed, FIREWALL, Fault, Violation};
 pub use flow::{
     Acceptor, Connector, Context, End, Flow, FlowEvent, FlowId, Interest, LinkSource, Message, Open, Path,

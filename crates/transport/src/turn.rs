@@ -1,8 +1,8 @@
 //! The one order of calls between a flow and its socket, for the worker and the simulator alike.
 
 use crate::{
-    Arena, Cause, Context, Direction, End, Fault, Flow, FlowEvent, Purse, Read, Received, Sent, Transmit,
-    When,
+    Arena, Cause, Context, Direction, End, Fault, Flow, FlowEvent, LinkBudget, Read, Received, Sent,
+    Transmit, When,
 };
 use metrics::{Clamped, Mono};
 
@@ -97,7 +97,7 @@ impl Scratch {
     }
 }
 
-/// One turn of a link, within its `purse` if there is one.
+/// One turn of a link, within its `budget` if there is one.
 ///
 /// # Errors
 /// When the link has failed. A flow that found the peer at fault is offered one last send, so that
@@ -108,18 +108,18 @@ pub fn turn<N: Net>(
     cx: &mut Context<'_>,
     scratch: &mut Scratch,
     can: Can,
-    purse: Option<&mut Purse>,
+    budget: Option<&mut LinkBudget>,
 ) -> Result<Turn, Cause> {
-    match purse {
+    match budget {
         None => one_turn(net, flow, cx, scratch, can),
-        Some(purse) => limited_turn(net, flow, cx, scratch, can, purse),
+        Some(budget) => limited_turn(net, flow, cx, scratch, can, budget),
     }
 }
 
-/// A socket that takes and gives no more than a purse has.
+/// A socket that takes and gives no more than a budget has.
 struct Limited<'a, N> {
     net: &'a mut N,
-    purse: &'a mut Purse,
+    budget: &'a mut LinkBudget,
     /// A send was kept back, and a read was cut short: neither says how full the socket is.
     kept_back: bool,
     cut_short: bool,
@@ -132,30 +132,30 @@ impl<N: Net> Net for Limited<'_, N> {
 
     fn send(&mut self, burst: &Transmit<'_>) -> Sent {
         let now = self.net.now();
-        if self.purse.room(Direction::Sent, now) == 0 {
+        if self.budget.room(Direction::Sent, now) == 0 {
             self.kept_back = true;
             return Sent::default();
         }
         let sent = self.net.send(burst);
-        self.purse.spend(Direction::Sent, sent.bytes);
+        self.budget.spend(Direction::Sent, sent.bytes);
         sent
     }
 
     fn reply(&mut self, burst: &Transmit<'_>) -> Sent {
         let now = self.net.now();
-        if self.purse.reply(burst.len(), now) { self.net.send(burst) } else { Sent::default() }
+        if self.budget.reply(burst.len(), now) { self.net.send(burst) } else { Sent::default() }
     }
 
     fn recv(&mut self, how: Read) -> Got<'_> {
         if !self.net.stream() {
             let got = self.net.recv(how);
             if let Got::Received(received) = &got {
-                self.purse.receive(received.len, received.at);
+                self.budget.receive(received.len, received.at);
             }
             return got;
         }
         let now = self.net.now();
-        let room = self.purse.room(Direction::Received, now);
+        let room = self.budget.room(Direction::Received, now);
         if room == 0 {
             self.cut_short = true;
             return Got::Nothing;
@@ -168,7 +168,7 @@ impl<N: Net> Net for Limited<'_, N> {
         };
         let got = self.net.recv(how);
         if let Got::Received(received) = &got {
-            self.purse.spend(Direction::Received, received.len);
+            self.budget.spend(Direction::Received, received.len);
             self.cut_short = received.len >= usize::clamped(room);
         }
         got
@@ -191,17 +191,17 @@ fn limited_turn<N: Net>(
     cx: &mut Context<'_>,
     scratch: &mut Scratch,
     mut can: Can,
-    purse: &mut Purse,
+    budget: &mut LinkBudget,
 ) -> Result<Turn, Cause> {
     let (now, stream) = (net.now(), net.stream());
     cx.now = now;
-    if !purse.begin(now, !stream) {
+    if !budget.begin(now, !stream) {
         return Ok(Turn::default());
     }
     let want = flow.interest();
     let (room, segments) = (scratch.room, scratch.segments);
     if can.send && want.send.is_due(now) {
-        let share = purse.room(Direction::Sent, now);
+        let share = budget.room(Direction::Sent, now);
         can.send = share > 0;
         if stream {
             scratch.room = room.min(share.max(1));
@@ -212,9 +212,9 @@ fn limited_turn<N: Net>(
         scratch.room = room.min(PACKET);
     }
     if stream && can.read && want.read != Read::Pause {
-        can.read = purse.room(Direction::Received, now) > 0;
+        can.read = budget.room(Direction::Received, now) > 0;
     }
-    let mut net = Limited { net, purse, kept_back: false, cut_short: false };
+    let mut net = Limited { net, budget, kept_back: false, cut_short: false };
     let done = one_turn(&mut net, flow, cx, scratch, can);
     let Limited { kept_back, cut_short, .. } = net;
     (scratch.room, scratch.segments) = (room, segments);

@@ -2,7 +2,7 @@
 
 use crate::guard::Guard;
 use crate::routes::Site;
-use crate::server::Server;
+use crate::server::WebServer;
 use crate::shown::{SharedPage, View};
 use crate::{Metrics, Setup, Source, address};
 use model::{Event, Outcome};
@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// A page that is open to browsers, until it is dropped.
 pub struct Web {
-    server: Server,
+    server: WebServer,
     view: View,
     token: Option<String>,
 }
@@ -29,7 +29,7 @@ impl Web {
             let guard = Guard::of(bound).map_err(io::Error::other)?;
             Ok(Site { guard, shown: Some(Arc::clone(&shown)), metrics: setup.metrics })
         };
-        let (server, guard) = Server::start(address, site)?;
+        let (server, guard) = WebServer::start(address, site)?;
         let token = guard.token().map(str::to_owned);
         Ok(Web { server, view: View::new(shown), token })
     }
@@ -59,14 +59,14 @@ impl Web {
 
 /// Metrics alone, for every scraper.
 pub struct Scraped {
-    server: Server,
+    server: WebServer,
 }
 
 impl Scraped {
     /// Answers scrapers at `address` from now on, until this is dropped.
     pub fn open(address: SocketAddr, metrics: Metrics) -> io::Result<Scraped> {
         let site = |_| Ok(Site { guard: Guard::Open, shown: None, metrics: Some(metrics) });
-        Ok(Scraped { server: Server::start(address, site)?.0 })
+        Ok(Scraped { server: WebServer::start(address, site)?.0 })
     }
 
     pub fn address(&self) -> SocketAddr {

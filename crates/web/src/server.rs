@@ -29,13 +29,13 @@ const EVERY: Duration = Duration::from_secs(1);
 /// Longest time for the final update to reach followers.
 const FAREWELL: Duration = Duration::from_secs(3);
 
-pub(crate) struct Server {
+pub(crate) struct WebServer {
     pub(crate) address: SocketAddr,
     over: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Server {
+impl WebServer {
     /// Takes the address; answers from now on. The guard depends on the address that was got.
     pub(crate) fn start(
         address: SocketAddr,
@@ -54,7 +54,7 @@ impl Server {
             // Answers under way are not waited for.
             runtime.shutdown_background();
         })?;
-        Ok((Server { address, over: Some(over), thread: Some(thread) }, guard))
+        Ok((WebServer { address, over: Some(over), thread: Some(thread) }, guard))
     }
 
     /// Sends followers the final update, and ends the thread.

@@ -36,7 +36,7 @@ pub(crate) struct NatsArgs {
 impl NatsArgs {
     /// The server, if one is asked for.
     #[cfg(feature = "nats")]
-    pub(crate) fn server(&self) -> Result<Option<fleet::transport::nats::Server>, CliError> {
+    pub(crate) fn server(&self) -> Result<Option<fleet::transport::nats::Login>, CliError> {
         let Some(url) = self.nats.clone() else { return Ok(None) };
         if url.contains('@') {
             // Other users of the host can read command lines.
@@ -44,7 +44,7 @@ impl NatsArgs {
                 "a password does not stand in --nats: give --nats-nkey, --nats-creds or --nats-cert",
             ));
         }
-        Ok(Some(fleet::transport::nats::Server {
+        Ok(Some(fleet::transport::nats::Login {
             url,
             fleet: self.nats_fleet.clone(),
             ca: self.nats_ca.clone(),

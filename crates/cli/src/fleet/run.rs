@@ -41,7 +41,7 @@ pub(super) struct Reach {
     agent_options: Vec<String>,
     direct: Option<Listening>,
     #[cfg(feature = "nats")]
-    nats: Option<fleet::transport::nats::Server>,
+    nats: Option<fleet::transport::nats::Login>,
     /// True if the run is on the NATS server, so that another controller can take it over.
     #[cfg(feature = "nats")]
     #[serde(default)]
@@ -81,7 +81,7 @@ impl Reach {
 
     /// Agents and controllers that share runs on this server.
     #[cfg(feature = "nats")]
-    pub(super) fn shared(server: &fleet::transport::nats::Server) -> Reach {
+    pub(super) fn shared(server: &fleet::transport::nats::Login) -> Reach {
         Reach { nats: Some(server.clone()), shared: true, ..Reach::default() }
     }
 

@@ -11,7 +11,7 @@ use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};
 use fleet::result::PairResult;
 use fleet::standby::{KEPT, Keeper, Lease, Log, SharedRuns};
-use fleet::transport::nats::Server;
+use fleet::transport::nats::Login;
 use runtime::Interrupt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// A controller that leads a run or stands by for one.
 struct Standing<'a> {
     shared: SharedRuns,
-    server: &'a Server,
+    server: &'a Login,
     /// Folder of the runs' folders.
     runs: &'a Path,
     /// The run that the user gave a folder, and that folder.
@@ -40,7 +40,7 @@ struct Standing<'a> {
 }
 
 /// `netcaliper fleet run --shared`, in this folder.
-pub(super) fn begin(server: &Server, folder: &Path, plan: Plan, show: &ShowArgs) -> Result<Exit, CliError> {
+pub(super) fn begin(server: &Login, folder: &Path, plan: Plan, show: &ShowArgs) -> Result<Exit, CliError> {
     let mut standing = Standing::of(server, folder, &plan, show)?;
     let lease = standing.shared.lead(plan.run, &standing.name).map_err(CliError::failed)?;
     let lease = lease.ok_or_else(|| CliError::failed("another controller leads a run of this name"))?;
@@ -49,7 +49,7 @@ pub(super) fn begin(server: &Server, folder: &Path, plan: Plan, show: &ShowArgs)
 }
 
 /// `netcaliper fleet resume` of a run that is shared, in this folder.
-pub(super) fn resume(server: &Server, folder: &Path, plan: &Plan, show: &ShowArgs) -> Result<Exit, CliError> {
+pub(super) fn resume(server: &Login, folder: &Path, plan: &Plan, show: &ShowArgs) -> Result<Exit, CliError> {
     Standing::of(server, folder, plan, show)?.stand(Some(series(plan)), None)
 }
 
@@ -72,12 +72,12 @@ fn series(plan: &Plan) -> RunId {
 impl<'a> Standing<'a> {
     /// Stands by for the run of a plan in this folder; other rounds of its series have folders
     /// beside.
-    fn of(server: &'a Server, folder: &'a Path, plan: &Plan, show: &'a ShowArgs) -> Result<Self, CliError> {
+    fn of(server: &'a Login, folder: &'a Path, plan: &Plan, show: &'a ShowArgs) -> Result<Self, CliError> {
         let standing = Standing::new(server, folder.parent().unwrap_or(folder), show)?;
         Ok(Standing { own: Some((plan.run, folder)), ..standing })
     }
 
-    fn new(server: &'a Server, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
+    fn new(server: &'a Login, runs: &'a Path, show: &'a ShowArgs) -> Result<Self, CliError> {
         let host = crate::fleet::agent::host_name();
         Ok(Standing {
             shared: SharedRuns::connect(server, stderr::say_sentence).map_err(CliError::failed)?,

@@ -7,8 +7,8 @@ use metrics::{Ending, Group, Mono};
 use model::Finding;
 use std::sync::Arc;
 use transport::{
-    Allowance, Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkSource,
-    ListenerSocket as _, Open, Path, Platform, Purse, StreamSocket as _, Target, WHEN_TOLD, Watch as _,
+    Allowance, Can, Cause, Clock as _, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, LinkBudget,
+    LinkSource, ListenerSocket as _, Open, Path, Platform, StreamSocket as _, Target, WHEN_TOLD, Watch as _,
 };
 
 /// Time that listeners are left alone after a failed accept, ns.
@@ -81,10 +81,10 @@ impl<P: Platform> Worker<P> {
                 watch.state.connecting += 1;
                 watch.state.open += 1;
                 let timeout = watch.plan.connect_timeout;
-                let purse = self.config.allowance.clone().map(purse);
+                let budget = self.config.allowance.clone().map(budget);
                 let key = self.links.insert(Link {
                     phase: Phase::Connecting,
-                    purse,
+                    budget,
                     path: None,
                     can: Can { send: true, read: false },
                     owner: group,
@@ -110,7 +110,7 @@ impl<P: Platform> Worker<P> {
         let socket = Socket::Datagram(Box::new(udp));
         let key = self.links.insert(Link {
             path: Some(path),
-            purse: self.config.allowance.clone().map(purse),
+            budget: self.config.allowance.clone().map(budget),
             owner: group,
             counted: Some(group),
             ..link(socket, flow, target.to, now)
@@ -252,9 +252,9 @@ impl<P: Platform> Worker<P> {
         now: Mono,
     ) -> Key {
         let clients = self.config.clients.as_ref();
-        let purse = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(purse);
+        let budget = clients.and_then(|clients| clients.of_client(path.peer.ip(), now)).map(budget);
         let pending = matches!(place, Some(ServerPlace::Pending(_)));
-        let mut link = Link { path: Some(path), purse, place, ..link(socket, flow, path.peer, now) };
+        let mut link = Link { path: Some(path), budget, place, ..link(socket, flow, path.peer, now) };
         (link.state.pending, link.state.silent) = (pending, pending);
         let key = self.links.insert(link);
         if pending {
@@ -280,7 +280,7 @@ impl<P: Platform> Worker<P> {
         let start = watch.plan.start;
         link.counted = Some(group);
         if let Some(allowance) = &watch.plan.allowance {
-            link.purse = Some(purse(Arc::clone(allowance)));
+            link.budget = Some(budget(Arc::clone(allowance)));
         }
         link.state.whole_segments = watch.plan.sockets.whole_segments;
         watch.state.open += 1;
@@ -309,9 +309,9 @@ impl<P: Platform> Worker<P> {
     }
 }
 
-/// The purse of a link.
-fn purse(allowance: Arc<Allowance>) -> Box<Purse> {
-    Box::new(Purse::new(allowance))
+/// The budget of a link.
+fn budget(allowance: Arc<Allowance>) -> Box<LinkBudget> {
+    Box::new(LinkBudget::new(allowance))
 }
 
 /// A link that is up and has no flow yet.
@@ -328,7 +328,7 @@ fn link<P: Platform>(
         path: None,
         target,
         can: Can { send: true, read: true },
-        purse: None,
+        budget: None,
         state: LinkState { fresh: true, ..LinkState::default() },
         armed: None,
         owner: Group::ALL,

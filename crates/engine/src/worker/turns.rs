@@ -6,8 +6,8 @@ use crate::link::{Key, Link, Phase, Socket};
 use metrics::{Clamped, Ending, Group, Mono};
 use model::Finding;
 use transport::{
-    Can, Cause, Clock as _, Deed, Defect, Direction, End, Fault, FlowEvent, Interest, Platform, Purse, Read,
-    Sender as _, StreamSocket as _, Trigger, Wake as _, When,
+    Can, Cause, Clock as _, Deed, Defect, Direction, End, Fault, FlowEvent, Interest, LinkBudget, Platform,
+    Read, Sender as _, StreamSocket as _, Trigger, Wake as _, When,
 };
 
 /// Most bytes of a call that holds whole segments only: more gains nothing, and keeps others
@@ -122,7 +122,7 @@ impl<P: Platform> Worker<P> {
         let later = matches!(want.send, When::At(at) if at > now)
             || (sleeps && want.wake.is_some_and(|wake| wake.since(now) < SOON));
         let moves = want.send.is_due(now) || want.read != Read::Pause;
-        let goes_on = want.end.is_none() && moves && link.can.send && !later && link.purse.is_none();
+        let goes_on = want.end.is_none() && moves && link.can.send && !later && link.budget.is_none();
         if goes_on { TurnResult::Turn(now) } else { TurnResult::Enough(now) }
     }
 
@@ -140,15 +140,15 @@ impl<P: Platform> Worker<P> {
                     self.memory.scratch.room = whole_segments(most.min(LONGEST_WHOLE), stream.mss());
                 }
                 let mut net = stream.net(&mut self.memory.buffer, &self.clock, sleeps);
-                let purse = link.purse.as_deref_mut();
+                let budget = link.budget.as_deref_mut();
                 let scratch = &mut self.memory.scratch;
-                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, scratch, can, purse);
+                let done = transport::turn(&mut net, &mut *link.flow, &mut cx, scratch, can, budget);
                 self.memory.scratch.room = most;
                 done
             }
             Socket::Datagram(udp) => {
-                let purse = link.purse.as_deref_mut();
-                self.memory.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can, purse)
+                let budget = link.budget.as_deref_mut();
+                self.memory.packets.turn(udp, &mut *link.flow, &mut cx, (&self.clock, sleeps), can, budget)
             }
         };
         let now = cx.now;
@@ -182,7 +182,7 @@ impl<P: Platform> Worker<P> {
                     self.own.rec.tally(group).last = now;
                     self.own.rec.tally(Group::ALL).last = now;
                 }
-                if link.purse.is_some() && self.curbed(key) {
+                if link.budget.is_some() && self.curbed(key) {
                     return None;
                 }
                 Some(now)
@@ -197,8 +197,8 @@ impl<P: Platform> Worker<P> {
     /// Reports the effect of a limit on a link; returns whether the limit has ended the link.
     fn curbed(&mut self, key: Key) -> bool {
         let Some(link) = self.links.get(key) else { return true };
-        let Some(purse) = &mut link.purse else { return false };
-        let (over, news) = (purse.is_over(), purse.news());
+        let Some(budget) = &mut link.budget else { return false };
+        let (over, news) = (budget.is_over(), budget.news());
         let (target, group) = (link.target, link.counted);
         if let Some(text) = news {
             self.report(Finding::Limited { group, ends: over, text: format!("{target}: {text}") });
@@ -242,11 +242,11 @@ impl<P: Platform> Worker<P> {
             Some(End::Half) | None => {}
         }
         // A direction that waits for its share is nothing that the socket could be ready for.
-        let held = |purse: &Purse| {
-            let [send, read] = [Direction::Sent, Direction::Received].map(|way| purse.held(way));
-            (send, read, purse.allowance().until())
+        let held = |budget: &LinkBudget| {
+            let [send, read] = [Direction::Sent, Direction::Received].map(|way| budget.held(way));
+            (send, read, budget.allowance().until())
         };
-        let (held_send, held_read, over) = link.purse.as_deref().map_or((None, None, None), held);
+        let (held_send, held_read, over) = link.budget.as_deref().map_or((None, None, None), held);
         let due = send.is_due(now) && held_send.is_none();
         let reads = read != Read::Pause && held_read.is_none();
         let readable = link.can.read || link.state.hung_up;

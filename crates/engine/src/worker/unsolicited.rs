@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use transport::{
     Can, Cause, Clients, Clock as _, Context, DatagramSocket as _, Defect, Fault, Flow, FlowEvent, Got,
-    LONGEST_DATAGRAM, Net as _, Path, Platform, Purse, Read, Scratch, Sent, Transmit, Turn,
+    LONGEST_DATAGRAM, LinkBudget, Net as _, Path, Platform, Read, Scratch, Sent, Transmit, Turn,
 };
 
 /// A worker's memory for sends and receives.
@@ -49,7 +49,7 @@ impl<P: Platform> Packets<P> {
         cx: &mut Context<'_>,
         (clock, sleeps): (&P::Clock, bool),
         can: Can,
-        purse: Option<&mut Purse>,
+        budget: Option<&mut LinkBudget>,
     ) -> Result<Turn, Cause> {
         let (scratch, memory) = self.memory();
         if udp.awaits_stamps() {
@@ -59,36 +59,36 @@ impl<P: Platform> Packets<P> {
             }
         }
         scratch.segments = udp.segments();
-        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, scratch, can, purse)
+        transport::turn(&mut udp.net(memory, clock, sleeps), flow, cx, scratch, can, budget)
     }
 }
 
-/// The purses of peers without a socket of their own, on this worker.
+/// The budgets of peers without a socket of their own, on this worker.
 #[derive(Default)]
-pub(super) struct Purses(HashMap<IpAddr, (Purse, Mono)>);
+pub(super) struct AddressBudgets(HashMap<IpAddr, (LinkBudget, Mono)>);
 
-impl Purses {
-    /// Most purses.
+impl AddressBudgets {
+    /// Most budgets.
     const MOST: usize = 1_024;
-    /// Purses are kept this long after the last datagram, ns: shorter than a client is remembered.
+    /// Budgets are kept this long after the last datagram, ns: shorter than a client is remembered.
     const QUIET: u64 = SECOND / 10;
 
-    /// The purse of a peer, where its client is limited.
-    fn of(&mut self, clients: &Clients, address: IpAddr, now: Mono) -> Option<&mut Purse> {
-        let is_old = |used: &Mono| now.since(*used) > Purses::QUIET;
+    /// The budget of a peer, where its client is limited.
+    fn of(&mut self, clients: &Clients, address: IpAddr, now: Mono) -> Option<&mut LinkBudget> {
+        let is_old = |used: &Mono| now.since(*used) > AddressBudgets::QUIET;
         if self.0.get(&address).is_none_or(|(_, used)| is_old(used)) {
             self.0.remove(&address);
-            if self.0.len() >= Purses::MOST {
+            if self.0.len() >= AddressBudgets::MOST {
                 self.0.retain(|_, (_, used)| !is_old(used));
             }
-            if self.0.len() >= Purses::MOST {
+            if self.0.len() >= AddressBudgets::MOST {
                 self.0.clear();
             }
-            self.0.insert(address, (Purse::without_link(clients.of_client(address, now)?), now));
+            self.0.insert(address, (LinkBudget::without_link(clients.of_client(address, now)?), now));
         }
-        let (purse, used) = self.0.get_mut(&address)?;
+        let (budget, used) = self.0.get_mut(&address)?;
         *used = now;
-        Some(purse)
+        Some(budget)
     }
 }
 
@@ -151,13 +151,13 @@ impl<P: Platform> Worker<P> {
                 Got::Nothing | Got::Fin | Got::Fault(_) => return false,
             };
             let Some(path) = got.from else { continue };
-            let mut purse = None;
+            let mut budget = None;
             if let Some(clients) = &self.config.clients {
-                purse = self.purses.of(clients, path.peer.ip(), got.at);
-                if let Some(purse) = &mut purse
-                    && !purse.receive(got.len, got.at)
+                budget = self.budgets.of(clients, path.peer.ip(), got.at);
+                if let Some(budget) = &mut budget
+                    && !budget.receive(got.len, got.at)
                 {
-                    let news = purse.news();
+                    let news = budget.news();
                     drop(net);
                     if let Some(text) = news {
                         self.curb_unsolicited(&path, &text);
@@ -175,7 +175,7 @@ impl<P: Platform> Worker<P> {
                 drop(net);
                 if !reply.is_empty() {
                     (reply.to, reply.tag) = (Some(path), None);
-                    let sent = match purse.is_none_or(|purse| purse.reply(reply.len(), now)) {
+                    let sent = match budget.is_none_or(|budget| budget.reply(reply.len(), now)) {
                         true => udp.net(memory, &self.clock, false).send(&reply),
                         false => Sent::default(),
                     };
@@ -205,7 +205,7 @@ impl<P: Platform> Worker<P> {
             };
             let give_socket = flow.map(|flow| (flow, beside()));
             let replies = !reply.is_empty() && !matches!(give_socket, Some((_, Err(_))));
-            if replies && purse.is_none_or(|purse| purse.reply(reply.len(), now)) {
+            if replies && budget.is_none_or(|budget| budget.reply(reply.len(), now)) {
                 reply.to = Some(path);
                 let mut net = udp.net(memory, &self.clock, false);
                 // A lost answer looks to the peer like a lost datagram, which it is.

@@ -2,7 +2,7 @@
 
 use super::colour;
 use super::text::{NONE, headline, summary};
-use super::view::{CellContent, Line, Picture, Spot, TOO_MANY, View};
+use super::view::{CellContent, Heading, Picture, Spot, TOO_MANY, View};
 use super::{Cell, CellCaveat, Matrix};
 use crate::result::Reason;
 use crate::verdict::{Verdict, figure, title};
@@ -95,7 +95,7 @@ fn legend(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The class of the head of a column.
-fn head_class(line: &Line, is_named: bool) -> String {
+fn head_class(line: &Heading, is_named: bool) -> String {
     let classes: Vec<&str> =
         [line.first.then_some("first"), is_named.then_some("named")].into_iter().flatten().collect();
     if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) }
@@ -175,7 +175,7 @@ impl Page<'_> {
         writeln!(out, "</tbody></table></div>")
     }
 
-    fn spot_cell(&self, picture: &Picture, from: &Line, to: &Line, spot: Option<&Spot>) -> String {
+    fn spot_cell(&self, picture: &Picture, from: &Heading, to: &Heading, spot: Option<&Spot>) -> String {
         let mut classes = Vec::from_iter(to.first.then_some("first"));
         let Some(spot) = spot else {
             classes.push("none");

@@ -1,7 +1,7 @@
 //! The matrix on a terminal.
 
 use super::Matrix;
-use super::view::{Line, Picture, TOO_MANY, View};
+use super::view::{Heading, Picture, TOO_MANY, View};
 use crate::result::{Counts, Reason};
 use crate::verdict::FEWEST;
 use metrics::format_count;
@@ -100,7 +100,7 @@ pub(super) fn summary(matrix: &Matrix) -> String {
 }
 
 /// The name of a line, with a mark where a verdict names it.
-fn head(line: &Line, is_named: bool) -> String {
+fn head(line: &Heading, is_named: bool) -> String {
     format!("{}{}", line.name, if is_named { "!" } else { "" })
 }
 

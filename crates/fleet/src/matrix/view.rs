@@ -16,7 +16,7 @@ pub(super) const TOO_MANY: &str =
     "Too many hosts for a picture, and no label gathers them: give them site or rack.";
 
 /// A row, and a column: a host, or all hosts of a label.
-pub(super) struct Line {
+pub(super) struct Heading {
     pub(super) name: String,
     /// Its labels, for people.
     pub(super) labels: String,
@@ -74,7 +74,7 @@ pub(super) struct Picture {
 }
 
 pub(super) struct View {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<Heading>,
     pub(super) pictures: Vec<Picture>,
     /// Sentences about the figures that are the same everywhere.
     pub(super) uniform: Vec<String>,
@@ -99,7 +99,7 @@ impl View {
         let lead = LABELS
             .into_iter()
             .find(|label| order.iter().any(|host| host.label(label) != order[0].label(label)));
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<Heading> = Vec::new();
         let mut line_of = HashMap::new();
         for (at, host) in order.iter().enumerate().filter(|_| !too_many) {
             let name = gathered.map_or(host.name.as_str(), |label| host.label(label).unwrap_or("-"));
@@ -115,7 +115,7 @@ impl View {
                 );
                 first = at > 0 && lead.is_some_and(|label| order[at - 1].label(label) != host.label(label));
             }
-            lines.push(Line { name: name.to_owned(), labels: labels.join(", "), first });
+            lines.push(Heading { name: name.to_owned(), labels: labels.join(", "), first });
         }
         // The pairs that verdicts name, with the figure.
         let named = matrix.verdicts.iter().filter_map(|verdict| match &verdict.subject {

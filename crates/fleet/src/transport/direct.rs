@@ -69,7 +69,7 @@ pub trait Secure: Send + Sync + 'static {
 type SharedSeal = Arc<Mutex<Box<dyn Sealed>>>;
 
 /// Reads and decrypts the other end's lines.
-struct Reader {
+struct SealedReader {
     stream: Arc<TcpStream>,
     sealed: SharedSeal,
     plain: VecDeque<u8>,
@@ -77,7 +77,7 @@ struct Reader {
     until: Option<Arc<Mutex<Mono>>>,
 }
 
-impl Reader {
+impl SealedReader {
     /// The time left is over all calls together: a peer that drips gains nothing.
     fn wait_within_time(&self) -> io::Result<()> {
         let Some(until) = &self.until else { return Ok(()) };
@@ -89,7 +89,7 @@ impl Reader {
     }
 }
 
-impl Read for Reader {
+impl Read for SealedReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut piece = [0; 16 << 10];
         while self.plain.is_empty() {
@@ -131,11 +131,11 @@ impl Drop for Writer {
     }
 }
 
-fn halves(stream: &Arc<TcpStream>, sealed: Box<dyn Sealed>) -> io::Result<(Reader, Writer)> {
+fn halves(stream: &Arc<TcpStream>, sealed: Box<dyn Sealed>) -> io::Result<(SealedReader, Writer)> {
     stream.set_read_timeout(None)?;
     let sealed = Arc::new(Mutex::new(sealed));
     let (stream, own) = (Arc::clone(stream), Arc::clone(stream));
-    let reader = Reader { stream, sealed: Arc::clone(&sealed), plain: VecDeque::new(), until: None };
+    let reader = SealedReader { stream, sealed: Arc::clone(&sealed), plain: VecDeque::new(), until: None };
     Ok((reader, Writer { stream: own, sealed }))
 }
 

@@ -60,7 +60,7 @@ pub type Tell = fn(&str);
 
 /// Address and credentials of the server, and the name of the fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Server {
+pub struct Login {
     /// For example `tls://nats.example:4222`; several with commas between.
     pub url: String,
     /// Name of the fleet: a part of all subjects.
@@ -80,7 +80,7 @@ pub struct Server {
     pub certificate: Option<(PathBuf, PathBuf)>,
 }
 
-impl Server {
+impl Login {
     fn subject(&self, kind: &str, host: &str) -> String {
         format!("netcaliper.{}.{kind}.{host}", token(&self.fleet))
     }
@@ -237,12 +237,7 @@ impl Nats {
     ///
     /// # Errors
     /// One sentence, when the server cannot be had.
-    pub fn start(
-        server: Server,
-        run: Uuid,
-        hosts: Vec<(HostId, String)>,
-        tell: Tell,
-    ) -> Result<Nats, String> {
+    pub fn start(server: Login, run: Uuid, hosts: Vec<(HostId, String)>, tell: Tell) -> Result<Nats, String> {
         let (orders, waiting) = queue::channel(MAX_WAITING);
         let (arrived, arrivals) = channel();
         let runtime = runtime()?;
@@ -414,7 +409,7 @@ impl Carrier {
 pub fn serve(
     agent: &mut Agent,
     inputs: &(Sender<Input>, Receiver<Input>),
-    server: Server,
+    server: Login,
     name: &str,
     tell: Tell,
 ) -> Result<(), String> {
@@ -549,7 +544,7 @@ mod tests {
 
     #[test]
     fn passwords_are_not_shown() {
-        let server = Server { url: "nats://me:secret@a:4222,tls://b".to_owned(), ..Server::default() };
+        let server = Login { url: "nats://me:secret@a:4222,tls://b".to_owned(), ..Login::default() };
         assert_eq!(server.shown(), "a:4222,tls://b");
     }
 }

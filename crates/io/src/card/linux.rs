@@ -77,7 +77,7 @@ impl Card {
         let choice = choose(&able, how, may_change()).map_err(no)?;
         let path = format!("/dev/ptp{}", able.clock.unwrap_or_default());
         let clock = File::open(&path).map_err(|e| no(format!("its clock {path} cannot be opened: {e}")))?;
-        let mut reader = Reader::new(clock);
+        let mut reader = ClockReader::new(clock);
         let first = reader.read().map_err(|e| no(format!("its clock {path} cannot be read: {e}")))?;
         let serial = NEXT.fetch_add(1, Ordering::Relaxed);
         let (sends, changed) = match choice {
@@ -198,17 +198,17 @@ extern "C" fn restore_all() {
     restore(|_| true);
 }
 
-/// Reader of a card's clock.
-struct Reader {
+/// Reads a card's clock.
+struct ClockReader {
     file: File,
     way: usize,
     clock: Clock,
     crossings: CardClock,
 }
 
-impl Reader {
+impl ClockReader {
     fn new(file: File) -> Self {
-        Reader { file, way: 0, clock: Clock::new(), crossings: CardClock::default() }
+        ClockReader { file, way: 0, clock: Clock::new(), crossings: CardClock::default() }
     }
 
     /// Reads it once, in the best way that it has.
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn what_is_no_clock_cannot_be_read() {
-        let mut reader = Reader::new(File::open("/dev/null").unwrap());
+        let mut reader = ClockReader::new(File::open("/dev/null").unwrap());
         assert!(reader.read().is_err());
         assert_eq!(reader.way, WAYS.len() - 1);
     }

@@ -67,7 +67,7 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 /// A client's sources of links for `phase`.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let all = phase.clone();
-    Caller::for_all(phase, calls, true, move |_, slot| Sender::new(&all, GROUP, slot))
+    Caller::one_per_worker(phase, calls, true, move |_, slot| Sender::new(&all, GROUP, slot))
 }
 
 /// A server's sources of links for `phase`.

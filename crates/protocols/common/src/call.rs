@@ -34,7 +34,12 @@ impl Caller {
 
     /// A connector for each worker of a client; connections go to the servers in turn. `make`
     /// returns the flow of a slot's next connection, whose socket is UDP if `datagrams` is true.
-    pub fn for_all<M, F>(phase: &Phase, calls: &Calls, datagrams: bool, make: M) -> Vec<Box<dyn Connector>>
+    pub fn one_per_worker<M, F>(
+        phase: &Phase,
+        calls: &Calls,
+        datagrams: bool,
+        make: M,
+    ) -> Vec<Box<dyn Connector>>
     where
         M: Fn(&mut Context<'_>, u32) -> F + Clone + Send + 'static,
         F: Flow + 'static,
@@ -199,8 +204,8 @@ pub struct Answerer {
 }
 
 impl Answerer {
-    /// One per worker of a server. `make` makes flows.
-    pub fn for_all<M, F>(answers: &Answers, make: M) -> Vec<Box<dyn Acceptor>>
+    /// An acceptor for each worker of a server. `make` returns the flow of a connection.
+    pub fn one_per_worker<M, F>(answers: &Answers, make: M) -> Vec<Box<dyn Acceptor>>
     where
         M: Fn(&mut Context<'_>) -> F + Clone + Send + 'static,
         F: Flow + 'static,

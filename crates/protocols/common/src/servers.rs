@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// The servers, in the order in which the user named them.
 #[derive(Debug, Default)]
-pub struct Servers(Vec<Server>);
+pub struct Servers(Vec<NamedServer>);
 
 #[derive(Debug)]
-struct Server {
+struct NamedServer {
     name: String,
     addresses: Vec<SocketAddr>,
     /// The address in use, by its place.
@@ -36,7 +36,7 @@ pub(crate) struct Elsewhere {
 impl Servers {
     /// The servers of a client's configuration.
     pub fn of(peers: &[Peer]) -> Arc<Self> {
-        let server = |peer: &Peer| Server {
+        let server = |peer: &Peer| NamedServer {
             name: peer.name.clone(),
             addresses: std::iter::once(peer.address).chain(peer.others.iter().copied()).collect(),
             at: AtomicUsize::new(0),
@@ -105,7 +105,7 @@ impl Servers {
             (false, true) => 2,
             (false, false) => 0,
         };
-        let busy = |server: &&Server| server.moved[measured].load(Ordering::Relaxed) > 0;
+        let busy = |server: &&NamedServer| server.moved[measured].load(Ordering::Relaxed) > 0;
         let busy: BTreeSet<&str> = self.0.iter().filter(busy).map(|server| server.name.as_str()).collect();
         let mut idle: Vec<String> = Vec::new();
         for server in self.0.iter().filter(|server| !busy.contains(server.name.as_str())) {

@@ -20,9 +20,9 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let tells = calls.frames;
     if let Some(media) = phase.media {
         let make = move |_: &mut Context<'_>, slot| Receiver::new(Arc::clone(&params), media, slot, tells);
-        return Caller::for_all(phase, calls, true, make);
+        return Caller::one_per_worker(phase, calls, true, make);
     }
-    Caller::for_all(phase, calls, false, move |cx, slot| {
+    Caller::one_per_worker(phase, calls, false, move |cx, slot| {
         let rude = params.rude(cx.rng);
         let transfer = draws::transfer(&params, cx.rng);
         Connection::client(Arc::clone(&params), slot, transfer, rude)
@@ -38,7 +38,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         let transfer = draws::transfer(&accepting, cx.rng);
         Connection::server(Arc::clone(&accepting), transfer)
     };
-    let Some(media) = phase.media else { return Answerer::for_all(answers, make) };
+    let Some(media) = phase.media else { return Answerer::one_per_worker(answers, make) };
     let shared = Arc::new(StreamServer {
         params,
         media,

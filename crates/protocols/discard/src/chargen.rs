@@ -91,7 +91,7 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
 
 fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let wanted = phase.clone();
-    Caller::for_all(phase, calls, false, move |_, slot| Reader::new(&wanted, slot))
+    Caller::one_per_worker(phase, calls, false, move |_, slot| Reader::new(&wanted, slot))
 }
 
 fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {

@@ -12,7 +12,7 @@ use transport::{Acceptor, Connector, Context, Flow, Received, Transmit};
 /// A client's sources of links for `phase`.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
-    Caller::for_all(phase, calls, params.datagrams(), move |cx, slot| {
+    Caller::one_per_worker(phase, calls, params.datagrams(), move |cx, slot| {
         Pinger::new(Arc::clone(&params), cx.rng.uuid(), slot)
     })
 }

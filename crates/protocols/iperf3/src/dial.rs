@@ -25,7 +25,7 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub(super) fn for_all(test_state: &Arc<TestState>, plan: &ClientPlan) -> Vec<Box<dyn Connector>> {
+    pub(super) fn one_per_worker(test_state: &Arc<TestState>, plan: &ClientPlan) -> Vec<Box<dyn Connector>> {
         let to = plan.server.address;
         let ClientPlan { from, port, workers, .. } = *plan;
         let step = u32::from(workers.max(1));

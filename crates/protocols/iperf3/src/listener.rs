@@ -92,7 +92,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn for_all(
+    pub(super) fn one_per_worker(
         shared: &Arc<PendingTests>,
         acl: &Acl,
         streams: &Acl,
@@ -269,7 +269,7 @@ mod tests {
         let path = Path { peer: ([10, 0, 0, 1], 1).into(), local: ([10, 0, 0, 2], 5201).into() };
         let test_state = Arc::new(TestState::new(Group(1), terms, [0; COOKIE], true));
         shared.expect(&test_state, path.peer.ip());
-        let mut listener = Listener::for_all(&shared, &Acl::default(), &Acl::default(), 1).remove(0);
+        let mut listener = Listener::one_per_worker(&shared, &Acl::default(), &Acl::default(), 1).remove(0);
         let (mut rec, mut rng, mut outbox, clock) =
             (Recorder::default(), Rng::new(1), Vec::new(), Clock::default());
         let mut cx = Context::new(Mono(2), &clock, &mut rng, &mut rec, &mut outbox);

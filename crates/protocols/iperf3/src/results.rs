@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 1 << 60;
 
 /// One end's report of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Line {
+pub struct StreamResult {
     /// The row for reporters, without the omitted start.
     pub row: RemoteRow,
     /// Datagrams lost in the omitted start.
@@ -45,14 +45,14 @@ pub struct Results {
     /// -1: this end sends nothing; 1: it knows its retransmissions; 0: it does not.
     pub has_retransmits: i64,
     pub congestion: Option<String>,
-    pub lines: Vec<Line>,
+    pub lines: Vec<StreamResult>,
     /// The server's printout.
     pub output: Option<ServerOutput>,
 }
 
 /// Writes a document.
 pub fn write(results: &Results) -> String {
-    let line = |line: &Line| {
+    let line = |line: &StreamResult| {
         let row = &line.row;
         json!({
             "id": stream_id(row.slot),
@@ -100,7 +100,7 @@ pub fn read(text: &str, streams: u32) -> Result<Results, &'static str> {
     if list.len() > usize::clamped(streams) {
         return Err("the results have more streams than the test");
     }
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<StreamResult> = Vec::new();
     for value in list {
         let line = read_line(value, streams)?;
         if lines.iter().any(|known| known.row.slot == line.row.slot) {
@@ -122,7 +122,7 @@ pub fn read(text: &str, streams: u32) -> Result<Results, &'static str> {
     })
 }
 
-fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
+fn read_line(value: &Value, streams: u32) -> Result<StreamResult, &'static str> {
     let Value::Object(map) = value else { return Err("a stream's results are no object") };
     let number = |key: &str| map.get(key).filter(|v| v.is_number()).ok_or("a stream's results lack a number");
     let optional = |key: &str| map.get(key).map_or(0, signed);
@@ -155,7 +155,7 @@ fn read_line(value: &Value, streams: u32) -> Result<Line, &'static str> {
     ];
     let unknown = unknown.into_iter().filter(|(lacks, _)| *lacks);
     let unknown = unknown.fold(Counts::NONE, |all, (_, counts)| all.and(counts));
-    Ok(Line { row, omitted_errors, omitted_packets, repeated, reordered, unknown })
+    Ok(StreamResult { row, omitted_errors, omitted_packets, repeated, reordered, unknown })
 }
 
 /// A number of either sign, in any notation; 0 if out of range.
@@ -200,13 +200,14 @@ mod tests {
             ns: Some(1_500_000_000),
         };
         let unknown = Counts::of(&[Count::Retransmits]);
-        let line = Line { row, omitted_errors: 1, omitted_packets: 2, repeated: 1, reordered: 2, unknown };
+        let line =
+            StreamResult { row, omitted_errors: 1, omitted_packets: 2, repeated: 1, reordered: 2, unknown };
         let other = RemoteRow { slot: 0, retransmits: Some(7), ..row };
         let results = Results {
             cpu: BulkCpu { total: 1.5, user: 1.0, system: 0.5 },
             has_retransmits: 0,
             congestion: Some("cubic".into()),
-            lines: vec![line, Line { row: other, unknown: Counts::NONE, ..line }],
+            lines: vec![line, StreamResult { row: other, unknown: Counts::NONE, ..line }],
             output: Some(ServerOutput::Text("a\nb".into())),
         };
         assert_eq!(read(&write(&results), 2), Ok(results));
@@ -223,7 +224,7 @@ mod tests {
             packets: i64::MIN,
             ns: Some(86_399_123_456_789),
         };
-        let line = Line {
+        let line = StreamResult {
             row,
             omitted_errors: i64::MIN,
             omitted_packets: i64::MIN,
@@ -232,14 +233,14 @@ mod tests {
             unknown: Counts::NONE,
         };
         let slots = 0..2 * crate::params::MOST_STREAMS;
-        let lines = slots.map(|slot| Line { row: RemoteRow { slot, ..row }, ..line }).collect();
+        let lines = slots.map(|slot| StreamResult { row: RemoteRow { slot, ..row }, ..line }).collect();
         let text = write(&Results { lines, ..Results::default() });
         assert!(text.len() < crate::codec::LONGEST_CLIENT_RESULTS, "{}", text.len());
     }
 
     #[test]
     fn what_is_none_is_refused() {
-        let good = write(&Results { lines: vec![Line::default()], ..Results::default() });
+        let good = write(&Results { lines: vec![StreamResult::default()], ..Results::default() });
         assert!(read(&good, 1).is_ok());
         for (from, to) in [
             ("\"id\":1", "\"id\":2"),

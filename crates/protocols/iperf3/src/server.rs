@@ -150,7 +150,7 @@ impl Server {
     /// A server that starts as soon as it is polled.
     pub fn new(plan: ServerPlan, now: Mono) -> Self {
         let shared = Arc::new(PendingTests::default());
-        let listeners = Listener::for_all(&shared, &plan.acl, &plan.streams, plan.workers);
+        let listeners = Listener::one_per_worker(&shared, &plan.acl, &plan.streams, plan.workers);
         let sources = LinkSource::acceptors(listeners);
         let mut driver = Driver::new(now, 0, &Phase::default()).begun(now);
         // Silence is found at the end of an interval, so there are intervals also where none is

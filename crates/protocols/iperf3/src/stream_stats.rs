@@ -1,7 +1,7 @@
 //! The statistics of one test: when its streams are asked for their counts, and the intervals and
 //! results that follow from the answers.
 
-use super::results::{Line, Results};
+use super::results::{Results, StreamResult};
 use super::test_state::{Counts, StreamState, TestState};
 use crate::{BulkCpu, BulkEnded, BulkNews, RemoteRow, ServerOutput, StreamRow};
 use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, real};
@@ -325,13 +325,13 @@ impl StreamStats {
     }
 
     /// Counts of each stream for the peer.
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<StreamResult> {
         let rows = self.rows();
         let line = |(stream, row): (&Stream, &StreamRow)| {
             let StreamRow { slot, bytes, retransmits, jitter_ns, lost, .. } = *row;
             let ns = Some(row.end_ns.saturating_sub(row.start_ns));
             let packets = i64::clamped(row.packets);
-            Line {
+            StreamResult {
                 row: RemoteRow { slot, bytes, retransmits, jitter_ns, lost, packets, ns },
                 omitted_errors: stream.base.lost,
                 omitted_packets: i64::clamped(stream.base.packets),

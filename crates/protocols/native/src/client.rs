@@ -130,7 +130,7 @@ impl Step {
 /// One server of the run.
 ///
 /// Wide: the state of one conversation, no part of which outlives it.
-struct Server {
+struct RunServer {
     peer: Peer,
     link: Option<Link>,
     frames: Frames,
@@ -173,7 +173,7 @@ struct Granted {
     process_ports: Vec<ProcessPort>,
 }
 
-impl Server {
+impl RunServer {
     /// Addresses at which the server accepts connections of its session.
     fn places(&self) -> Vec<Place> {
         let Some(Granted { opener, phase, process_ports, .. }) = &self.granted else { return Vec::new() };
@@ -237,7 +237,7 @@ impl Held {
 pub struct Client {
     plan: ClientPlan,
     secrets: Secrets,
-    servers: Vec<Server>,
+    servers: Vec<RunServer>,
     driver: Driver,
     stage: Stage,
     /// State of the check that datagrams reach the servers.
@@ -282,11 +282,11 @@ impl Client {
     /// A client that will connect to every peer of `plan` as soon as it is polled.
     pub fn new(mut plan: ClientPlan, now: Mono) -> Self {
         let mut secrets = Secrets::new(std::mem::take(&mut plan.secret), b"netcaliper client");
-        let servers: Vec<Server> = plan
+        let servers: Vec<RunServer> = plan
             .config
             .peers
             .iter()
-            .map(|peer| Server {
+            .map(|peer| RunServer {
                 peer: peer.clone(),
                 link: None,
                 frames: Frames::new(MAX_MESSAGE),
@@ -423,8 +423,8 @@ impl Client {
         self.driver.status = if is_stopped { Status::Interrupted } else { Status::Partial };
     }
 
-    /// `least`, and more where many connections have to end.
-    fn for_all(&self, least: u64) -> u64 {
+    /// `least` ns, and more for each thousand connections that have to end.
+    fn longer_for_many(&self, least: u64) -> u64 {
         least + u64::from(self.plan.phase.connections / 1_000) * A_THOUSAND
     }
 
@@ -529,7 +529,7 @@ impl Client {
             phase: phase.clone(),
             start,
             end,
-            places: running().flat_map(Server::places).collect(),
+            places: running().flat_map(RunServer::places).collect(),
             sources: config.sources.clone(),
             ports: config.ports,
             records: config.records,
@@ -585,7 +585,7 @@ impl Client {
     /// Connects to another address of a server to which no connection can be made; false when it
     /// has none left.
     fn fall_back(&mut self, at: usize, why: &str, now: Mono) -> bool {
-        let Server { peer, step: Step::Connecting, .. } = &mut self.servers[at] else { return false };
+        let RunServer { peer, step: Step::Connecting, .. } = &mut self.servers[at] else { return false };
         let Some(text) = peer.fall_back(why) else { return false };
         self.driver.notice(Level::Info, text);
         self.enter(at, Step::Connecting, now);
@@ -675,7 +675,7 @@ impl Session for Client {
                 self.advance(cx.now);
             }
             Input::Wake => self.wake(cx.now),
-            Input::Finish => self.drain(cx.now.plus(self.for_all(GRACE))),
+            Input::Finish => self.drain(cx.now.plus(self.longer_for_many(GRACE))),
             Input::Stop => self.stop(cx.now),
         }
     }
@@ -690,7 +690,7 @@ impl Session for Client {
         }
         let step = self.servers.iter().filter_map(|server| self.patience(server)).map(|wait| wait.until());
         let beat = self.beats().then_some(self.beat);
-        let another = self.servers.iter().filter_map(Server::resumes_at);
+        let another = self.servers.iter().filter_map(RunServer::resumes_at);
         let late = self.release_due();
         step.chain(beat).chain(another).chain(late).chain(self.stop_at).chain(self.kill_at).min()
     }

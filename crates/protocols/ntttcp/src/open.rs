@@ -23,7 +23,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
 
 /// A server's sources of links without a conversation.
 pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
-    call::Answerer::for_all(answers, crate::bulk::receivers(phase, answers, Filler::LetterA))
+    call::Answerer::one_per_worker(answers, crate::bulk::receivers(phase, answers, Filler::LetterA))
 }
 
 /// Messages of connectors and acceptors to their session.
@@ -55,7 +55,7 @@ pub(super) struct Dialer {
 
 impl Dialer {
     /// Connectors, one per worker, that share the slots in turn.
-    pub(super) fn for_all(params: &Arc<Params>, plan: &SenderPlan) -> Vec<Box<dyn Connector>> {
+    pub(super) fn one_per_worker(params: &Arc<Params>, plan: &SenderPlan) -> Vec<Box<dyn Connector>> {
         let (layout, from, workers) = (plan.layout, plan.from, plan.workers.max(1));
         let to = Arc::new(plan.to.clone());
         let one = |worker: u16| {

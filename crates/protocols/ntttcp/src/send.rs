@@ -152,7 +152,7 @@ impl Sender {
         self.stage = SendStage::Connecting;
         self.has_group = true;
         self.waits("no further data connection", now);
-        let connectors = Dialer::for_all(&self.params, &self.plan);
+        let connectors = Dialer::one_per_worker(&self.params, &self.plan);
         self.reporting.group(LinkSource::connectors(connectors), GROUP, now);
     }
 

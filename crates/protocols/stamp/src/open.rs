@@ -22,7 +22,7 @@ use transport::{Acceptor, Cause, Connector, Context, Flow, Path, Received, Trans
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, Remote::Nothing));
     let key = calls.key.clone();
-    Caller::for_all(phase, calls, true, move |cx, slot| {
+    Caller::one_per_worker(phase, calls, true, move |cx, slot| {
         let speaker = Speaker::new(params.ping.stamp.unwrap_or_default(), key.clone(), GROUP);
         Pinger::speaking(Arc::clone(&params), cx.rng.uuid(), slot, Box::new(speaker))
     })

@@ -38,7 +38,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let shared = Arc::new(AnswerLimits { answers: answers.clone(), limit, stall_ns: phase.stall_ns });
     let one = |streams| Box::new(Answerer::new(streams, Arc::clone(&shared))) as Box<dyn Acceptor>;
     let receivers = bulk::receivers(phase, answers, Filler::Printable);
-    call::Answerer::for_all(answers, receivers).into_iter().map(one).collect()
+    call::Answerer::one_per_worker(answers, receivers).into_iter().map(one).collect()
 }
 
 /// The protocol of ttcp, Teldat's among them.

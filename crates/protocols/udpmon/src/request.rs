@@ -52,7 +52,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params::of(phase, GROUP, calls.host.clone()));
     // One requester only: the phase's number of connections is ignored.
     let one = Phase { connections: 1, iterations: Some(1), ..phase.clone() };
-    Caller::for_all(&one, calls, true, move |cx, slot| {
+    Caller::one_per_worker(&one, calls, true, move |cx, slot| {
         Requester::new(Arc::clone(&params), cx.rng.uuid(), slot)
     })
 }

@@ -262,6 +262,8 @@ fn dots(view: &View<'_>, points: &[(f64, Option<f64>)], out: &mut String) {
     }
 }
 
+/// A histogram: each point's value holds until the next point. Every step goes down to the floor,
+/// so that a step without a value leaves a hole and `fill` has closed boxes.
 fn steps(view: &View<'_>, series: &Series, out: &mut String) {
     let floor = two(view.floor());
     let (mut line, mut fill) = (String::new(), String::new());

@@ -5,7 +5,7 @@
 //! integer.
 
 use super::args::Spec;
-use super::table::{BINS, Histogram, Line, Rate, print_rates};
+use super::table::{BINS, Histogram, Rate, SlotLine, print_rates};
 use crate::DatagramRow;
 use ::compat::{Printed, Text};
 use metrics::real;
@@ -19,7 +19,7 @@ pub(super) struct Original {
     expected: u64,
     offset: i64,
     printed: u64,
-    line: Line,
+    line: SlotLine,
     histogram: Histogram,
     rates: std::collections::BTreeMap<usize, Rate>,
 }
@@ -70,7 +70,7 @@ impl Original {
         let line = &mut self.line;
         line.avg /= line.packets.max(1) as i64;
         let shown =
-            Line { bytes: line.bytes.wrapping_mul(10), packets: line.packets.wrapping_mul(10), ..*line };
+            SlotLine { bytes: line.bytes.wrapping_mul(10), packets: line.packets.wrapping_mul(10), ..*line };
         shown.print(out);
         if self.spec.sweep {
             let lost = line.drops.wrapping_mul(length);
@@ -86,7 +86,7 @@ impl Original {
                 rate.intervals += 1;
             }
         }
-        *line = Line { min: delay, max: delay, ..Line::default() };
+        *line = SlotLine { min: delay, max: delay, ..SlotLine::default() };
     }
 
     /// The original's printout at an interrupt.
@@ -116,7 +116,7 @@ mod tests {
         for line in lines.clone() {
             let column = |n: usize| line.split(' ').nth(n).unwrap().parse::<i64>().unwrap();
             let packets = column(1) as u64 / 10;
-            original.line = Line {
+            original.line = SlotLine {
                 bytes: column(0) as u64 / 10,
                 packets,
                 drops: column(2) as u64,

@@ -3,7 +3,7 @@
 use super::args::Spec;
 use super::original::Original;
 use super::slots::{Slots, Sum};
-use super::table::{COLUMNS, Line, SWEEP};
+use super::table::{COLUMNS, SWEEP, SlotLine};
 use crate::DatagramRow;
 use ::compat::{Printed, Text};
 use metrics::{Clamped, SECOND, Wall, format_duration, real};
@@ -161,7 +161,7 @@ pub(crate) fn print(events: &[Event]) -> String {
             let Some(delay) = packets.delay_ns.as_ref() else { continue };
             let us = |ns: u64| i64::clamped(ns / 1_000);
             let drops = u64::clamped(packets.counts.lost.max(0));
-            let line = Line {
+            let line = SlotLine {
                 bytes: per_second(traffic.rx_bytes),
                 packets: per_second(packets.counts.received),
                 drops,

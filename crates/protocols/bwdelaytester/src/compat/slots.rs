@@ -10,7 +10,7 @@
 //!   of its sender.
 
 use super::args::{SLOT, Spec};
-use super::table::{Histogram, Line, Rate, print_rates, slot_of};
+use super::table::{Histogram, Rate, SlotLine, print_rates, slot_of};
 use crate::DatagramRow;
 use crate::codec::is_wall;
 use crate::receive::{MOST_SENDERS, SILENT};
@@ -27,7 +27,7 @@ const WINDOW: usize = 1 << 16;
 const OPEN: usize = 4;
 /// Runs of missing numbers that are remembered in one slot; further ones are lost for good.
 const GAPS: usize = 100_000;
-struct Sender {
+struct SlotSender {
     runs: Runs,
     /// Which run of all this is.
     number: u32,
@@ -119,7 +119,7 @@ pub(super) struct Sum {
 #[derive(Default)]
 pub(super) struct Slots {
     spec: Spec,
-    senders: BTreeMap<SocketAddr, Sender>,
+    senders: BTreeMap<SocketAddr, SlotSender>,
     /// Runs of all senders so far, each of which has numbers of its own.
     runs: u32,
     /// When the first slot began, ns of the receiver's clock.
@@ -146,7 +146,7 @@ impl Slots {
         let runs = &mut self.runs;
         let sender = self.senders.entry(row.peer).or_insert_with(|| {
             *runs += 1;
-            Sender { runs: Runs::new(WINDOW), number: *runs, fastest: None, heard: row.at_ns }
+            SlotSender { runs: Runs::new(WINDOW), number: *runs, fastest: None, heard: row.at_ns }
         });
         sender.heard = sender.heard.max(row.at_ns);
         let came = sender.runs.see(row.number, row.stamp_us);
@@ -233,7 +233,7 @@ impl Slots {
         let (Some(min), Some(max)) = (slot.delays.min, slot.delays.max) else { return };
         let gaps = u64::clamped(slot.gaps.len());
         let (bytes, packets, avg) = (slot.bytes * 10, packets * 10, slot.delays.mean());
-        Line { bytes, packets, drops: lost, gaps, min, max, avg }.print(out);
+        SlotLine { bytes, packets, drops: lost, gaps, min, max, avg }.print(out);
     }
 
     /// Prints the open slots, and the two tables.
@@ -257,7 +257,7 @@ impl Slots {
     }
 }
 
-impl Sender {
+impl SlotSender {
     /// Delay of a datagram, µs.
     fn delay(&mut self, row: &DatagramRow, unsynchronised: bool) -> i64 {
         let sent = i64::try_from(row.stamp_us).unwrap_or(i64::MAX);

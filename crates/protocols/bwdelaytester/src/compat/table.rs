@@ -21,7 +21,7 @@ const FEW: u64 = 10;
 
 /// One line on stdout, as it is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct SlotLine {
     pub(super) bytes: u64,
     pub(super) packets: u64,
     pub(super) drops: u64,
@@ -31,9 +31,9 @@ pub(super) struct Line {
     pub(super) avg: i64,
 }
 
-impl Line {
+impl SlotLine {
     pub(super) fn print(&self, out: &mut Text) {
-        let Line { bytes, packets, drops, gaps, min, max, avg } = self;
+        let SlotLine { bytes, packets, drops, gaps, min, max, avg } = self;
         writeln!(out, "{bytes} {packets} {drops} {gaps} {min} {max} {avg}");
     }
 }

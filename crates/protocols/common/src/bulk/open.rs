@@ -11,9 +11,13 @@ use transport::{Connector, Context};
 pub fn connectors(phase: &Phase, calls: &Calls, filler: Filler, marks: Marks) -> Vec<Box<dyn Connector>> {
     let params = Arc::new(Params { arrivals: calls.arrivals, ..Params::of(phase, GROUP, filler) });
     if phase.kind == Kind::Tcp {
-        return Caller::for_all(phase, calls, false, move |_, slot| Sender::new(Arc::clone(&params), slot));
+        return Caller::one_per_worker(phase, calls, false, move |_, slot| {
+            Sender::new(Arc::clone(&params), slot)
+        });
     }
-    Caller::for_all(phase, calls, true, move |_, slot| DatagramSender::new(Arc::clone(&params), marks, slot))
+    Caller::one_per_worker(phase, calls, true, move |_, slot| {
+        DatagramSender::new(Arc::clone(&params), marks, slot)
+    })
 }
 
 /// Makes the flows of a server's connections: it receives.

@@ -87,6 +87,8 @@ impl Shape {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Slice {
     pub(super) at_s: f64,
+    /// TCP: bytes/s sent and received, connections in flight, completed, in network error, in data
+    /// error. UDP: bits/s received, streams, frames completed, dropped, repeated, in error.
     pub(super) numbers: [u64; 6],
 }
 
@@ -95,8 +97,8 @@ pub(super) struct ConnectionLine {
     pub(super) at_s: f64,
     pub(super) local: String,
     pub(super) remote: String,
-    /// Sent, its rate, received, its rate, ms; or bits/s, and frames completed, dropped, repeated,
-    /// in error.
+    /// TCP: bytes sent, bytes/s sent, bytes received, bytes/s received, ms. UDP: bits/s received,
+    /// frames completed, dropped, repeated, in error.
     pub(super) numbers: [u64; 5],
     pub(super) result: String,
     /// Empty when the connection had none.

@@ -77,7 +77,7 @@ impl Client {
         test_state.store = store;
         let whole = self.plan.phase.sockets.whole_segments;
         let test_state = Arc::new(test_state.in_whole_segments(whole));
-        let connectors = Dialer::for_all(&test_state, &self.plan);
+        let connectors = Dialer::one_per_worker(&test_state, &self.plan);
         let (congestion, interval) = (terms.congestion, self.plan.phase.interval_ns);
         let plan = GroupPlan {
             throttle: 1,

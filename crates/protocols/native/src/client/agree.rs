@@ -239,7 +239,7 @@ impl Client {
                     self.driver.status = status;
                 }
                 self.driver.reason.get_or_insert(why);
-                self.drain(cx.now.plus(self.for_all(GRACE)));
+                self.drain(cx.now.plus(self.longer_for_many(GRACE)));
             }
             _ => {}
         }

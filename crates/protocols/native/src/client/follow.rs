@@ -2,7 +2,7 @@
 
 use super::{
     ACKNOWLEDGED, ANSWERING, CONNECTION_RESET, COUNTING, CUT_AFTER, Client, FIRST_BEAT, GRACE, GROUP,
-    HEARTBEAT, LIVELY, MOST_BEATS, PATIENCE, REACHED, SILENCE, Server, Stage, Step, UNANSWERED, reach,
+    HEARTBEAT, LIVELY, MOST_BEATS, PATIENCE, REACHED, RunServer, SILENCE, Stage, Step, UNANSWERED, reach,
 };
 use crate::message::Message;
 use crate::udp::trains_of;
@@ -50,7 +50,7 @@ impl Client {
                 self.driver.reason.get_or_insert("interrupted by the user".to_owned());
             }
             let (is_running, slow) = (self.stage == Stage::Running, self.patience_ns > ORDERLY);
-            self.drain(now.plus(self.for_all(GRACE)));
+            self.drain(now.plus(self.longer_for_many(GRACE)));
             if is_running && slow {
                 // No connection can end in good order in time: its unsent data would take longer.
                 // Flows of datagrams have stopped by then, so that the message to the servers meets
@@ -79,7 +79,7 @@ impl Client {
     /// part of it.
     fn loaded_rtt(&self, now: Mono) -> u64 {
         let there = self.servers.iter().filter(|server| server.step != Step::Over);
-        let of = |server: &Server| {
+        let of = |server: &RunServer| {
             let waits = server.beats.front().map_or(0, |(_, at)| now.since(*at));
             let is_lively = now.since(server.heard) < LIVELY;
             server.base_rtt.max(server.loaded_rtt).max(if is_lively { waits.min(LIVELY) } else { 0 })
@@ -195,7 +195,7 @@ impl Client {
             return;
         };
         // Trains run between this end and one server.
-        let remembers = |s: &&Server| !(s.log.sent.is_empty() && s.log.got.is_empty());
+        let remembers = |s: &&RunServer| !(s.log.sent.is_empty() && s.log.got.is_empty());
         let Some(server) = self.servers.iter().find(remembers).or(self.servers.first()) else { return };
         let headers = if server.peer.address.ip().to_canonical().is_ipv4() { 20 + 8 } else { 40 + 8 };
         let (sender, receiver) =
@@ -320,7 +320,7 @@ impl Client {
 
     pub(super) fn wake(&mut self, now: Mono) {
         if self.stop_at.is_some_and(|at| at <= now) {
-            self.drain(now.plus(self.for_all(GRACE)));
+            self.drain(now.plus(self.longer_for_many(GRACE)));
         }
         if self.kill_at.is_some_and(|at| at <= now) {
             self.cut_off(now);
@@ -348,13 +348,13 @@ impl Client {
     }
 
     /// The wait for a server that ends first: that of its step, or that behind an interrupt.
-    pub(super) fn patience(&self, server: &Server) -> Option<Patience> {
+    pub(super) fn patience(&self, server: &RunServer) -> Option<Patience> {
         let silence = Patience::new("no word", server.heard).within(SILENCE);
         let since = |what| Patience::new(what, server.since);
         let wait = match server.step {
             Step::Over => return None,
             Step::Collecting => {
-                let results = since("no results").within(self.for_all(COUNTING));
+                let results = since("no results").within(self.longer_for_many(COUNTING));
                 if results.until() < silence.until() { results } else { silence }
             }
             step if step.is_long() => silence,
@@ -369,7 +369,7 @@ impl Client {
     /// The wait for a server without results behind an interrupt: one that has answered since is
     /// alive, however long its results take on a loaded host or a long path; others may answer as
     /// late as the queues on the way let them.
-    fn interrupted(&self, server: &Server) -> Option<Patience> {
+    fn interrupted(&self, server: &RunServer) -> Option<Patience> {
         let since = self.asked?;
         // A segment that found a queue on the way full arrives a round trip later.
         let rtts = 2 * self.patience_ns.max(server.base_rtt);
@@ -385,8 +385,8 @@ impl Client {
 
     /// A server has remained in its step for too long.
     fn overdue(&mut self, at: usize, patience: Patience, now: Mono) {
-        let Server { step, since, heard, .. } = self.servers[at];
-        let counting = self.for_all(COUNTING);
+        let RunServer { step, since, heard, .. } = self.servers[at];
+        let counting = self.longer_for_many(COUNTING);
         let why = match step {
             _ if self.interrupted(&self.servers[at]).is_some_and(|wait| wait.until() <= now) => {
                 "it was not waited for after the interrupt".to_owned()

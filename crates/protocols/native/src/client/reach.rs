@@ -16,7 +16,7 @@
 //! million runs; a path that loses nine in ten one way is never taken for blocked. A server whose
 //! workers are busy has as long to answer.
 
-use super::{Client, Server, Stage, Step};
+use super::{Client, RunServer, Stage, Step};
 use crate::hello::{hello, is_answer};
 use crate::round_robin::local_address;
 use crate::udp::Posted;
@@ -90,7 +90,7 @@ impl Client {
 
     fn say_hello(&mut self, now: Mono) {
         let config = &self.plan.config;
-        let ask = |(at, server): (usize, &Server)| {
+        let ask = |(at, server): (usize, &RunServer)| {
             let to = server.peer.address;
             // A firewall may know the ports that the user has chosen, and no others.
             let port = config.ports.map(|(low, high)| low.saturating_add(at as u16).min(high));

@@ -7,7 +7,7 @@
 //! one of them. The connections before are read all the same: one of them may bring the results
 //! first.
 
-use super::{Client, Server, Stage, Step};
+use super::{Client, RunServer, Stage, Step};
 use crate::message::{Frames, MAX_MESSAGE, Message};
 use crate::preamble::{Preamble, Purpose};
 use crate::round_robin::local_address;
@@ -58,7 +58,7 @@ struct Attempt {
     said_stop: bool,
 }
 
-impl Server {
+impl RunServer {
     /// True if the server may still answer on another connection than the one in use, which has
     /// ended for this reason.
     pub(super) fn awaits_another(&mut self, why: &str) -> bool {
@@ -94,7 +94,7 @@ impl Client {
     /// Opens another connection to a server.
     pub(super) fn open_another(&mut self, at: usize, now: Mono) {
         let all = u32::clamped(self.servers.len());
-        let Server { peer, resumption, .. } = &mut self.servers[at];
+        let RunServer { peer, resumption, .. } = &mut self.servers[at];
         resumption.attempts += 1;
         let since = resumption.since.map_or(now, |(since, _)| since);
         resumption.next = now.plus(now.since(since).clamp(SHORTEST, LONGEST_GAP));
@@ -109,7 +109,8 @@ impl Client {
 
     /// The server and the place of an attempt.
     fn attempt(&self, is: impl Fn(&Attempt) -> bool) -> Option<(usize, usize)> {
-        let place = |(at, server): (usize, &Server)| Some((at, server.resumption.open.iter().position(&is)?));
+        let place =
+            |(at, server): (usize, &RunServer)| Some((at, server.resumption.open.iter().position(&is)?));
         self.servers.iter().enumerate().find_map(place)
     }
 
@@ -143,7 +144,7 @@ impl Client {
     /// The messages that ask the server to go on with the session.
     fn resume_messages(&mut self, at: usize, n: usize) -> Vec<u8> {
         let last = self.last_messages();
-        let Server { granted, step, resumption, .. } = &mut self.servers[at];
+        let RunServer { granted, step, resumption, .. } = &mut self.servers[at];
         let (Some(granted), Some(attempt)) = (granted, resumption.open.get_mut(n)) else { return Vec::new() };
         let mut bytes = attempt.frames.encode(&granted.opener.resume(attempt.number));
         attempt.said_stop = *step == Step::Collecting;

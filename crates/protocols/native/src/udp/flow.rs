@@ -536,7 +536,7 @@ impl Flow for Probe {
                     if let Some(receiver) = &mut self.receiver {
                         receiver.overflowed(cx, &mut self.core, &one);
                     }
-                    self.take_word(cx, &one, reply);
+                    self.on_word(cx, &one, reply);
                 } else if let Some(receiver) = &mut self.receiver {
                     receiver.on_received(cx, &mut self.core, &one, self.clocks.ours());
                     self.arrive(cx);

@@ -3,7 +3,7 @@
 use super::args::{Program, Spec};
 
 use super::line::{self, Sent};
-use super::recv::Receiver;
+use super::recv::ReceivedLines;
 use super::tables;
 use super::tcp::{PrintedProgress, Snapshots};
 use crate::PacketTest;
@@ -23,7 +23,7 @@ pub(crate) struct Printer {
     local: String,
     started: Wall,
     titled: bool,
-    receiver: Receiver,
+    receiver: ReceivedLines,
     /// Tests over TCP, until the kernel's figures of their connections have arrived.
     held: Vec<PacketTest>,
     /// Progress of tcpmon's programs in print.

@@ -10,7 +10,7 @@ use compat::number::g;
 use std::collections::HashMap;
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Receiver {
+pub(super) struct ReceivedLines {
     titled: bool,
     /// For each sender: counts of its last line, and packets that this host had dropped by then.
     told: HashMap<String, (PacketTestCounts, u64)>,
@@ -70,7 +70,7 @@ impl Figures {
     }
 }
 
-impl Receiver {
+impl ReceivedLines {
     /// Prints a sender's counts since its last line; at the end all of its counts.
     pub(super) fn test(&mut self, spec: &Spec, test: &PacketTest, out: &mut Text) {
         let Some(now) = test.counts else { return };

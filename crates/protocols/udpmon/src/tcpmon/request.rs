@@ -27,7 +27,7 @@ use uuid::Uuid;
 /// A client's sources of links.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let plan = Arc::new(Plan::of(phase, calls.host.clone()));
-    Caller::for_all(phase, calls, false, move |cx, slot| {
+    Caller::one_per_worker(phase, calls, false, move |cx, slot| {
         Requester::new(Arc::clone(&plan), cx.rng.uuid(), slot)
     })
 }

@@ -26,7 +26,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
     let (stall_ns, buffer) = (phase.stall_ns, phase.buffer.high);
     let asked = Arc::new(PacketTestSettings::of(phase).unwrap_or_default());
     let host = answers.host.with_cards(&asked.cards);
-    Answerer::for_all(answers, move |cx| {
+    Answerer::one_per_worker(answers, move |cx| {
         Responder::new(&host, cx.rng.uuid(), stall_ns, buffer).noting(Arc::clone(&asked))
     })
 }

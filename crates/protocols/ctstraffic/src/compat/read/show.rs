@@ -50,24 +50,27 @@ fn status(transport: Transport, rows: &[Slice], void: bool, lines: &mut Vec<Stri
     };
     match transport {
         Transport::Tcp => {
-            rate("sent", 0, 8.0);
-            rate("received", 1, 8.0);
+            let (sent, received, in_flight) = (0, 1, 2);
+            rate("sent", sent, 8.0);
+            rate("received", received, 8.0);
             let [.., completed, network, data] = last.numbers;
             lines.push(format!(
                 "  in flight at most {}; completed {completed}, network errors {network}, data errors {data}",
-                peak(2)
+                peak(in_flight)
             ));
         }
         Transport::Udp => {
-            rate("received", 0, 1.0);
+            let (received, streams, dropped) = (0, 1, 3);
+            rate("received", received, 1.0);
             let sum = |column: usize| rows.iter().map(|row| row.numbers[column]).fold(0, u64::saturating_add);
-            let worst = rows.iter().max_by_key(|row| row.numbers[3]).filter(|row| row.numbers[3] > 0);
-            let [completed, dropped, repeated, errors] = [2, 3, 4, 5].map(sum);
+            let worst =
+                rows.iter().map(|row| (row.numbers[dropped], row.at_s)).max_by_key(|(frames, _)| *frames);
+            let [completed, dropped, repeated, errors] = [2, dropped, 4, 5].map(sum);
             lines.push(format!("  streams at most {}; frames completed {completed}, dropped {dropped}, repeated {repeated}, errors \
                  {errors}",
-                peak(1)));
-            if let Some(row) = worst {
-                lines.push(format!("  most were dropped until {:.3} s: {}", row.at_s, row.numbers[3]));
+                peak(streams)));
+            if let Some((frames, at_s)) = worst.filter(|(frames, _)| *frames > 0) {
+                lines.push(format!("  most were dropped until {at_s:.3} s: {frames}"));
             }
         }
     }
@@ -220,9 +223,9 @@ fn tcp_info(rows: &[TcpInfo], lines: &mut Vec<String>) {
         let mean = sum / u128::clamped(told.len());
         lines.push(format!("  {name:<20} sum {sum}, least {least}, mean {mean}, most {most}"));
     }
-    let worst = rows.iter().max_by_key(|row| row.numbers[1]).filter(|row| row.numbers[1] > Some(0));
-    if let Some(row) = worst {
-        let bytes = row.numbers[1].unwrap_or(0);
+    let retransmitted = |row: &TcpInfo| row.numbers[1];
+    let worst = rows.iter().max_by_key(|row| retransmitted(row));
+    if let Some((row, bytes @ 1..)) = worst.and_then(|row| Some((row, retransmitted(row)?))) {
         lines.push(format!("  most was retransmitted to {}: {}", row.remote, format_bytes(bytes)));
     }
 }

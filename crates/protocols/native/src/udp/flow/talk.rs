@@ -113,7 +113,9 @@ impl Probe {
         }
     }
 
-    pub(super) fn take_word(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
+    /// A control word arrived. A client acts on it; a server answers in `reply`, which is empty
+    /// unless an earlier word of the same batch is answered.
+    pub(super) fn on_word(&mut self, cx: &mut Context<'_>, got: &Received<'_>, reply: &mut Transmit<'_>) {
         let Some(word) = Word::decode(got.bytes).filter(|word| word.id == self.core.id) else { return };
         if self.client {
             self.note_own(cx, got.len);
@@ -128,6 +130,7 @@ impl Probe {
         }
     }
 
+    /// Writes the word that is due: one that the flow owes, else that of its state.
     pub(super) fn fill_word(&mut self, cx: &Context<'_>, out: &mut Transmit<'_>) {
         let kind = self.owed.unwrap_or(match self.state {
             State::Init => Kind::Init,
