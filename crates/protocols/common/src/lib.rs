@@ -32,6 +32,7 @@ pub mod ping;
 pub mod protocol;
 pub mod quota;
 pub mod round_robin;
+pub mod seen;
 mod series;
 pub mod servers;
 pub mod verdicts;

@@ -1,7 +1,7 @@
 //! Openers of a sender's flows, and answerers of requests.
 
 use super::codec::Request;
-use super::reflect::{Arrived, Proofs, Rules, check, reply};
+use super::reflect::{Arrived, Rules, check, proof, reply};
 use super::session::Reflector;
 use super::speak::Speaker;
 use crate::call::Caller;
@@ -10,6 +10,7 @@ use common::Limit;
 use common::kernel::Unconnected;
 use common::message::warn;
 use common::ping::{Params, Pinger, Remote};
+use common::seen::Seen;
 use metrics::Ending;
 use model::Phase;
 use std::collections::{HashMap, HashSet};
@@ -36,7 +37,7 @@ pub fn acceptors(phase: &Phase, answers: &Answers) -> Vec<Box<dyn Acceptor>> {
         rules: Arc::new(Rules { key: answers.key.clone(), unconfirmed }),
         limit: Limit::new(answers.exit_after),
         senders: Mutex::default(),
-        proofs: answers.key.is_some().then(Proofs::new),
+        proofs: answers.key.is_some().then(Seen::default),
         alone: AtomicBool::new(false),
         most: answers.sockets.map_or(MOST_SENDERS, |sockets| sockets.clamp(1, MOST_SENDERS)),
     });
@@ -60,7 +61,7 @@ struct ReflectorState {
     limit: Limit,
     senders: Mutex<Senders>,
     /// Proofs seen so far, where there is a key.
-    proofs: Option<Proofs>,
+    proofs: Option<Seen>,
     /// Senders cannot have sockets of their own here: all are answered without memory.
     alone: AtomicBool,
     /// Senders with a session at once.
@@ -81,7 +82,7 @@ impl SenderPlace {
     /// A packet that proved to know the key was answered.
     pub(super) fn proven(&self, packet: &[u8]) {
         if let Some(proofs) = &self.0.proofs {
-            proofs.put(packet);
+            proofs.put(proof(packet));
         }
     }
 }
@@ -189,10 +190,10 @@ impl Acceptor for Listener {
         let trusted = self.admits(cx, &path)?;
         let arrived = Arrived::of(got);
         if let Some(proofs) = &self.shared.proofs {
-            if proofs.has(got.bytes) {
+            if proofs.has(proof(got.bytes)) {
                 return None;
             }
-            proofs.put(got.bytes);
+            proofs.put(proof(got.bytes));
         }
         let place = match self.shared.place(path.peer) {
             Ok(place) => place,

@@ -5,7 +5,6 @@ use super::time::ErrorEstimate;
 use super::tlv::{self, ReflectorFacts};
 use common::Psk;
 use metrics::{Clock, Mono};
-use std::sync::atomic::{AtomicU64, Ordering};
 use transport::Received;
 
 /// Common settings of all sessions of a reflector.
@@ -136,37 +135,9 @@ pub fn check(rules: &Rules, bytes: &[u8]) -> Option<Request> {
     rules.key.as_ref().is_none_or(|key| is_sealed(bytes, key)).then_some(request)
 }
 
-/// Proofs (HMACs) seen from any sender: a captured packet opens no session from another address. Of
-/// two proofs with the same place the later one stays, so after n later proofs a proof is still
-/// known with probability exp(-n / 65,536).
-#[derive(Debug)]
-pub(super) struct Proofs(Box<[AtomicU64]>);
-
-/// Places, half a mebibyte.
-const PLACES: usize = 1 << 16;
-
-impl Proofs {
-    pub(super) fn new() -> Self {
-        Proofs((0..PLACES).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    /// Place of a packet's proof in the table, and the kept half of the proof.
-    fn place(&self, packet: &[u8]) -> Option<(&AtomicU64, u64)> {
-        let proof = packet.get(PROOF..PROOF + PROOF_LEN)?;
-        let half = |at: usize| proof.get(at..)?.first_chunk().map(|eight| u64::from_be_bytes(*eight));
-        Some((self.0.get(half(0)? as usize % PLACES)?, half(8)?))
-    }
-
-    pub(super) fn has(&self, packet: &[u8]) -> bool {
-        self.place(packet).is_some_and(|(place, proof)| place.load(Ordering::Relaxed) == proof)
-    }
-
-    /// Remembers the packet as seen.
-    pub(super) fn put(&self, packet: &[u8]) {
-        if let Some((place, proof)) = self.place(packet) {
-            place.store(proof, Ordering::Relaxed);
-        }
-    }
+/// The proof (HMAC) of a packet, as [`Seen`](common::seen::Seen) takes it; empty in a shorter one.
+pub(super) fn proof(packet: &[u8]) -> &[u8] {
+    packet.get(PROOF..PROOF + PROOF_LEN).unwrap_or_default()
 }
 
 /// Takes note of a request that [`check`] has passed in its session; false when the packet was seen
@@ -238,24 +209,6 @@ mod tests {
         // A thousand numbers back are known; what is older is taken for a repeat.
         assert_eq!(admitted(&mut session, &[1123, 101, 100, 99]), [true, true, false, false]);
         assert_eq!(admitted(&mut session, &[5000, 5000 - 1023, 5000 - 1024]), [true, true, false]);
-    }
-
-    #[test]
-    fn proofs_are_known_again_and_others_are_not() {
-        let proofs = Proofs::new();
-        let packet = |n: u8| {
-            let mut bytes = vec![1; 112];
-            bytes[PROOF + 7] = n;
-            bytes[PROOF + 15] = n;
-            bytes
-        };
-        proofs.put(&packet(3));
-        assert!(proofs.has(&packet(3)) && !proofs.has(&packet(4)) && !proofs.has(&[0; 40]));
-        // The same place, another proof: the later one stays.
-        let mut other = packet(3);
-        other[PROOF + 15] = 9;
-        proofs.put(&other);
-        assert!(proofs.has(&other) && !proofs.has(&packet(3)));
     }
 
     #[test]
