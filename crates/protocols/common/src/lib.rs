@@ -13,6 +13,7 @@ pub mod auth;
 pub mod balance;
 pub mod bulk;
 pub mod call;
+pub mod capacity;
 pub mod config;
 pub mod counted;
 pub mod draws;
