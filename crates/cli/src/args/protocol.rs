@@ -226,7 +226,7 @@ impl FromArgMatches for ShortArgs {
 #[derive(Debug, Default)]
 struct OwnArgs {
     keys: Vec<(Protocol, PathBuf)>,
-    options: Vec<(Protocol, &'static ProtocolOption)>,
+    options: Vec<(Protocol, Typed)>,
 }
 
 impl Args for OwnArgs {
@@ -251,8 +251,10 @@ impl FromArgMatches for OwnArgs {
         for (protocol, legacy) in served_protocols() {
             let key = legacy.key.as_ref().and_then(|key| matches.get_one::<PathBuf>(key.name));
             own.keys.extend(key.map(|path| (protocol, path.clone())));
-            let options = legacy.options.iter().filter(|option| !typed(option, matches).is_empty());
-            own.options.extend(options.map(|option| (protocol, option)));
+            for option in legacy.options {
+                let values = typed(option, matches).into_iter();
+                own.options.extend(values.map(|value| (protocol, (option, value))));
+            }
         }
         Ok(own)
     }
@@ -286,6 +288,6 @@ impl LegacyArgs {
     /// Changes the settings of a protocol's server as its own options say.
     pub(crate) fn apply(&self, protocol: Protocol, phase: &mut Phase) -> Result<(), CliError> {
         let mut own = self.own.options.iter().filter(|(owner, _)| *owner == protocol);
-        own.try_for_each(|(_, option)| (option.set)("", phase)).map_err(CliError::usage)
+        own.try_for_each(|(_, (option, value))| (option.set)(value, phase)).map_err(CliError::usage)
     }
 }
