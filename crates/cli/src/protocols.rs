@@ -19,10 +19,24 @@ pub(crate) const NTTTCP: Protocol = &ntttcp::PROTOCOL;
 pub(crate) const IPERF3: Protocol = &iperf3::PROTOCOL;
 pub(crate) const DISCARD: Protocol = &discard::PROTOCOL;
 pub(crate) const CHARGEN: Protocol = &discard::chargen::PROTOCOL;
+pub(crate) const UDPSTP: Protocol = &udpstp::PROTOCOL;
 
 /// The table. Protocols beside our own (`serve --legacy`) take their ports in this order.
-pub(crate) const ALL: [Protocol; 12] =
-    [NATIVE, IPERF3, CTSTRAFFIC, TTCP, NTTTCP, TCPMON, UDPMON, BWDELAYTESTER, ECHO, STAMP, DISCARD, CHARGEN];
+pub(crate) const ALL: [Protocol; 13] = [
+    NATIVE,
+    IPERF3,
+    CTSTRAFFIC,
+    TTCP,
+    NTTTCP,
+    TCPMON,
+    UDPMON,
+    BWDELAYTESTER,
+    ECHO,
+    STAMP,
+    DISCARD,
+    CHARGEN,
+    UDPSTP,
+];
 
 /// The outcomes of a file, of this program or of another, and a sentence for each of its documents
 /// that cannot be used.
@@ -87,7 +101,8 @@ mod tests {
             let (transport, settings) = (Transport::Udp, StampSettings::default());
             let stamp = Ping { transport, stamp: Some(settings), ..Ping::default() };
             let stamp = Phase { ping: Some(stamp), ..ping.clone() };
-            let all = [Phase::default(), counted, pulled, ping, delay, stamp, train];
+            let capacity = udpstp::Settings::default().phase(Pattern::Push, 1);
+            let all = [Phase::default(), counted, pulled, ping, delay, stamp, train, capacity];
             let some = all.iter().find_map(|phase| protocol.check(phase).ok());
             let some = some.ok_or(());
             assert_eq!(some, Ok(()), "{protocol}");
@@ -95,7 +110,7 @@ mod tests {
         }
         let unknown = parse("iperf9").unwrap_err();
         let known = "native, iperf3, ctstraffic, ttcp, ntttcp, tcpmon, udpmon, bwdelaytester, echo, stamp, \
-                     discard, chargen";
+                     discard, chargen, udpstp";
         assert!(unknown.contains(known), "{unknown}");
     }
 

@@ -48,7 +48,7 @@ const MOST_LINES: usize = 10_000;
 const MOST_FIELDS: usize = 20;
 /// Names that only a protocol, or a program that speaks it, has; and the folder of its crate.
 /// Longer names first: `ntttcp` is not `ttcp`.
-const PROTOCOLS: [(&str, &str); 9] = [
+const PROTOCOLS: [(&str, &str); 10] = [
     ("bwdelaytester", "protocols/bwdelaytester"),
     ("ctstraffic", "protocols/ctstraffic"),
     ("chargen", "protocols/discard"),
@@ -57,6 +57,7 @@ const PROTOCOLS: [(&str, &str); 9] = [
     ("ntttcp", "protocols/ntttcp"),
     ("tcpmon", "protocols/udpmon"),
     ("udpmon", "protocols/udpmon"),
+    ("udpstp", "protocols/udpstp"),
     ("ttcp", "protocols/ttcp"),
 ];
 /// The binary's table, which names them all.

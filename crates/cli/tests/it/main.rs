@@ -122,6 +122,7 @@ mod train;
 mod ttcp;
 mod udpmon;
 #[cfg(unix)]
+mod udpstp;
 mod unanswered;
 #[cfg(all(unix, feature = "http"))]
 mod web;

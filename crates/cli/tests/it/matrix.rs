@@ -71,6 +71,15 @@ const ROWS: &[Row] = &[
         killed: "Total Time",
     },
     Row {
+        line: "udpst -d -t 5 -I 1 -p PORT 127.0.0.1",
+        server: "udpstp",
+        prints: "Downstream Maximum Mbps(L3/IP): ",
+        longer: Ok("udpst -d -t 20 -I 1 -p PORT 127.0.0.1"),
+        codes: [0, 200, 200],
+        mute: Ok(("WARNING: Timeout awaiting response from server", 3)),
+        killed: "ERROR: Minimum required connections (1) unavailable",
+    },
+    Row {
         line: "ttcp tx 127.0.0.1 port PORT nsrbc 333 blen 1000",
         server: "ttcp",
         prints: "ttcp-tx",

@@ -191,6 +191,15 @@ fn original(name: &str, port: &dyn Fn(&str) -> u16) -> Option<Vec<Case>> {
             vec![case(client("i=127.0.0.1 p=PORT m=1000000", "echo"), "packets (", 130, "Errors")]
         }
         "rttcpipserver" => vec![case(own("p=0"), "echo on", 0, "bytes echoed")],
+        "udpst" => vec![
+            case(
+                client("-d -t 60 -I 1 -p PORT 127.0.0.1", "udpstp"),
+                "Sub-Interval[1]",
+                0,
+                "Downstream Summary",
+            ),
+            case(own("-4 -v -p 0"), "Awaiting setup", 0, "Awaiting setup"),
+        ],
         _ => return None,
     })
 }
@@ -225,7 +234,7 @@ fn every_verb_keeps_its_result_when_a_request_to_end_is_two_signals() {
 
 #[test]
 fn every_original_keeps_its_result_when_a_request_to_end_is_two_signals() {
-    let others = "iperf3:0,ctstraffic:0,ttcp:0,echo:0,bwdelaytester:0,udpmon:0,tcpmon:0";
+    let others = "iperf3:0,ctstraffic:0,ttcp:0,echo:0,bwdelaytester:0,udpmon:0,tcpmon:0,udpstp:0";
     let server = serve(&format!("--legacy {others}"));
     let help = as_it_is("--help").run().exits(0);
     let text = help.out.replace('\n', " ");

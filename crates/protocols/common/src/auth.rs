@@ -40,6 +40,11 @@ impl Psk {
         Ok(Psk(bytes.to_vec(), Arc::default()))
     }
 
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// The first 16 octets of HMAC-SHA-256 over `parts` (RFC 8762 §4.4, RFC 8972 §4.8).
     pub fn seal(&self, parts: &[&[u8]]) -> [u8; 16] {
         shortened(&keyed_long(&self.0, parts))

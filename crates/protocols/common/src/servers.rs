@@ -87,7 +87,7 @@ impl Servers {
     }
 
     /// A connection to server `n` has ended that sent and received this much, and `completed`.
-    pub(crate) fn moved(&self, n: usize, (tx_bytes, rx_bytes): (u64, u64), completed: bool) {
+    pub fn moved(&self, n: usize, (tx_bytes, rx_bytes): (u64, u64), completed: bool) {
         if let Some(server) = self.0.get(n) {
             let confirmed = if completed { tx_bytes } else { 0 };
             for (sum, bytes) in server.moved.iter().zip([tx_bytes, rx_bytes, confirmed]) {

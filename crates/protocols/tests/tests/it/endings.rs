@@ -81,6 +81,10 @@ fn questions() -> Vec<(String, Phase)> {
     let iterations = Some(1);
     let trains = Phase { extra: asked.extra(), duration_ns: None, iterations, ..trains };
     all.push(("train of udpmon".to_owned(), trains));
+    for pattern in [Pattern::Push, Pattern::Pull] {
+        let capacity = udpstp::Settings { test_s: 5, ..udpstp::Settings::default() };
+        all.push((format!("capacity {pattern}"), capacity.phase(pattern, 2)));
+    }
     all
 }
 

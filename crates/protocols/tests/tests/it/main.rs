@@ -51,3 +51,4 @@ mod trouble;
 mod ttcp;
 mod ttcp_udp;
 mod udpmon;
+mod udpstp;

@@ -19,7 +19,7 @@ use uuid::Uuid;
 pub(crate) type Spoken = &'static dyn common::Protocol;
 
 /// What the binary speaks, in the order of its table. A new one joins here.
-pub(crate) static PROTOCOLS: [Spoken; 12] = [
+pub(crate) static PROTOCOLS: [Spoken; 13] = [
     &native::PROTOCOL,
     &::iperf3::PROTOCOL,
     &::ctstraffic::PROTOCOL,
@@ -32,6 +32,7 @@ pub(crate) static PROTOCOLS: [Spoken; 12] = [
     &::stamp::PROTOCOL,
     &::discard::PROTOCOL,
     &::discard::chargen::PROTOCOL,
+    &::udpstp::PROTOCOL,
 ];
 
 /// The number of the session that tests open connections of.
