@@ -1,7 +1,6 @@
 //! The kernel: clock, reactor, sockets and their options, threads, name resolution.
 //!
-//! The only crate with unsafe code; all of it that Linux needs is in `sys::linux` and `sys::space`,
-//! one system call a function. Abilities of Linux alone have a portable fallback or answers `None`
+//! The only crate with unsafe code; all of it is in `sys`, one system call a function. Abilities of Linux alone have a portable fallback or answers `None`
 //! or "unsupported" elsewhere. Nothing here knows a protocol: [`System`] implements
 //! [`transport::Platform`], and the engine joins its sockets to flows.
 #![expect(unsafe_code, reason = "system calls that std and socket2 do not offer")]
@@ -31,10 +30,10 @@ mod sys;
 mod testing;
 
 /// The address is in use, as the system numbers it.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 pub const IN_USE: i32 = libc::EADDRINUSE;
 /// The address is in use, as the system numbers it.
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(unix))]
 pub const IN_USE: i32 = 10_048;
 
 pub use clock::Clock;

@@ -278,7 +278,8 @@ pub fn run(
         inherited: SocketSettings {
             device,
             keepalive_ns: started.keepalive_ns,
-            mss: started.mss,
+            // No user asks for the bound: a system without it (Windows) goes on as before.
+            mss: started.mss.filter(|_| cfg!(unix)),
             ..SocketSettings::default()
         },
         realtime: config.realtime,

@@ -31,6 +31,22 @@ pub struct Fault {
     pub errno: i32,
 }
 
+/// An error's number on each system, of errors without a kind in std.
+const fn number(linux: i32, bsd: i32, windows: i32) -> i32 {
+    if cfg!(windows) {
+        windows
+    } else if cfg!(target_os = "linux") {
+        linux
+    } else {
+        bsd
+    }
+}
+
+/// No memory for a packet: `ENOBUFS`.
+const NO_BUFFERS: i32 = number(105, 55, 10_055);
+/// A datagram longer than the path or the socket takes: `EMSGSIZE`.
+const TOO_LONG: i32 = number(90, 40, 10_040);
+
 /// The likely cause of a connection that is not answered.
 pub const FIREWALL: &str = "is a firewall in the way?";
 
@@ -38,6 +54,16 @@ impl Fault {
     /// True if another socket has the port.
     pub fn is_port_taken(&self) -> bool {
         std::io::Error::from_raw_os_error(self.errno).kind() == ErrorKind::AddrInUse
+    }
+
+    /// True if the kernel had no memory for the packet.
+    pub fn is_without_buffers(&self) -> bool {
+        self.errno == NO_BUFFERS
+    }
+
+    /// True if the datagram was longer than the path or the socket takes.
+    pub fn is_too_long(&self) -> bool {
+        self.errno == TOO_LONG
     }
 
     /// The likely cause and its remedy, where the system's words name neither.

@@ -42,7 +42,11 @@ pub struct Texts {
     pub stat: String,
 }
 
+#[cfg(unix)]
+pub use crate::sys::unix::{raise_nofile, rlimit_nofile};
 pub use system::{
     card, clock_id, congestion_control, congestion_controls, connected_networks, interface_index,
-    local_addresses, raise_nofile, rlimit_nofile, snapshot, texts,
+    local_addresses, snapshot, texts,
 };
+#[cfg(not(unix))]
+pub use system::{raise_nofile, rlimit_nofile};

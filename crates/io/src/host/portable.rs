@@ -38,11 +38,13 @@ pub fn texts() -> Texts {
 }
 
 /// Soft and hard limit of open files: not available here.
+#[cfg(not(unix))]
 pub fn rlimit_nofile() -> Option<(u64, u64)> {
     None
 }
 
 /// Raises the soft limit of open files to the hard one: there is none here.
+#[cfg(not(unix))]
 pub fn raise_nofile() -> Option<(u64, u64)> {
     None
 }

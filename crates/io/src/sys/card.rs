@@ -1,8 +1,8 @@
 //! The system calls about a network card's stamps and its clock, made safe: one call a function.
 //! `card::layout` interprets their bytes.
 
-use super::linux::check;
 use super::space::interface_name;
+use super::unix::check;
 use crate::card::layout::How;
 use metrics::Clamped;
 use std::io;

@@ -1,5 +1,6 @@
 //! Linux system calls that std and socket2 do not offer, made safe: one call a function.
 
+use super::unix::check;
 use metrics::Clamped;
 use std::io;
 use std::mem::{size_of, zeroed};
@@ -20,12 +21,7 @@ struct KernelTime {
     nanoseconds: i64,
 }
 
-/// The result of a call that answers -1 on failure.
-pub(super) fn check(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-/// The same for calls that answer a length.
+/// The same as [`check`] for calls that answer a length.
 fn check_len(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
@@ -127,21 +123,6 @@ pub(crate) fn recv_drop(fd: BorrowedFd<'_>, n: usize) -> io::Result<usize> {
     check_len(unsafe { libc::recv(fd.as_raw_fd(), null_mut(), n, libc::MSG_TRUNC | libc::MSG_DONTWAIT) })
 }
 
-pub(crate) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
-    let len = value.len() as libc::socklen_t;
-    // SAFETY: the kernel reads at most `len` bytes, which `value` has.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, value.as_ptr().cast(), len) }).map(drop)
-}
-
-/// Reads a socket option; how many bytes of `value` it filled.
-pub(crate) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
-    let mut len = value.len() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes, which `value` has, and then the true length
-    // into `len`.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), level, name, value.as_mut_ptr().cast(), &raw mut len) })?;
-    Ok((usize::clamped(len)).min(value.len()))
-}
-
 /// The kernel's estimate of its wall clock: error bound in µs, and true if something disciplines
 /// it.
 pub(crate) fn wall_clock_state() -> Option<(u64, bool)> {
@@ -213,6 +194,7 @@ const _: () = assert!(size_of::<KernelTime>() == 16);
 
 #[cfg(test)]
 mod tests {
+    use super::super::unix::{get_option, set_option};
     use super::*;
     use std::os::fd::AsFd as _;
     use std::time::{Duration, Instant};

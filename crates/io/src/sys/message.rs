@@ -43,7 +43,7 @@ impl Control {
     /// The messages that a socket option returns, such as `IP_PKTOPTIONS`.
     pub(crate) fn of_option(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<Self> {
         let mut control = Control::new();
-        control.len = super::linux::get_option(fd, level, name, &mut control.bytes)?;
+        control.len = super::unix::get_option(fd, level, name, &mut control.bytes)?;
         Ok(control)
     }
 

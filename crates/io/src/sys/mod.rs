@@ -17,6 +17,8 @@ pub(crate) mod message;
 pub(crate) mod space;
 #[cfg(target_os = "linux")]
 pub(crate) mod terminal;
+#[cfg(unix)]
+pub(crate) mod unix;
 
 /// Error number of "operation not supported".
 pub(crate) const UNSUPPORTED: i32 = if cfg!(windows) {
@@ -187,7 +189,7 @@ pub(crate) fn set_pacing(socket: &Socket, bits: u64) -> io::Result<()> {
     {
         use std::os::fd::AsFd as _;
         let bytes = usize::try_from(bits / 8).unwrap_or(usize::MAX).to_ne_bytes();
-        linux::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes)
+        unix::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &bytes)
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -211,9 +213,11 @@ pub(crate) trait MissingOptions {
     fn bind_device(&self, _: Option<&[u8]>) -> io::Result<()> {
         Err(unsupported())
     }
+    #[cfg(not(target_os = "freebsd"))]
     fn set_tcp_congestion(&self, _: &[u8]) -> io::Result<()> {
         Err(unsupported())
     }
+    #[cfg(not(target_os = "freebsd"))]
     fn tcp_congestion(&self) -> io::Result<Vec<u8>> {
         Err(unsupported())
     }

@@ -1,7 +1,7 @@
 //! Linux system calls around network namespaces, the devices in them and the programs run there,
 //! made safe: one call a function.
 
-use super::linux::check;
+use super::unix::check;
 use crate::signals::Signal;
 use std::io;
 use std::mem::MaybeUninit;

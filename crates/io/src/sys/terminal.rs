@@ -1,6 +1,6 @@
 //! Linux system calls around the terminal, made safe: one call a function.
 
-use super::linux::check;
+use super::unix::check;
 use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, BorrowedFd};

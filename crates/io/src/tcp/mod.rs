@@ -1,6 +1,7 @@
 //! TCP sockets: listening, connecting, options, the kernel's figures of a connection, and the
 //! contract's `Net`.
 
+#[cfg(unix)]
 mod info;
 mod listener;
 mod net;

@@ -167,10 +167,10 @@ fn keep_class(socket: &Socket, v6: bool, connects: bool) {
         let on = 1_i32.to_ne_bytes();
         // A protocol without the option, such as Multipath TCP, keeps no class.
         if !connects {
-            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_RECVTOS, &on);
+            let _ = sys::unix::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_RECVTOS, &on);
         }
         if v6 {
-            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_RECVTCLASS, &on);
+            let _ = sys::unix::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_RECVTCLASS, &on);
         }
     }
     #[cfg(not(target_os = "linux"))]
@@ -231,9 +231,9 @@ fn lease_label(socket: &Socket, label: u32, to: &mut SocketAddr) -> io::Result<(
     request[20] = ACTION_GET;
     request[21] = SHARE_ANY;
     request[22..24].copy_from_slice(&CREATE.to_ne_bytes());
-    sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWLABEL_MGR, &request)?;
+    sys::unix::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWLABEL_MGR, &request)?;
     let on = 1_i32.to_ne_bytes();
-    sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWINFO_SEND, &on)?;
+    sys::unix::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_FLOWINFO_SEND, &on)?;
     to.set_flowinfo(label.to_be());
     Ok(())
 }

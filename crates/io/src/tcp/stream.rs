@@ -1,7 +1,9 @@
 //! A connection.
 
+use super::TcpNet;
+#[cfg(unix)]
+use super::info;
 use super::settings::{apply, effective, protocol};
-use super::{TcpNet, info};
 use crate::sys::{self, fault, in_progress, plain};
 use crate::{Clock, System};
 use metrics::{SocketState, TcpInfo};
@@ -69,24 +71,20 @@ impl Stream {
         self.0.local_addr().and_then(address).map_err(fault(Deed::Connect))
     }
 
-    /// True if the kernel has given the connection up; not known (`false`) outside Linux.
+    /// True if the kernel has given the connection up; not known (`false`) on Windows.
     fn closed(&self) -> bool {
-        self.raw_info(&mut [0; 8]).and_then(info::state) == Some(info::CLOSED)
+        #[cfg(unix)]
+        return self.raw_info(&mut [0; 8]).is_some_and(info::is_closed);
+        #[cfg(not(unix))]
+        false
     }
 
-    /// `TCP_INFO`, as much of it as fits; Linux only.
+    /// The kernel's structure of the connection, as much of it as fits.
+    #[cfg(unix)]
     fn raw_info<'a>(&self, bytes: &'a mut [u8]) -> Option<&'a [u8]> {
-        #[cfg(target_os = "linux")]
-        {
-            use std::os::fd::AsFd as _;
-            let n = sys::linux::get_option(self.0.as_fd(), libc::SOL_TCP, libc::TCP_INFO, bytes).ok()?;
-            bytes.get(..n)
-        }
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = bytes;
-            None
-        }
+        use std::os::fd::AsFd as _;
+        let n = sys::unix::get_option(self.0.as_fd(), libc::IPPROTO_TCP, info::OPTION, bytes).ok()?;
+        bytes.get(..n)
     }
 }
 
@@ -122,17 +120,26 @@ impl StreamSocket<System> for Stream {
         super::settings::mss(&self.0)
     }
 
-    /// Linux only.
+    /// `None` on Windows.
     fn info(&self) -> Option<TcpInfo> {
-        info::parse(self.raw_info(&mut [0; info::ROOM])?)
+        #[cfg(unix)]
+        return info::parse(self.raw_info(&mut [0; info::ROOM])?);
+        #[cfg(not(unix))]
+        None
     }
 
-    /// Linux only.
+    /// `None` on Windows.
+    #[cfg(not(unix))]
+    fn state(&self) -> Option<SocketState> {
+        None
+    }
+
+    /// `None` on Windows.
+    #[cfg(unix)]
     fn state(&self) -> Option<SocketState> {
         let state = info::parse_state(self.raw_info(&mut [0; info::ROOM])?)?;
         let size = |result: io::Result<usize>| result.ok().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
         Some(SocketState {
-            #[cfg(unix)]
             number: std::os::fd::AsRawFd::as_raw_fd(&self.0),
             rcvbuf: size(self.0.recv_buffer_size()),
             sndbuf: size(self.0.send_buffer_size()),
@@ -158,7 +165,7 @@ impl StreamSocket<System> for Stream {
             use std::os::fd::AsFd as _;
             let on = 1_i32.to_ne_bytes();
             let name = libc::TCP_THIN_LINEAR_TIMEOUTS;
-            let _ = sys::linux::set_option(self.0.as_fd(), libc::SOL_TCP, name, &on);
+            let _ = sys::unix::set_option(self.0.as_fd(), libc::SOL_TCP, name, &on);
         }
     }
 
@@ -194,7 +201,7 @@ fn bind(socket: &Socket, from: SocketAddr) -> Result<(), Fault> {
             use std::os::fd::AsFd as _;
             let on = 1_i32.to_ne_bytes();
             // Linux before 4.2 does not know it, and then takes the port now.
-            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on);
+            let _ = sys::unix::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on);
         }
     }
     socket.bind(&from.into()).map_err(fault(Deed::Bind))

@@ -159,7 +159,7 @@ mod linux {
             assert_eq!((effective.tos, effective.ttl), (Some(10 << 2), Some(7)));
         }
         let mut request = [0; 32];
-        let n = crate::sys::linux::get_option(
+        let n = crate::sys::unix::get_option(
             local.as_fd(),
             libc::SOL_IPV6,
             libc::IPV6_FLOWLABEL_MGR,

@@ -47,7 +47,7 @@ fn set_buffer(socket: &Socket, which: Buffer, bytes: u64) -> io::Result<()> {
             let name = if which == Buffer::Send { libc::SO_SNDBUFFORCE } else { libc::SO_RCVBUFFORCE };
             let bytes = i32::try_from(bytes).unwrap_or(i32::MAX).to_ne_bytes();
             // Without the privilege it stays at the limit, which the effective value shows.
-            let _ = sys::linux::set_option(socket.as_fd(), libc::SOL_SOCKET, name, &bytes);
+            let _ = sys::unix::set_option(socket.as_fd(), libc::SOL_SOCKET, name, &bytes);
         }
     }
     Ok(())
@@ -57,11 +57,11 @@ fn set_buffer(socket: &Socket, which: Buffer, bytes: u64) -> io::Result<()> {
 fn set_df(socket: &Socket, v6: bool, df: bool) -> io::Result<()> {
     use std::os::fd::AsFd as _;
     let how = if df { libc::IP_PMTUDISC_PROBE } else { libc::IP_PMTUDISC_DONT };
-    sys::linux::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_MTU_DISCOVER, &how.to_ne_bytes())
+    sys::unix::set_option(socket.as_fd(), libc::SOL_IP, libc::IP_MTU_DISCOVER, &how.to_ne_bytes())
         .or_else(|e| if v6 { Ok(()) } else { Err(e) })?;
     if v6 {
         let how = if df { libc::IPV6_PMTUDISC_PROBE } else { libc::IPV6_PMTUDISC_DONT };
-        sys::linux::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &how.to_ne_bytes())?;
+        sys::unix::set_option(socket.as_fd(), libc::SOL_IPV6, libc::IPV6_MTU_DISCOVER, &how.to_ne_bytes())?;
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(super) fn mtu(socket: &Socket, v6: bool) -> Option<u32> {
     use std::os::fd::AsFd as _;
     let (level, name) = if v6 { (libc::SOL_IPV6, libc::IPV6_MTU) } else { (libc::SOL_IP, libc::IP_MTU) };
     let mut bytes = [0; 4];
-    sys::linux::get_option(socket.as_fd(), level, name, &mut bytes).ok()?;
+    sys::unix::get_option(socket.as_fd(), level, name, &mut bytes).ok()?;
     u32::try_from(i32::from_ne_bytes(bytes)).ok()
 }
 

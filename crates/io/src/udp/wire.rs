@@ -1,8 +1,8 @@
 //! Linux: the reports of a UDP socket, and the control messages that carry them.
 
-use crate::sys::linux::set_option;
 use crate::sys::message::Control;
 use crate::sys::plain;
+use crate::sys::unix::set_option;
 use socket2::Socket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;

@@ -16,7 +16,7 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const DEVICE: &str = "try0";
 
 pub(in crate::host) fn abilities() -> Abilities {
-    let descriptors = super::rlimit_nofile();
+    let descriptors = crate::sys::unix::rlimit_nofile();
     let words = |text: Option<String>| -> Vec<String> {
         text.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
     };

@@ -17,7 +17,6 @@ pub use routes::connected_networks;
 pub(super) use stat::machine;
 pub(super) use sys::process_use;
 pub(crate) use sys::ticks_per_second;
-pub use sys::{raise_nofile, rlimit_nofile};
 
 /// Addresses of this host with the names of their interfaces.
 pub fn local_addresses() -> Vec<(String, IpAddr)> {

@@ -63,27 +63,6 @@ pub(crate) fn ticks_per_second() -> u64 {
     u64::try_from(hz).ok().filter(|hz| *hz > 0).unwrap_or(100)
 }
 
-/// Number of files that the process may open: the limit in force, and the highest it may be raised
-/// to.
-pub fn rlimit_nofile() -> Option<(u64, u64)> {
-    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the reference is to an rlimit64, which is all that getrlimit64 writes.
-    let answer = unsafe { libc::getrlimit64(libc::RLIMIT_NOFILE, &mut limit) };
-    (answer == 0).then_some((limit.rlim_cur, limit.rlim_max))
-}
-
-/// Raises the limit of open files to the highest permitted one, and returns both limits as they are
-/// then.
-pub fn raise_nofile() -> Option<(u64, u64)> {
-    let (soft, hard) = rlimit_nofile()?;
-    if soft < hard {
-        let limit = libc::rlimit64 { rlim_cur: hard, rlim_max: hard };
-        // SAFETY: setrlimit64 only reads the rlimit64 behind the reference.
-        let _refused_is_seen_below = unsafe { libc::setrlimit64(libc::RLIMIT_NOFILE, &limit) };
-    }
-    rlimit_nofile()
-}
-
 /// An address of this host, or an interface that has none.
 #[derive(Clone, Debug)]
 pub(super) struct Address {
@@ -280,12 +259,5 @@ mod tests {
         let lo = all.iter().find(|a| a.ip == Some(Ipv4Addr::LOCALHOST.into())).expect("127.0.0.1");
         assert!(lo.loopback);
         assert!(index_of(&lo.label).is_some());
-    }
-
-    #[test]
-    fn the_limit_of_open_files_can_be_raised_to_its_ceiling() {
-        let (_, hard) = rlimit_nofile().unwrap();
-        assert_eq!(raise_nofile(), Some((hard, hard)));
-        assert_eq!(rlimit_nofile(), Some((hard, hard)));
     }
 }

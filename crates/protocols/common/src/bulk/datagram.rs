@@ -157,7 +157,7 @@ impl DatagramSender {
     /// Handles a refused send: the kernel's error, or an ICMP error from the path.
     fn refused(&mut self, cx: &mut Context<'_>, fault: Fault) {
         let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
-        let passes = fault.errno == NO_BUFFERS
+        let passes = fault.is_without_buffers()
             || matches!(kind, ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Interrupted);
         self.measured.core.packets(cx, &Packets { refused: 1, ..Packets::default() });
         let params = &self.measured.params;
@@ -176,9 +176,6 @@ impl DatagramSender {
         }
     }
 }
-
-/// No memory for the packet: the system's number for it, which std has no kind for.
-const NO_BUFFERS: i32 = if cfg!(windows) { 10_055 } else { 105 };
 
 impl Flow for DatagramSender {
     fn interest(&self) -> Interest {

@@ -138,9 +138,8 @@ impl Sender {
     /// True if a fault means that no datagram will ever get through. Want of buffers, above all,
     /// passes.
     fn is_final(fault: Fault) -> bool {
-        const TOO_LONG: i32 = if cfg!(windows) { 10_040 } else { 90 };
         let kind = std::io::Error::from_raw_os_error(fault.errno).kind();
-        fault.errno == TOO_LONG
+        fault.is_too_long()
             || matches!(
                 kind,
                 ErrorKind::ConnectionRefused

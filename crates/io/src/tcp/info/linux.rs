@@ -1,16 +1,19 @@
 //! `struct tcp_info` of Linux, read by offset and length: the kernel fills as much of it as it
 //! knows.
 
+use super::{read_u32, read_u64};
 use metrics::{SocketState, TcpInfo};
 
 /// Room for more than any kernel fills today (Linux 6.18: 264 bytes).
-pub(super) const ROOM: usize = 320;
+pub(in crate::tcp) const ROOM: usize = 320;
+
+/// `TCP_INFO`.
+#[cfg(target_os = "linux")]
+pub(in crate::tcp) const OPTION: i32 = libc::TCP_INFO;
 
 /// Offsets in bytes of the fields used; the width is that of the reader (u8, u32 or u64, native
 /// order). The layout is part of the kernel's interface: fields are only ever added at the end.
 mod at {
-    /// `tcpi_state`, u8.
-    pub(super) const STATE: usize = 0;
     /// Bit 0 of the byte after the two window scales: `tcpi_delivery_rate_app_limited`.
     pub(super) const FLAGS: usize = 7;
     pub(super) const SND_MSS: usize = 16;
@@ -57,16 +60,8 @@ mod at {
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 const NO_MIN_RTT: u32 = u32::MAX;
 
-/// `tcpi_state`: not connected any more.
-pub(super) const CLOSED: u8 = 7;
-
-/// The connection's state.
-pub(super) fn state(bytes: &[u8]) -> Option<u8> {
-    bytes.get(at::STATE).copied()
-}
-
 /// Decodes the kernel's bytes; `None` when they are fewer than those of Linux 2.6.
-pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
+pub(in crate::tcp) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
     let retransmits = read_u32(bytes, at::TOTAL_RETRANS)?;
     Some(TcpInfo {
         rtt_us: read_u32(bytes, at::RTT)?,
@@ -92,7 +87,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
 
 /// Decodes the part of the kernel's bytes that concerns a single message; `None` when they are
 /// fewer than those of Linux 2.6.
-pub(super) fn parse_state(bytes: &[u8]) -> Option<SocketState> {
+pub(in crate::tcp) fn parse_state(bytes: &[u8]) -> Option<SocketState> {
     let mss = read_u32(bytes, at::SND_MSS)?;
     let unsent = read_u32(bytes, at::NOTSENT).unwrap_or(0);
     Some(SocketState {
@@ -115,31 +110,10 @@ fn app_limited(flags: u8) -> bool {
     if cfg!(target_endian = "little") { flags & 1 != 0 } else { flags & 0x80 != 0 }
 }
 
-fn read_u32(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-fn read_u64(bytes: &[u8], at: usize) -> Option<u64> {
-    bytes.get(at..)?.first_chunk().copied().map(u64::from_ne_bytes)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{long, ramp, word};
     use super::*;
-
-    /// Every byte of a field tells where the field is: u32 at 68 reads as 0x44454647 in the
-    /// machine's order.
-    fn ramp() -> Vec<u8> {
-        (0..ROOM).map(|i| i as u8).collect()
-    }
-
-    fn word(at: u8) -> u32 {
-        u32::from_ne_bytes([at, at + 1, at + 2, at + 3])
-    }
-
-    fn long(at: u8) -> u64 {
-        u64::from_ne_bytes(std::array::from_fn(|i| at + i as u8))
-    }
 
     #[test]
     fn fields_are_where_the_kernel_puts_them() {
@@ -164,7 +138,7 @@ mod tests {
             snd_wnd: Some(word(228)),
         };
         for len in [232, 240, 248, ROOM] {
-            assert_eq!(parse(&ramp()[..len]), Some(expected));
+            assert_eq!(parse(&ramp(ROOM)[..len]), Some(expected));
         }
     }
 
@@ -185,24 +159,24 @@ mod tests {
             mss: word(16),
             ..SocketState::default()
         };
-        assert_eq!(parse_state(&ramp()[..148]), Some(expected));
+        assert_eq!(parse_state(&ramp(ROOM)[..148]), Some(expected));
         let old = SocketState { queued: u64::from(word(24)) * u64::from(word(16)), ..expected };
-        assert_eq!((parse_state(&ramp()[..104]), parse_state(&ramp()[..103])), (Some(old), None));
+        assert_eq!((parse_state(&ramp(ROOM)[..104]), parse_state(&ramp(ROOM)[..103])), (Some(old), None));
     }
 
     #[test]
     fn what_an_older_kernel_does_not_write_is_absent() {
         for len in 0..104 {
-            assert_eq!(parse(&ramp()[..len]), None);
+            assert_eq!(parse(&ramp(ROOM)[..len]), None);
         }
-        let info = parse(&ramp()[..104]).unwrap();
+        let info = parse(&ramp(ROOM)[..104]).unwrap();
         assert_eq!((info.min_rtt_us, info.delivery_rate, info.busy_us), (None, None, None));
         assert_eq!((info.bytes_sent, info.reord_seen, info.snd_wnd), (None, None, None));
         assert_eq!(info.bytes_acked, None);
-        let info = parse(&ramp()[..192]).unwrap();
+        let info = parse(&ramp(ROOM)[..192]).unwrap();
         assert_eq!((info.sndbuf_limited_us, info.bytes_sent), (Some(long(184)), None));
         // A field cut in the middle is no field.
-        assert_eq!(parse(&ramp()[..191]).unwrap().sndbuf_limited_us, None);
+        assert_eq!(parse(&ramp(ROOM)[..191]).unwrap().sndbuf_limited_us, None);
     }
 
     #[test]
