@@ -1,6 +1,7 @@
 # A formula for a tap, of the prebuilt static binaries: `contrib/recipes FOLDER URL` puts version, addresses and checksums of a release in.
 class Netcaliper < Formula
   desc "Measuring instrument for networks"
+  homepage "@HOME@"
   version "@VERSION@"
   license any_of: ["MIT", "Apache-2.0"]
 
