@@ -17,7 +17,7 @@ pub use build::MatrixBuilder;
 pub use html::write_html;
 use metrics::Wall;
 use model::CaveatLevel;
-pub use prometheus::write_metrics;
+pub use prometheus::{metrics_sheet, write_metrics};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 pub use text::write_text;

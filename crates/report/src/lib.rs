@@ -37,6 +37,7 @@ pub use json::{Journal, read_run, replay, write_outcome, write_outcome_line, wri
 pub use parquet::write_figures_parquet;
 pub use plot::round_up;
 pub use prometheus::{
-    Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
+    Gauge, Labels as MetricsLabels, METRICS_TYPE, RunMetrics, ServerMetrics, Sheet as MetricsSheet,
+    labels_of_run, run_gauges,
 };
 pub use text::{Page, Table, Tone, aligned, ascii, broken, clean, hanging, or_dash};

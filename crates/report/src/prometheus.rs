@@ -24,6 +24,9 @@ const BOUNDS: [f64; 22] = [
 /// Percentiles of the latest run's distributions.
 const PERCENTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
+/// Type of the figures of one run.
+const GAUGE: &str = "gauge";
+
 /// Labels of a sample, in order.
 pub type Labels = Vec<(&'static str, String)>;
 
@@ -39,6 +42,19 @@ struct Family {
 #[derive(Default)]
 pub struct Sheet(BTreeMap<String, Family>);
 
+/// A sample of a gauge.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gauge<'a> {
+    /// Name with the unit, such as `netcaliper_goodput_bytes_per_second`.
+    pub name: &'a str,
+    /// Meaning, one sentence.
+    pub help: &'a str,
+    /// Labels, in order.
+    pub labels: &'a Labels,
+    /// Value in base units; finite.
+    pub value: f64,
+}
+
 impl Sheet {
     fn add(&mut self, name: &str, kind: &'static str, help: &'static str, labels: &Labels, value: f64) {
         self.family(name, kind, help).samples.push(("", labels.clone(), value));
@@ -47,8 +63,16 @@ impl Sheet {
     /// Adds a sample of a gauge, unless there is no value.
     pub fn gauge(&mut self, name: &str, help: &'static str, labels: &Labels, value: Option<f64>) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            self.add(name, "gauge", help, labels, value);
+            self.add(name, GAUGE, help, labels, value);
         }
+    }
+
+    /// The samples of its gauges; samples of one name stand together.
+    pub fn gauges(&self) -> impl Iterator<Item = Gauge<'_>> {
+        let gauges = self.0.iter().filter(|(_, family)| family.kind == GAUGE);
+        gauges.flat_map(|(name, Family { help, samples, .. })| {
+            samples.iter().map(|(_, labels, value)| Gauge { name, help, labels, value: *value })
+        })
     }
 
     fn histogram(&mut self, name: &str, help: &'static str, labels: &Labels, all: &Steps) {
@@ -198,28 +222,53 @@ impl RunMetrics {
             sheet.add("netcaliper_runs_total", "counter", "Runs by how they ended.", &labels, real(*n));
         }
         let none = Labels::new();
-        let yes = |is_true: bool| Some(f64::from(u8::from(is_true)));
         let help = "Runs that did not keep to a condition.";
         sheet.add("netcaliper_runs_broken_total", "counter", help, &none, real(self.broken));
-        for (condition, met) in &self.conditions {
-            let labels = vec![("condition", condition.clone())];
-            sheet.gauge("netcaliper_condition_met", "Whether the latest run kept to it.", &labels, yes(*met));
-        }
+        add_conditions(self.conditions.iter().map(|(text, met)| (text.clone(), *met)), &none, &mut sheet);
         for ((name, help, labels), steps) in &self.times {
             sheet.histogram(name, help, labels, steps);
         }
         if let Some(outcome) = &self.latest {
-            let info = vec![("version", outcome.begin.version.clone())];
-            sheet.gauge("netcaliper_build_info", "The version that measured.", &info, Some(1.0));
-            let began = seconds(outcome.begin.started.0);
-            let help = "When the latest run began, since the epoch.";
-            sheet.gauge("netcaliper_run_start_time_seconds", help, &none, Some(began));
-            let complete = yes(outcome.status == Status::Complete);
-            sheet.gauge("netcaliper_run_complete", "Whether it ended as planned.", &none, complete);
-            outcome.points.iter().for_each(|point| gauges(outcome, point, &mut sheet));
+            add_run(outcome, &none, &mut sheet);
         }
         sheet.write(out)
     }
+}
+
+/// The figures of one run by itself, as gauges. The labels of the run are on all of them, so that
+/// runs of several targets stay apart where one receiver keeps them.
+pub fn run_gauges(outcome: &Outcome, conditions: &[Assertion]) -> Sheet {
+    let mut sheet = Sheet::default();
+    let run = labels_of_run(outcome);
+    let met = conditions.iter().map(|one| (one.to_string(), one.broken(outcome).is_empty()));
+    add_conditions(met, &run, &mut sheet);
+    add_run(outcome, &run, &mut sheet);
+    sheet
+}
+
+/// 1 for a true statement, 0 for a false one.
+fn yes(is_true: bool) -> Option<f64> {
+    Some(f64::from(u8::from(is_true)))
+}
+
+/// Adds whether a run kept to its conditions.
+fn add_conditions(all: impl Iterator<Item = (String, bool)>, run: &Labels, sheet: &mut Sheet) {
+    for (condition, met) in all {
+        let labels = [run.clone(), vec![("condition", condition)]].concat();
+        sheet.gauge("netcaliper_condition_met", "Whether the latest run kept to it.", &labels, yes(met));
+    }
+}
+
+/// Adds the gauges of a run and of its phases.
+fn add_run(outcome: &Outcome, run: &Labels, sheet: &mut Sheet) {
+    let info = [run.clone(), vec![("version", outcome.begin.version.clone())]].concat();
+    sheet.gauge("netcaliper_build_info", "The version that measured.", &info, Some(1.0));
+    let began = seconds(outcome.begin.started.0);
+    let help = "When the latest run began, since the epoch.";
+    sheet.gauge("netcaliper_run_start_time_seconds", help, run, Some(began));
+    let complete = yes(outcome.status == Status::Complete);
+    sheet.gauge("netcaliper_run_complete", "Whether it ended as planned.", run, complete);
+    outcome.points.iter().for_each(|point| gauges(outcome, point, sheet));
 }
 
 const ROUND_TRIP: (&str, &str) = ("netcaliper_round_trip_seconds", "Round trips of messages.");
@@ -227,16 +276,22 @@ const DELAY: (&str, &str) =
     ("netcaliper_one_way_delay_seconds", "One-way delays of datagrams, as far as the clocks agree.");
 const CONNECT: (&str, &str) = ("netcaliper_connect_seconds", "Times to connect.");
 
-/// Which measurement a sample belongs to.
-fn labels(outcome: &Outcome, point: &Point) -> Labels {
+/// Which test a run belongs to: its verb, protocol and target.
+pub fn labels_of_run(outcome: &Outcome) -> Labels {
     let begin = &outcome.begin;
     vec![
         ("verb", begin.verb.clone()),
         ("protocol", begin.protocol.clone()),
         ("target", begin.targets.join(" ")),
-        ("setting", words::pairs(&point.label)),
-        ("repeat", point.repeat.max(1).to_string()),
     ]
+}
+
+/// Which measurement a sample belongs to.
+fn labels(outcome: &Outcome, point: &Point) -> Labels {
+    let mut labels = labels_of_run(outcome);
+    labels.push(("setting", words::pairs(&point.label)));
+    labels.push(("repeat", point.repeat.max(1).to_string()));
+    labels
 }
 
 /// Adds the gauges of a phase of the latest run.
@@ -362,6 +417,24 @@ mod tests {
 
     fn page(metrics: &RunMetrics) -> String {
         crate::histogram::tests::text(|out| metrics.write(out))
+    }
+
+    #[test]
+    fn gauges_of_a_run_are_those_of_its_page_with_the_labels_of_the_run() {
+        let outcome = outcome("a");
+        let conditions = conditions("p50<1s");
+        let mut metrics = RunMetrics::default();
+        metrics.add(&outcome, &conditions);
+        let page = page(&metrics);
+        let sheet = run_gauges(&outcome, &conditions);
+        let all: Vec<Gauge<'_>> = sheet.gauges().collect();
+        for gauge in &all {
+            assert!(page.contains(&format!("# TYPE {} gauge\n", gauge.name)), "{}", gauge.name);
+            assert!(gauge.labels.contains(&("target", "a".to_owned())), "{gauge:?}");
+        }
+        let on_page = page.lines().filter(|line| line.ends_with(" gauge")).count();
+        let names: std::collections::BTreeSet<&str> = all.iter().map(|gauge| gauge.name).collect();
+        assert_eq!(names.len(), on_page);
     }
 
     #[test]

@@ -7,11 +7,16 @@ use model::Stat;
 use report::MetricsSheet;
 use std::io::{self, Write};
 
-/// Writes the medians of each cell, ages, reasons and verdicts as gauges.
+/// Writes the [gauges](metrics_sheet) of a matrix as a page.
 ///
 /// # Errors
 /// When `out` cannot be written.
 pub fn write_metrics(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
+    metrics_sheet(matrix).write(out)
+}
+
+/// The medians of each cell, ages, reasons and verdicts as gauges.
+pub fn metrics_sheet(matrix: &Matrix) -> MetricsSheet {
     let mut sheet = MetricsSheet::default();
     for cell in &matrix.cells {
         let test = matrix.test_words(cell.test);
@@ -49,5 +54,5 @@ pub fn write_metrics(matrix: &Matrix, out: &mut dyn Write) -> io::Result<()> {
             "By how much what is named is worse than the rest: a share, or percentage points of losses.";
         sheet.gauge("netcaliper_fleet_verdict", help, &labels, Some(verdict.effect));
     }
-    sheet.write(out)
+    sheet
 }
