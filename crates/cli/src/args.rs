@@ -2,6 +2,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "doc comments here are the help text, brackets and all")]
 
 pub(crate) mod datagrams;
+pub(crate) mod export;
 pub(crate) mod help;
 pub(crate) mod key;
 pub(crate) mod protocol;
@@ -9,6 +10,7 @@ pub(crate) mod repeat;
 pub(crate) mod store;
 pub(crate) mod values;
 
+use crate::args::export::ExportArgs;
 use crate::args::store::StoreArgs;
 use crate::protocols;
 use clap::{Args, ValueEnum};
@@ -249,6 +251,8 @@ pub(crate) struct OutputArgs {
     /// Write metrics into this file for Prometheus' textfile collector: call it something.prom.
     #[arg(long, value_name = "FILE")]
     pub(crate) metrics_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) export: ExportArgs,
     /// What the run must find, or the exit code is 3 (repeatable): p99<5ms, goodput>900M,
     /// loss.up<=0.1%, errors=0, …. Names: goodput, connects, loss, jitter, messages-lost, frames,
     /// errors, retransmits, fairness, caveats; of times min, mean, max or a percentile, alone or

@@ -161,6 +161,30 @@ pub(crate) fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBu
     Some(folder.join("netcaliper"))
 }
 
+/// Folder of this program's own state: never results of the user's runs, which are in the store.
+pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
+    let of_service = folder_in("STATE_DIRECTORY").map(|folder| folder.join("netcaliper"));
+    let usual = || own_folder("XDG_STATE_HOME", ".local/state", "LOCALAPPDATA");
+    of_service.or_else(usual).ok_or_else(|| {
+        CliError::failed(
+            "there is no home directory to keep results in: XDG_STATE_HOME names a folder for them",
+        )
+    })
+}
+
+/// Whether a regular file can be read by users that are neither its owner nor in its group.
+#[cfg(unix)]
+pub(crate) fn is_world_readable(file: &Metadata) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.is_file() && file.permissions().mode() & 0o004 != 0
+}
+
+/// Access lists are not looked at.
+#[cfg(not(unix))]
+pub(crate) fn is_world_readable(_: &Metadata) -> bool {
+    false
+}
+
 /// Removes the partial files, right before the process exits.
 pub(crate) fn remove_partial() {
     let all = lock(&PARTIAL);

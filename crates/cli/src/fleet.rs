@@ -20,6 +20,7 @@ pub(crate) mod secure;
 #[cfg(feature = "nats")]
 mod standby;
 
+use crate::args::export::ExportArgs;
 use crate::args::store::StoreArgs;
 use crate::args::values;
 use crate::error::{CliError, Exit};
@@ -172,6 +173,8 @@ pub(crate) struct ShowArgs {
     /// the result before.
     #[arg(long, value_name = "COMMAND", help_heading = "Alerts")]
     pub(crate) on_mend: Option<String>,
+    #[command(flatten)]
+    pub(crate) export: ExportArgs,
     #[command(flatten)]
     pub(crate) store: StoreArgs,
 }

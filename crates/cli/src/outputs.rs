@@ -3,6 +3,7 @@
 //! while the run goes on.
 
 pub(crate) mod alert;
+pub(crate) mod export;
 pub(crate) mod histograms;
 pub(crate) mod live;
 pub(crate) mod scrape;
@@ -14,7 +15,8 @@ use crate::error::{CliError, Exit};
 use crate::file::{self, NewFile};
 use crate::outputs::watch::Page;
 use crate::stdout::is_stdout;
-use crate::{signals, stderr, stdout};
+use crate::{provenance, signals, stderr, stdout};
+use ::export::Exporter;
 use live::Live;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{Console, Detail, EventCsv, EventWriter, Journal, Rows, RunMetrics, Style};
@@ -60,6 +62,7 @@ pub(crate) struct Outputs {
     html: Option<Target<Sink>>,
     metrics: Option<Target<Sink>>,
     page: Option<Page>,
+    exporter: Option<Exporter>,
     builder: Builder,
     failed: Failures,
     /// What was asked for; the store and the conditions are looked at in the end.
@@ -211,6 +214,7 @@ impl Outputs {
             html: opened_for_end(args.html.as_ref())?,
             metrics: opened_for_end(args.metrics_file.as_ref())?,
             page: Page::open(&args.web, &args.store, None)?,
+            exporter: args.export.open(provenance::VERSION)?,
             args: args.clone(),
             streams: streaming > 0,
             ..Outputs::default()
@@ -330,7 +334,8 @@ impl Outputs {
         let tables = self.tables.iter().any(|target| takes(Some(target)));
         let at_end =
             [&self.sweep, &self.html, &self.metrics].into_iter().any(|target| takes(target.as_ref()));
-        let others = self.page.is_some() || self.args.svg.is_some() || self.files_beside;
+        let others =
+            self.page.is_some() || self.args.svg.is_some() || self.exporter.is_some() || self.files_beside;
         tables || at_end || others || self.live.is_some()
     }
 
@@ -431,6 +436,9 @@ impl Outputs {
         }
         if self.measured && !self.args.no_store {
             store::keep(&self.args.store, &outcome);
+        }
+        if let Some(exporter) = &self.exporter {
+            export::send(exporter, &export::of_run(&outcome, &self.args.asserts));
         }
         if let Some(page) = self.page {
             page.end(&outcome);

@@ -2,7 +2,7 @@
 
 use crate::args::{KeyArgs, TargetArgs, values};
 use crate::error::CliError;
-use crate::protocols;
+use crate::{file, protocols};
 use common::auth::{DRAWN, unhex};
 use common::keys::{Named, PUBLIC, PrivateKey, VERBS};
 use common::{Keyring, Psk, Rights};
@@ -153,7 +153,7 @@ pub(crate) fn private_in(path: &Path, insecure: bool) -> Result<PrivateKey, CliE
 fn read(path: &Path, insecure: bool) -> Result<Vec<u8>, CliError> {
     let unread = |e| CliError::usage(format!("cannot read the key from {}: {e}", path.display()));
     let file = File::open(path).map_err(unread)?;
-    if !insecure && is_world_readable(&file.metadata().map_err(unread)?) {
+    if !insecure && file::is_world_readable(&file.metadata().map_err(unread)?) {
         return Err(CliError::usage(format!(
             "every user of this host can read the key file {0}: `chmod 600 {0}` mends that (--insecure-key-file uses it \
              as it is)",
@@ -166,19 +166,6 @@ fn read(path: &Path, insecure: bool) -> Result<Vec<u8>, CliError> {
         return Err(wrong(path, "is too long for a file of keys: 1 MiB at most"));
     }
     Ok(bytes)
-}
-
-/// Whether a regular file can be read by users that are neither its owner nor in its group.
-#[cfg(unix)]
-fn is_world_readable(file: &std::fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.is_file() && file.permissions().mode() & 0o004 != 0
-}
-
-/// Access lists are not looked at.
-#[cfg(not(unix))]
-fn is_world_readable(_: &std::fs::Metadata) -> bool {
-    false
 }
 
 /// The lines of a list: its number, its words. Empty lines and those that begin with `#` say

@@ -10,7 +10,7 @@ pub(crate) use absent::{absent, agent, orders};
 #[cfg(feature = "nats")]
 pub(crate) use work::host_name;
 #[cfg(feature = "fleet")]
-pub(crate) use work::{agent, orders, state_folder};
+pub(crate) use work::{agent, orders};
 
 use crate::args::values;
 use crate::fleet::nats::NatsArgs;

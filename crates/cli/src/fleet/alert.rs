@@ -3,7 +3,7 @@
 
 use super::ShowArgs;
 use crate::error::CliError;
-use crate::fleet::agent::state_folder;
+use crate::file::state_folder;
 use crate::outputs::alert::Alert;
 use crate::{file, stderr};
 use fleet::matrix::{FEWEST, Matrix, Verdict};

@@ -2,8 +2,9 @@
 
 use super::{ShowArgs, alert};
 use crate::error::{CliError, Context as _, Exit};
+use crate::outputs::export;
 use crate::runs::saved;
-use crate::{file, stderr, stdout};
+use crate::{file, provenance, stderr, stdout};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
 use fleet::result::Counts;
@@ -58,13 +59,16 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
     }
     // A closed stdout keeps nobody from being alerted.
     let alerted = alert::alert(&matrix, args);
-    stdout::print(|out| match args.json {
+    let printed = stdout::print(|out| match args.json {
         true => {
             serde_json::to_writer(&mut *out, &matrix).map_err(io::Error::from).and_then(|()| writeln!(out))
         }
         false => write_text(&matrix, stdout::color(), stderr::stdout_columns(), &mut stdout::Text::to(out)),
-    })?;
-    alerted?;
+    });
+    if let Some(exporter) = args.export.open(provenance::VERSION)? {
+        export::send(&exporter, &export::of_fleet(&matrix));
+    }
+    printed.and(alerted)?;
     let has_verdict = !alert::verdicts(&matrix, args).is_empty();
     Ok(Shown { counts: matrix.counts(), has_verdict })
 }

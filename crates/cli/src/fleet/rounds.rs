@@ -3,7 +3,7 @@
 use super::run::{count, shown, work};
 use super::{ShowArgs, WhenArgs};
 use crate::error::{CliError, Context as _, Exit};
-use crate::{signals, stderr};
+use crate::{provenance, signals, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
 use jiff::civil::{DateTime, Time};
@@ -139,6 +139,8 @@ pub(super) fn lead(
     interrupt: &Interrupt,
     lead: &mut dyn Lead,
 ) -> Result<Option<Exit>, CliError> {
+    // What is wrong with the receivers is known before anything is measured.
+    drop(show.export.open(provenance::VERSION)?);
     let mut so_far = SoFar::default();
     loop {
         let (plan, reach) = (journal.record().plan().clone(), journal.reach().clone());

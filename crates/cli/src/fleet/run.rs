@@ -7,7 +7,7 @@ use super::standby;
 use super::{ShowArgs, pages, plan, rounds};
 use crate::args::key;
 use crate::error::{CliError, Context as _, Exit};
-use crate::fleet::agent::state_folder;
+use crate::file::state_folder;
 use crate::stderr;
 use crate::stdout::{is_stdout, print};
 use common::auth::{DRAWN, hex};

@@ -5,7 +5,7 @@ use super::reach::StandByArgs;
 use super::rounds::{Lead, lead, opened};
 use super::run::{Reach, shown};
 use crate::error::{CliError, Exit, lock};
-use crate::fleet::agent::state_folder;
+use crate::file::state_folder;
 use crate::{signals, stderr};
 use fleet::controller::Journal;
 use fleet::plan::{Plan, RunId};

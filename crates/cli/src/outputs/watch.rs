@@ -15,7 +15,7 @@ pub(crate) struct Page {
 }
 
 /// Name of this host; empty when it is not known.
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let told = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     told.or_else(|| std::env::var("COMPUTERNAME").ok()).unwrap_or_default().trim().to_owned()
 }

@@ -1,13 +1,15 @@
 //! `netcaliper monitor`: measurements on a schedule, into the store and into metrics, with an alert
 //! on failure.
 
+use crate::args::export::ExportArgs;
 use crate::args::store::StoreArgs;
 use crate::args::values;
 use crate::error::{CliError, Context as _, Exit, lock};
 use crate::outputs::alert::Alert;
+use crate::outputs::export;
 use crate::outputs::scrape::{self, MetricsFile};
 use crate::verbs::{Question, measure};
-use crate::{outputs, signals, stderr};
+use crate::{outputs, provenance, signals, stderr};
 use clap::Args;
 use clap::error::ErrorKind;
 use model::{Assertion, Cost, Figure, Outcome, Point, Stat, Status, is_shown};
@@ -55,6 +57,8 @@ pub(crate) struct MonitorArgs {
     #[arg(long, value_name = "ADDR", value_parser = values::metrics_address)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
+    export: ExportArgs,
+    #[command(flatten)]
     store: StoreArgs,
     /// The measurement, as on the command line: tcp lab2 -t 5s.
     #[arg(last = true, required = true, value_name = "QUESTION")]
@@ -76,6 +80,7 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
     let metrics = Arc::new(Mutex::new(RunMetrics::default()));
     let page = scrape::shared(&metrics, RunMetrics::write);
     let mut file = MetricsFile::begin(args.metrics_file.as_ref(), &page)?;
+    let exporter = args.export.open(provenance::VERSION)?.map(export::in_background);
     let interrupt = signals::interrupt()?;
     let scraped = args.metrics.map(|address| scrape::serve(address, Arc::clone(&page))).transpose()?;
     if let Some(scraped) = &scraped {
@@ -96,11 +101,17 @@ pub(crate) fn monitor(args: &MonitorArgs) -> Result<Exit, CliError> {
         if found.interrupted {
             break;
         }
+        if let Some((exporter, outcome)) = exporter.as_ref().zip(found.outcome.as_ref()) {
+            exporter.put(&export::of_run(outcome, &args.asserts), runtime::wall_now());
+        }
         file.write(&page);
         state.judge(&found);
         // The slots that have passed meanwhile are gone.
         let passed = began.elapsed().as_nanos() / every.as_nanos().max(1);
         slot = u32::try_from(passed).unwrap_or(u32::MAX).max(slot).saturating_add(1);
+    }
+    if let Some(exporter) = exporter {
+        export::end(exporter);
     }
     Ok(if state.broke { Exit::Threshold } else { Exit::Good })
 }

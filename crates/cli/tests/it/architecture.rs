@@ -27,10 +27,11 @@ const MAY_USE: &[(&str, &str)] = &[
     ("lab", "io, metrics, transport"),
     ("store", "metrics, model"),
     ("web", "model, report, store"),
+    ("export", "metrics, report; its tests model"),
     ("fleet", "io, metrics, model, report, transport"),
     (
         "cli",
-        "compat, doctor, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
+        "compat, doctor, export, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
     ),
     ("protocols/tests", "metrics, model, protocols/*, protocols/common, sim, transport"),
 ];

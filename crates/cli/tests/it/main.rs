@@ -36,6 +36,10 @@ mod echo;
 mod endings;
 #[cfg(unix)]
 mod exchange;
+#[cfg(all(unix, feature = "export"))]
+mod export;
+#[cfg(not(feature = "export"))]
+mod export_absent;
 #[cfg(unix)]
 mod failures;
 #[cfg(unix)]
@@ -96,6 +100,10 @@ mod outputs;
 mod patterns;
 #[cfg(target_os = "linux")]
 mod processes;
+#[cfg(all(unix, feature = "export"))]
+#[path = "../../../export/tests/it/server.rs"]
+#[expect(dead_code, reason = "the tests of export use all of it")]
+mod receiver;
 #[cfg(unix)]
 mod released;
 #[cfg(all(unix, feature = "http"))]

@@ -139,20 +139,9 @@ pub(crate) fn host_name() -> String {
         .map_or_else(|_| "host".to_owned(), |name| name.trim().to_owned())
 }
 
-/// Folder of this program's own state: never results of the user's runs, which are in the store.
-pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
-    let of_service = file::folder_in("STATE_DIRECTORY").map(|folder| folder.join("netcaliper"));
-    let usual = || file::own_folder("XDG_STATE_HOME", ".local/state", "LOCALAPPDATA");
-    of_service.or_else(usual).ok_or_else(|| {
-        CliError::failed(
-            "there is no home directory to keep results in: XDG_STATE_HOME names a folder for them",
-        )
-    })
-}
-
 /// The folder of results that wait for a controller: its name is made of what tests occupy.
 fn usual_spool(resource: &str) -> Result<PathBuf, CliError> {
-    Ok(state_folder()?.join("fleet").join(folder_name(resource)))
+    Ok(file::state_folder()?.join("fleet").join(folder_name(resource)))
 }
 
 /// A name for a folder, of any text.
