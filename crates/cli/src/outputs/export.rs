@@ -1,7 +1,7 @@
 //! Results on their way to other programs' servers.
 
 use crate::outputs::watch::host_name;
-use crate::{provenance, signals, stderr};
+use crate::{signals, stderr};
 use export::{Background, Delivery, Exporter, Reading};
 use metrics::Wall;
 use model::{Assertion, Outcome, Point};
@@ -39,7 +39,7 @@ pub(crate) fn of_fleet(matrix: &fleet::matrix::Matrix) -> Reading {
         at: matrix.made,
         group: vec![("verb", "fleet".to_owned())],
         host: host_name(),
-        version: provenance::VERSION.to_owned(),
+        version: crate::provenance::VERSION.to_owned(),
     }
 }
 
