@@ -93,7 +93,9 @@ impl Figure {
     pub(super) fn name(&self) -> String {
         match self.read {
             Read::Leading(model::Figure::Frames) => "frames not whole".to_owned(),
-            Read::Leading(figure) => figure.key().replace(['.', '-'], " "),
+            // Narrow screens cut longer words.
+            Read::Leading(model::Figure::MessagesLost) => "lost".to_owned(),
+            Read::Leading(figure) => figure.key().replace('.', " "),
             _ => self.name.to_owned(),
         }
     }

@@ -201,13 +201,13 @@ fn no_color_means_none_and_every_size_is_enough() {
     let words = format!("ping {} --rate 20 -t 600s --no-baseline", server.at());
     for size in ["1x1", "20x5", "80x24", "200x60"] {
         // One cell holds no word.
-        let steps = [if size == "1x1" { "see:" } else { "see:RTT p50" }, "keys:q"];
+        let steps = [if size == "1x1" { "see:" } else { "see:rtt p50" }, "keys:q"];
         let without = ["env", "NO_COLOR=1"];
         let Some(seen) = on_terminal_by(&without, "no_color", size, &steps, &words) else { return };
         left_well(&seen, 130);
         assert_eq!(seen["colors"].as_bool(), Some(false), "{seen:#}");
     }
-    let steps = ["see:RTT p50", "keys:q"];
+    let steps = ["see:rtt p50", "keys:q"];
     let Some(seen) = on_terminal("no_color", "80x24", &steps, &words) else { return };
     assert_eq!(seen["colors"].as_bool(), Some(true), "{seen:#}");
 }
