@@ -201,6 +201,7 @@ fn pings(name: &str, times: &[f64], values: &[Option<f64>]) -> Option<ImportedPh
             p50_ns: Some(ns),
             p99_ns: Some(ns),
             max_ns: ns,
+            ..PingInterval::default()
         };
         intervals.push(Interval { pings: Some(pings), ..step(times, n) });
     }

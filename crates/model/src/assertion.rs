@@ -1,6 +1,7 @@
 //! Conditions on a run's figures: `p99<5ms`, `goodput>900M`, `loss<=0.1%`.
 
-use crate::{Figure, Kind, Outcome, Phase, Point, Stat, Status, Unit};
+use crate::load::GRADES;
+use crate::{Figure, Kind, Outcome, Phase, RunPart, Stat, Unit};
 use metrics::{nearest, parse_duration, parse_rate, real};
 use std::fmt;
 
@@ -23,8 +24,8 @@ pub struct Assertion {
 
 impl Assertion {
     /// The names that can be asserted, for the help.
-    pub const NAMES: &str = "goodput, sent, connects, loss, cpu, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of \
-        times: min, mean, max or a percentile such as p99.9, alone or after rtt., delay. or connect.; .up or .down picks a direction";
+    pub const NAMES: &str = "goodput, sent, connects, loss, cpu, jitter, messages-lost, frames, errors, retransmits, fairness, caveats; of a load grade, added, rpm; of \
+        times: min, mean, max or a percentile such as p99.9, alone or after rtt., rtt-idle., added., delay. or connect.; .up or .down picks a direction";
 
     /// Understands `NAME RELATION VALUE`.
     ///
@@ -56,9 +57,25 @@ impl Assertion {
         if phases.is_empty() || self.figures.iter().any(is_possible) {
             return Ok(());
         }
-        let has = |figure: &Figure| phases.iter().any(|phase| figure.is_possible(phase));
+        self.refusal(|figure| phases.iter().any(|phase| figure.is_possible(phase)))
+    }
+
+    /// Checks that a load can have the figure.
+    ///
+    /// # Errors
+    /// As [`Assertion::check`].
+    pub fn check_load(&self) -> Result<(), String> {
+        let is_possible = |figure: &Figure| figure.is_possible_of_load() && !self.is_aside(*figure, None);
+        if self.figures.iter().any(is_possible) {
+            return Ok(());
+        }
+        self.refusal(|figure| figure.is_possible_of_load())
+    }
+
+    /// The refusal for a run that `has` other figures.
+    fn refusal(&self, has: impl Fn(&Figure) -> bool) -> Result<(), String> {
         let stat = self.figures.first().and_then(|figure| figure.stat());
-        let mut all: Vec<Figure> = Figure::kept().filter(has).collect();
+        let mut all: Vec<Figure> = Figure::kept().filter(|figure| has(figure)).collect();
         // The same statistic of another distribution.
         let other = all.iter().find(|figure| figure.stat().is_some() && figure.stat() == stat);
         let meant = other.map(|figure| format!("did you mean {}?", figure.key()));
@@ -68,15 +85,17 @@ impl Assertion {
         Err(format!("'{}': this run has no such figure; {meant}", self.text))
     }
 
-    /// Failures of `outcome`: one sentence for each phase and figure that breaks it, or one that
-    /// nothing was measured; none when all is well.
+    /// Failures of `outcome`: one sentence for each of its [parts](Outcome::parts) and figures that
+    /// breaks it, or one that nothing was measured; none when all is well.
     pub fn broken(&self, outcome: &Outcome) -> Vec<String> {
         let mut caveats = outcome.points.iter().flat_map(|point| &point.caveats);
         if let Some(caveat) = caveats.find(|caveat| caveat.code == crate::caveat::SERVER_NOT_MEASURED) {
             return vec![format!("{}: {}", self.text, caveat.text.trim_end_matches('.'))];
         }
-        let measured = outcome.points.iter().filter(|point| point.status != Status::Failed);
-        let values: Vec<(String, Figure, f64)> = measured.flat_map(|point| self.values(point)).collect();
+        let is_repeated = outcome.points.iter().any(|point| point.repeat > 1);
+        let parts = outcome.parts();
+        let values: Vec<(String, Figure, f64)> =
+            parts.iter().flat_map(|part| self.values(part, is_repeated)).collect();
         if values.is_empty() {
             return vec![format!("{}: nothing was measured that it is about", self.text)];
         }
@@ -103,31 +122,30 @@ impl Assertion {
         }
     }
 
-    /// True for a time to connect where the statistic alone was named, and connecting is not the
-    /// question.
-    fn is_aside(&self, figure: Figure, kind: Kind) -> bool {
-        self.bare && matches!(figure, Figure::ConnectTime(_)) && kind != Kind::Connect
+    /// True for a time that is not the question's where the statistic alone was named.
+    fn is_aside(&self, figure: Figure, kind: Option<Kind>) -> bool {
+        let is_beside = match figure {
+            Figure::ConnectTime(_) => kind != Some(Kind::Connect),
+            // The limit of a time is none of its growth.
+            Figure::AddedPercentile(_) | Figure::IdleRoundTrip(_) => true,
+            _ => false,
+        };
+        self.bare && is_beside
     }
 
     fn is_of(&self, figure: Figure, phase: &Phase) -> bool {
-        figure.is_possible(phase) && !self.is_aside(figure, phase.kind)
+        figure.is_possible(phase) && !self.is_aside(figure, Some(phase.kind))
     }
 
-    fn values<'a>(&'a self, point: &'a Point) -> impl Iterator<Item = (String, Figure, f64)> + 'a {
-        let setting = setting(point);
-        self.figures.iter().filter_map(move |figure| {
-            if self.is_aside(*figure, point.phase.kind) {
-                return None;
-            }
-            Some((setting.clone(), *figure, figure.of(point).or_else(|| endless(*figure, point))?))
-        })
+    fn values<'a>(
+        &'a self,
+        part: &'a RunPart<'_>,
+        is_repeated: bool,
+    ) -> impl Iterator<Item = (String, Figure, f64)> + 'a {
+        let setting = setting(part, is_repeated);
+        let figures = self.figures.iter().filter(|figure| !self.is_aside(**figure, part.kind()));
+        figures.filter_map(move |figure| Some((setting.clone(), *figure, part.figure(*figure)?)))
     }
-}
-
-/// A percentile that falls among lost messages is larger than any limit.
-fn endless(figure: Figure, point: &Point) -> Option<f64> {
-    let rtt = point.local.pings.as_ref()?.rtt_ns.as_ref()?;
-    (matches!(figure, Figure::RoundTrip(Stat::Quantile(_))) && rtt.missing > 0).then_some(f64::INFINITY)
 }
 
 impl fmt::Display for Assertion {
@@ -150,10 +168,15 @@ fn unknown(name: &str) -> String {
     }
 }
 
-/// ` (rate=1000000, repetition 2)` of a phase of several, else nothing.
-fn setting(point: &Point) -> String {
-    let mut words: Vec<String> = point.label.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    words.extend((point.repeat > 1).then(|| format!("repetition {}", point.repeat)));
+/// ` (rate=1000000, repetition 2)` of a part of several, else nothing.
+fn setting(part: &RunPart<'_>, is_repeated: bool) -> String {
+    let is_stage = matches!(part, RunPart::Stage(_));
+    let word = |(name, value): (&String, &String)| match is_stage {
+        true => format!("{name} {value}"),
+        false => format!("{name}={value}"),
+    };
+    let mut words: Vec<String> = part.label().iter().map(word).collect();
+    words.extend((is_repeated && !is_stage).then(|| format!("repetition {}", part.repeat())));
     if words.is_empty() { String::new() } else { format!(" ({})", words.join(", ")) }
 }
 
@@ -174,6 +197,10 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
             };
             plain(number, "a number per second such as 20k").map(|n| n * factor)
         }
+        Unit::Grade => {
+            let place = GRADES.iter().position(|(letter, _)| letter.eq_ignore_ascii_case(text));
+            place.map(real).ok_or_else(|| format!("'{text}' is not a grade: A+, A, B, C, D or F"))
+        }
         Unit::Count | Unit::Bytes => plain(text, "a number such as 0"),
         Unit::Share => plain(text, "a share such as 0.95"),
         Unit::SecondsPerGb => plain(text, "a number of seconds such as 0.5"),
@@ -183,7 +210,7 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Direction, RoundTrips};
+    use crate::{Direction, Point, RoundTrips, Status};
     use metrics::Dist;
 
     /// A thousand round trips of 1 to 1000 µs and 900 Mbit/s up.
@@ -250,6 +277,40 @@ mod tests {
         let want = "p99<10s: round trip, p99 was that of messages that never came";
         assert_eq!(broken("p99<10s"), [want], "20 of 1020");
         assert_eq!(broken("p90<1ms"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_load_is_held_to_the_figures_of_its_answer() {
+        use crate::load::{Stage, tests::points};
+        let all = [points(Stage::Idle, 20, 9, 10), points(Stage::Down, 75, 9, 65)];
+        let mut outcome = Outcome { points: all.concat(), ..Outcome::default() };
+        outcome.begin.verb = "load".to_owned();
+        let broken = |text: &str| Assertion::parse(text).unwrap().broken(&outcome);
+        // The exchanges inside the connections take 150 ms, and the idle path 20 ms.
+        for kept in [
+            "rtt.p99<76ms",
+            "rtt.p50>74ms",
+            "p99<80ms",
+            "rtt-idle.p50<21ms",
+            "added<56ms",
+            "added.p50<56ms",
+            "grade<=B",
+            "grade=b",
+            "rpm>500",
+            "goodput.down>18M",
+            "errors=0",
+        ] {
+            assert_eq!(broken(kept), Vec::<String>::new(), "{kept}");
+        }
+        assert_eq!(broken("added<30ms"), ["added<30ms: added delay was 55.0 ms (stage down)"]);
+        assert_eq!(broken("grade<=A"), ["grade<=A: grade was B (stage down)"]);
+        let check = |text: &str| Assertion::parse(text).unwrap().check_load();
+        assert_eq!(check("rtt.p99<50ms"), Ok(()));
+        assert_eq!(check("grade<=B"), Ok(()));
+        let why = check("frames<1%").unwrap_err();
+        assert!(why.contains("no such figure; it has goodput") && why.contains("grade, added"), "{why}");
+        assert!(Assertion::parse("grade<=E").unwrap_err().contains("not a grade"));
+        assert!(Assertion::parse("added<1s").unwrap().check(&[Phase::default()]).is_err());
     }
 
     #[test]

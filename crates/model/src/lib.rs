@@ -85,7 +85,7 @@ pub use ping::{
     StampSettings, Transport, Ways, is_reliable, is_shown,
 };
 pub use probe::{Probe, SMALLEST_PROBE, Spacing, Waiting};
-pub use quantity::{End, Figure, Measure, Stat, Unit, Way};
+pub use quantity::{End, Figure, Measure, RunPart, Stat, Unit, Way};
 pub use rate::{Traffic, omitted_intervals};
 pub use search::{Highest, Search};
 pub use served::{LinkRow, Links, Served, Standing};

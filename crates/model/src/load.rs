@@ -6,8 +6,8 @@
 //! another (`delay`). Their labels say which is which.
 
 use crate::{
-    Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing, Status,
-    Transport, Way, figures,
+    Figure, Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing,
+    Stat, Status, Transport, Way, figures,
 };
 use metrics::{Clamped, Spectrum, Spread, buffer_delay_percent, real, sum_of};
 use std::borrow::Cow;
@@ -201,6 +201,10 @@ pub struct StageResult {
     pub buffer_delay_percent: Option<f64>,
     /// The congestion control of the loading connections.
     pub congestion: String,
+    /// Distribution of the round trips, ns, with lost messages as missing.
+    pub rtt: Option<Spectrum>,
+    /// Figures of the loading connections, and errors and caveats of all measurements.
+    pub beside: Vec<(Figure, f64)>,
 }
 
 impl StageResult {
@@ -216,16 +220,84 @@ impl StageResult {
     pub fn grade(&self) -> Option<&'static str> {
         self.grown_ns().map(grade)
     }
+
+    /// Value of a figure; infinite where a percentile falls among lost messages. Goodput is that of
+    /// the stage that fills its direction alone; round trips before the load have a figure of their
+    /// own, so that the others are those under the load.
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        let growth = |ns: Option<i64>| ns.map(|ns| if ns == i64::MAX { f64::INFINITY } else { real(ns) });
+        let is_idle = self.stage == Stage::Idle.name();
+        match figure {
+            Figure::Errors | Figure::Caveats => self.other_figure(figure),
+            Figure::IdleRoundTrip(stat) => self.trip(stat).filter(|_| is_idle),
+            _ if is_idle => None,
+            Figure::RoundTrip(stat) => self.trip(stat),
+            Figure::MessagesLost => self.never_back.map(|share| 100.0 * share),
+            Figure::Goodput(way) => {
+                let alone = if way == Way::Up { Stage::Up } else { Stage::Down };
+                self.way(way)?.goodput_bps.filter(|_| self.stage == alone.name())
+            }
+            Figure::Delay(way, Stat::Quantile(q)) => {
+                let way = self.way(way)?;
+                let known = [(0.5, way.p50_ns), (0.9, way.p90_ns), (0.99, way.p99_ns)];
+                known.into_iter().find(|(at, _)| (at - q).abs() < 1e-9).map(|(_, ns)| real(ns))
+            }
+            Figure::Delay(..) => None,
+            Figure::Loss(way) => Some(100.0 * self.way(way)?.lost),
+            Figure::Added => growth(self.grown_ns()),
+            Figure::AddedPercentile(Stat::MEDIAN) => growth(self.added_ns),
+            Figure::AddedPercentile(Stat::Quantile(q)) if (q - 0.9).abs() < 1e-9 => growth(self.added_p90_ns),
+            Figure::AddedPercentile(_) => None,
+            Figure::Grade => {
+                self.grown_ns().map(|ns| real(GRADES.iter().filter(|(_, ms)| !is_below(ns, *ms)).count()))
+            }
+            Figure::Responsiveness => self.rpm,
+            other => self.other_figure(other),
+        }
+    }
+
+    fn other_figure(&self, figure: Figure) -> Option<f64> {
+        self.beside.iter().find(|(known, _)| *known == figure).map(|(_, value)| *value)
+    }
+
+    fn way(&self, way: Way) -> Option<OneWay> {
+        match way {
+            Way::Up => self.up,
+            Way::Down => self.down,
+        }
+    }
+
+    fn trip(&self, stat: Stat) -> Option<f64> {
+        let rtt = self.rtt.as_ref()?;
+        match stat {
+            Stat::Quantile(q) => Some(rtt.quantile(q).map_or(f64::INFINITY, real)),
+            _ if rtt.count == 0 => None,
+            Stat::Min => Some(real(rtt.min)),
+            Stat::Mean => Some(rtt.mean),
+            Stat::Max => Some(real(rtt.max)),
+        }
+    }
 }
 
 /// The store's name for the growth of round trips under the load, which a grade is about.
 pub const GROWN: &str = "rtt-grown";
 
+/// Grades, the best first, and the growth of round trips that each is below, ms.
+pub const GRADES: [(&str, i64); 6] =
+    [("A+", 5), ("A", 30), ("B", 60), ("C", 200), ("D", 400), ("F", i64::MAX)];
+
+fn is_below(grown_ns: i64, ms: i64) -> bool {
+    grown_ns < ms.saturating_mul(1_000_000) || ms == i64::MAX
+}
+
 /// The letter for round trips that grew by so much, ns.
 pub fn grade(grown_ns: i64) -> &'static str {
-    let steps = [(5, "A+"), (30, "A"), (60, "B"), (200, "C"), (400, "D")];
-    let step = steps.iter().find(|(ms, _)| grown_ns < ms * 1_000_000);
-    step.map_or("F", |(_, grade)| *grade)
+    GRADES.iter().find(|(_, ms)| is_below(grown_ns, *ms)).map_or("F", |(grade, _)| *grade)
+}
+
+/// The letter at a place among [`GRADES`].
+pub fn letter(place: f64) -> &'static str {
+    GRADES.get(usize::clamped(place)).map_or("F", |(grade, _)| *grade)
 }
 
 /// The stages of a run in order; none when it was none.
@@ -341,6 +413,8 @@ fn stage_result(
         added_ns: grown(p50, idle_rtt),
         added_p90_ns: grown(p90, idle.and_then(|idle| idle.rtt_p90_ns.filter(|ns| *ns < u64::MAX))),
         rtt_p90_ns: p90,
+        rtt: rtt.clone(),
+        beside: beside_figures((trips, delay, load)),
         turnaround_p50_ns: pings.and_then(|pings| pings.remote_ns?.quantile(0.5)),
         never_back: rtt.as_ref().map(|rtt| real(rtt.missing) / real(rtt.total().max(1))),
         beside_rpm: beside,
@@ -349,6 +423,25 @@ fn stage_result(
         buffer_delay_percent: mean_of(load, buffer_delay),
         congestion: sender.and_then(|end| end.effective.as_ref()?.congestion.clone()).unwrap_or_default(),
     }
+}
+
+/// Figures of the loading connections, and errors and caveats of all measurements of a stage.
+fn beside_figures((trips, delay, load): (Points<'_>, Points<'_>, Points<'_>)) -> Vec<(Figure, f64)> {
+    let of_load = [
+        Figure::Sent(Way::Up),
+        Figure::Sent(Way::Down),
+        Figure::Cpu,
+        Figure::CpuLocal,
+        Figure::CpuRemote,
+        Figure::LoadedRoundTrip,
+        Figure::Retransmits,
+        Figure::Fairness,
+    ];
+    let all = || [trips, delay, load].into_iter().flatten();
+    let sum = |figure: Figure| (figure, all().filter_map(|point| figure.of(point)).sum::<f64>());
+    let known =
+        of_load.into_iter().filter_map(|figure| Some((figure, mean_of(load, |point| figure.of(point))?)));
+    known.chain([Figure::Errors, Figure::Caveats].map(sum)).collect()
 }
 
 /// Round trips less the server's reported time for each, with all lost messages; `None` when
@@ -383,7 +476,7 @@ fn trimmed_mean(rtt: &Spectrum) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Direction, RoundTrips, Totals};
     use metrics::{DistSummary, Packets, TcpTotals};
@@ -397,7 +490,7 @@ mod tests {
         Spectrum { count: ms.len() as u64, min, max, mean: 0.0, sd: 0.0, counts, missing: 0 }
     }
 
-    fn points(stage: Stage, rtt_ms: u64, up_ms: u64, down_ms: u64) -> Vec<Point> {
+    pub(crate) fn points(stage: Stage, rtt_ms: u64, up_ms: u64, down_ms: u64) -> Vec<Point> {
         let packets = |ms: u64| {
             let delay = DistSummary { p50: ms * MS, p90: ms * MS, p99: ms * MS, ..DistSummary::default() };
             let counts = Packets { received: 99, lost: 1, ..Packets::default() };
@@ -440,6 +533,24 @@ mod tests {
         // RFC 6349: (1000 - 20) / 20, all three of them the kernel's.
         assert_eq!(down.buffer_delay_percent, Some(4900.0));
         assert_eq!((found[2].added_ns, found[2].grade()), (Some(4 * MS as i64), Some("A+")));
+    }
+
+    #[test]
+    fn a_stage_has_the_figures_of_the_answer() {
+        let all = [points(Stage::Idle, 20, 9, 10), points(Stage::Down, 100, 9, 90)];
+        let mut outcome = Outcome { points: all.concat(), ..Outcome::default() };
+        outcome.begin.verb = "load".to_owned();
+        let parts = outcome.parts();
+        let of = |figure: Figure| parts.iter().map(|part| part.figure(figure)).collect::<Vec<_>>();
+        assert_eq!(of(Figure::Added), [None, Some(80e6)]);
+        assert_eq!(of(Figure::Grade), [None, Some(3.0)]);
+        assert_eq!((letter(3.0), Figure::Grade.unit().show(0.0).as_str()), ("C", "A+"));
+        assert_eq!(of(Figure::IdleRoundTrip(Stat::MEDIAN)), [Some(20e6), None]);
+        assert_eq!(of(Figure::RoundTrip(Stat::MEDIAN)), [None, Some(100e6)], "not of the exchanges inside");
+        assert_eq!(of(Figure::Goodput(Way::Down)), [None, Some(19e6)]);
+        assert_eq!(of(Figure::Goodput(Way::Up)), [None, None], "it is not loaded that way");
+        assert_eq!(of(Figure::Responsiveness), [None, Some(450.0)]);
+        assert_eq!(parts[1].label()["stage"], "down");
     }
 
     #[test]

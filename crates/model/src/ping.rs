@@ -356,12 +356,35 @@ pub struct PingInterval {
     pub p99_ns: Option<u64>,
     /// Largest, ns.
     pub max_ns: u64,
+    /// Median without the time that the remote end reports to have spent, ns; `None` when it
+    /// reports none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_p50_ns: Option<u64>,
+    /// 99th percentile without it, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path_p99_ns: Option<u64>,
 }
 
 impl PingInterval {
     /// The same as they are counted.
     pub fn of(tally: &PacketTally) -> Self {
-        PingInterval::of_trips(PingCounts::of(&tally.counts, tally.omitted), &tally.delay_ns)
+        let counts = PingCounts::of(&tally.counts, tally.omitted);
+        let missing = u64::try_from(counts.lost).unwrap_or(0);
+        let is_known = tally.path_ns.count() > 0 && tally.path_ns.count() == tally.delay_ns.count();
+        let path = |q: f64| tally.path_ns.quantile_among(q, missing).filter(|_| is_known);
+        let (path_p50_ns, path_p99_ns) = (path(0.5), path(0.99));
+        PingInterval { path_p50_ns, path_p99_ns, ..PingInterval::of_trips(counts, &tally.delay_ns) }
+    }
+
+    /// The same with the percentiles of the path, where the remote end reports the time that it
+    /// spent: a load's round trips are less that.
+    #[must_use]
+    pub fn of_path(self) -> Self {
+        PingInterval {
+            p50_ns: self.path_p50_ns.or(self.p50_ns),
+            p99_ns: self.path_p99_ns.or(self.p99_ns),
+            ..self
+        }
     }
 
     /// The round trips of an interval: counts of messages, and the times of those answered, ns.
@@ -376,6 +399,8 @@ impl PingInterval {
             p50_ns: rtt.quantile_among(0.5, missing),
             p99_ns: rtt.quantile_among(0.99, missing),
             max_ns,
+            path_p50_ns: None,
+            path_p99_ns: None,
         }
     }
 }

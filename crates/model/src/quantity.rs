@@ -3,15 +3,18 @@
 //! sweeps and scrapers loop over it.
 
 mod interval;
+mod part;
 mod possible;
 mod scope;
 mod table;
 mod unit;
 
 pub use interval::{End, Measure};
+pub use part::RunPart;
 pub use scope::{Stat, Way};
 pub use unit::Unit;
 
+use crate::ping::is_shown;
 use crate::{Interval, Kind, Point};
 use metrics::{Clamped, percent_of};
 use std::collections::BTreeMap;
@@ -61,6 +64,17 @@ pub enum Figure {
     Errors,
     /// Caveats about the figures.
     Caveats,
+    /// Letter for the delay that a load adds, as its place among [`crate::load::GRADES`].
+    Grade,
+    /// Growth of round trips under a load that its grade is about: the larger of the median's and
+    /// the 90th percentile's, which counts lost messages.
+    Added,
+    /// Growth of a percentile of round trips under a load.
+    AddedPercentile(Stat),
+    /// Round trips a minute under a load.
+    Responsiveness,
+    /// Round trips before a load.
+    IdleRoundTrip(Stat),
 }
 
 impl Figure {
@@ -116,17 +130,38 @@ impl Figure {
         TABLE.iter().find(|row| mem::discriminant(&row.any()) == own).unwrap_or(&ROW)
     }
 
-    /// True if `point` has a value beyond the percentile that the figure is.
+    /// True if `point` has a value beyond the percentile that the figure is: without one the
+    /// percentile is the largest value by definition. The median is always shown.
     pub fn is_shown(self, point: &Point) -> bool {
         match self {
+            Figure::RoundTrip(Stat::Quantile(q)) if q > 0.5 => {
+                let all = point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref());
+                all.is_none_or(|all| is_shown(all, q))
+            }
             Figure::ConnectTime(Stat::Quantile(q)) => {
                 point.local.connect_ns.as_ref().is_none_or(|all| all.is_shown(q))
             }
             Figure::Delay(way, Stat::Quantile(q)) => way
                 .packets(point)
                 .is_none_or(|packets| packets.delay_ns.as_ref().is_none_or(|all| all.is_shown(q))),
-            // Round trips have a rule of their own.
             _ => true,
+        }
+    }
+
+    /// The figure itself, or the largest value where `point` has too few values for the percentile
+    /// that the figure is.
+    #[must_use]
+    pub fn supported(self, point: &Point) -> Figure {
+        if self.is_shown(point) { self } else { self.largest().unwrap_or(self) }
+    }
+
+    /// The largest value, of a percentile.
+    pub fn largest(self) -> Option<Figure> {
+        match self {
+            Figure::RoundTrip(Stat::Quantile(_)) => Some(Figure::RoundTrip(Stat::Max)),
+            Figure::Delay(way, Stat::Quantile(_)) => Some(Figure::Delay(way, Stat::Max)),
+            Figure::ConnectTime(Stat::Quantile(_)) => Some(Figure::ConnectTime(Stat::Max)),
+            _ => None,
         }
     }
 
@@ -146,7 +181,11 @@ impl Figure {
     /// The statistic (p99, mean, …) of figures taken from a distribution.
     pub fn stat(self) -> Option<Stat> {
         match self {
-            Figure::RoundTrip(stat) | Figure::Delay(_, stat) | Figure::ConnectTime(stat) => Some(stat),
+            Figure::RoundTrip(stat)
+            | Figure::Delay(_, stat)
+            | Figure::ConnectTime(stat)
+            | Figure::AddedPercentile(stat)
+            | Figure::IdleRoundTrip(stat) => Some(stat),
             _ => None,
         }
     }
@@ -188,6 +227,23 @@ impl Figure {
         }
     }
 
+    /// Figures that lead for a load, the most important first.
+    pub fn leading_of_load() -> &'static [Figure] {
+        const P50: Stat = Stat::MEDIAN;
+        const P99: Stat = Stat::Quantile(0.99);
+        &[
+            Figure::Grade,
+            Figure::Added,
+            Figure::Goodput(Way::Down),
+            Figure::Goodput(Way::Up),
+            Figure::RoundTrip(P50),
+            Figure::RoundTrip(P99),
+            Figure::IdleRoundTrip(P50),
+            Figure::Responsiveness,
+            Figure::MessagesLost,
+        ]
+    }
+
     /// True if the figure leads for any question.
     pub fn is_leading(&self) -> bool {
         Kind::ALL.into_iter().any(|kind| Figure::leading(kind).contains(self))
@@ -219,8 +275,15 @@ impl Figure {
         self.row().gauge
     }
 
-    /// Its value over a phase; `None` when it was not measured.
+    /// Its value over a phase; `None` when it was not measured, and for a percentile beyond which
+    /// no value lies.
     pub fn of(self, point: &Point) -> Option<f64> {
+        self.of_any_percentile(point).filter(|_| self.is_shown(point))
+    }
+
+    /// The same for any percentile that somebody asks for: the largest value where none lies
+    /// beyond.
+    pub fn of_any_percentile(self, point: &Point) -> Option<f64> {
         (self.row().of)(point, self.way().unwrap_or(Way::Up), self.stat().unwrap_or(Stat::Mean))
     }
 

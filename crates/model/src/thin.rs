@@ -158,6 +158,8 @@ fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
         let counts = pings.counts;
         let known = if more.count == 0 { *pings } else { *more };
         let shown = |percentile: Option<u64>| percentile.filter(|_| !unknown);
+        let (path_p50_ns, path_p99_ns) = (shown(known.path_p50_ns), shown(known.path_p99_ns));
+        let known = PingInterval { path_p50_ns, path_p99_ns, ..known };
         *pings = PingInterval { counts, p50_ns: shown(known.p50_ns), p99_ns: shown(known.p99_ns), ..known };
         return;
     }
@@ -171,6 +173,8 @@ fn join_pings(pings: &mut PingInterval, more: &PingInterval) {
         |ours: Option<u64>, theirs: Option<u64>| ours.zip(theirs).map(|(ours, theirs)| ours.max(theirs));
     pings.p50_ns = larger(pings.p50_ns, more.p50_ns);
     pings.p99_ns = larger(pings.p99_ns, more.p99_ns);
+    pings.path_p50_ns = larger(pings.path_p50_ns, more.path_p50_ns);
+    pings.path_p99_ns = larger(pings.path_p99_ns, more.path_p99_ns);
     pings.max_ns = pings.max_ns.max(more.max_ns);
 }
 

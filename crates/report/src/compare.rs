@@ -8,17 +8,20 @@ use crate::plot::AxisUnit;
 use crate::text::{Page, Table, Tone, or_dash};
 use crate::words;
 use metrics::Clamped;
-use model::{Figure, Outcome, Status};
+use model::{Caveat, CaveatLevel, Figure, Outcome, Status};
 use readings::{
     ComparedFigure, FigureVerdict, Readings, by_setting, fewest_runs, judged, load_readings, own_readings,
-    percent, readings,
+    readings,
 };
 use serde_json::{Value, json};
 use settings::{changes, test};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Most figures that a headline names of either verdict.
 const MOST_NAMED: usize = 4;
+/// Columns of the short table: the figure, its values, their difference and the verdict.
+const SHORT_COLUMNS: usize = 5;
 
 /// Common and different figures of two sides.
 pub struct Comparison {
@@ -29,6 +32,10 @@ pub struct Comparison {
     changes: Vec<[String; 3]>,
     /// Phases of either side in which nothing was measured.
     failed: [u64; 2],
+    /// Caveats of the runs, and the number of runs of either side that have each.
+    caveats: Vec<(Caveat, [u64; 2])>,
+    /// Number of runs of either side.
+    runs: [u64; 2],
 }
 
 impl Comparison {
@@ -39,7 +46,10 @@ impl Comparison {
     pub fn of(before: &[Outcome], after: &[Outcome]) -> Result<Self, String> {
         Comparison::is_of_one_verb(before, after)?;
         let (a, b) = (by_setting(before), by_setting(after));
-        let common = a.iter().filter_map(|(label, points)| Some((label, points, b.get(label)?)));
+        // The measurements of a load answer together, stage by stage.
+        let is_load = before.iter().chain(after).any(|run| run.begin.verb == "load");
+        let phases = a.iter().filter(|_| !is_load);
+        let common = phases.filter_map(|(label, points)| Some((label, points, b.get(label)?)));
         let all: Vec<Readings> = common
             .flat_map(|(label, a, b)| {
                 let setting = words::setting(label, 1);
@@ -61,7 +71,9 @@ impl Comparison {
             u64::clamped(points.filter(|point| point.status == Status::Failed).count())
         });
         let sides = [before, after];
-        Ok(Comparison { rows: judged(all), test: test(sides), changes: changes(sides), failed })
+        let runs = sides.map(|side| u64::clamped(side.len()));
+        let (rows, caveats) = (judged(all), caveats(sides));
+        Ok(Comparison { rows, test: test(sides), changes: changes(sides), failed, caveats, runs })
     }
 
     /// # Errors
@@ -112,13 +124,19 @@ impl Comparison {
         }
     }
 
-    /// For people, in lines of `columns` columns if their number is known.
-    pub fn write(&self, color: bool, columns: Option<u16>, out: &mut dyn Write) -> io::Result<()> {
+    /// For people, in lines of `columns` columns if their number is known; `verbose` with
+    /// intervals, probabilities and the meaning of the columns.
+    pub fn write(
+        &self,
+        (color, columns, verbose): (bool, Option<u16>, bool),
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         let page = &mut Page::new(out, color).within(columns);
         self.write_test(page);
         page.paragraph(Tone::Heading, "", &self.headline());
+        self.write_caveats(page);
         page.gap();
-        self.write_tables(page);
+        self.write_tables(page, verbose);
         page.end()
     }
 
@@ -130,8 +148,9 @@ impl Comparison {
         self.write_test(page);
         let headline = self.headline();
         writeln!(page, "<p class=\"verdict {tone}\">{}</p>", crate::html::escape(&headline));
+        self.write_caveats(page);
         crate::html::overlay(before, after, page);
-        self.write_tables(page);
+        self.write_tables(page, true);
         page.end()
     }
 
@@ -140,6 +159,22 @@ impl Comparison {
         if !self.test.is_empty() {
             page.paragraph(Tone::Warning, "", &format!("Not the same test: {}.", self.test.join(", ")));
         }
+    }
+
+    /// Names the caveats of the runs, gravest first.
+    fn write_caveats(&self, page: &mut Page<'_>) {
+        if self.caveats.is_empty() {
+            return;
+        }
+        let of_runs = |runs: &[u64; 2]| match self.runs {
+            [1, 1] if *runs == [1, 1] => "both runs".to_owned(),
+            [1, 1] if runs[0] == 1 => "the run before".to_owned(),
+            [1, 1] => "the run after".to_owned(),
+            [before, after] => format!("{} of {before} + {} of {after} runs", runs[0], runs[1]),
+        };
+        let named = |(caveat, runs): &(Caveat, [u64; 2])| format!("{} in {}", caveat.code, of_runs(runs));
+        let all: Vec<String> = self.caveats.iter().map(named).collect();
+        page.paragraph(Tone::Warning, "", &format!("Caveats: {}.", all.join(", ")));
     }
 
     /// The answer in one line: the figures that are worse, the better ones, and how many are neither.
@@ -168,7 +203,12 @@ impl Comparison {
             parts.push(format!("no significant difference in {}", count(same)));
         }
         if let Some(first) = few.first() {
-            parts.push(format!("too few {} for {}", first.readings.kind(), count(few)));
+            let need = match &first.verdict {
+                FigureVerdict::TooFew(what) => what.rsplit(": ").next().unwrap_or_default(),
+                _ => "",
+            };
+            let kind = first.readings.kind();
+            parts.push(format!("too few {kind} for {} ({need})", count(few.clone())));
         }
         if !untold.is_empty() {
             parts.push(format!("{} of whole runs, of which several a side are needed", count(untold)));
@@ -178,26 +218,41 @@ impl Comparison {
         format!("{}{rest}.", first.to_uppercase())
     }
 
-    fn write_tables(&self, page: &mut Page<'_>) {
-        let mut table = Table::new("Figure|before|after|difference|interval|p|readings|verdict");
+    fn write_tables(&self, page: &mut Page<'_>, verbose: bool) {
+        let more = if verbose { "|interval|p|readings" } else { "" };
+        let mut table = Table::new(&format!("Figure|before|after|difference|verdict{more}"));
         for row in &self.rows {
             let tone = match row.verdict {
                 FigureVerdict::Worse => Tone::Bad,
                 FigureVerdict::Better => Tone::Heading,
                 _ => Tone::Plain,
             };
-            table.row(tone, cells(row));
+            let mut cells = cells(row);
+            cells.truncate(if verbose { cells.len() } else { SHORT_COLUMNS });
+            table.row(tone, cells);
         }
         page.table(&table);
-        page.gap();
+        if verbose {
+            page.gap();
+            self.write_legend(page);
+        }
+        self.write_conditions(page);
+    }
+
+    /// The meaning of the columns.
+    fn write_legend(&self, page: &mut Page<'_>) {
         page.paragraph(
             Tone::Plain,
             "",
-            "before and after: over all of each side. Difference, in percent of before: of runs the median of all differences \
+            "before and after: of runs the medians, of one run a side the whole of it. Difference, in percent of before; its interval: of runs that of the median of all differences \
              (Hodges-Lehmann), of intervals that of the means. p: probability of such ranks (Mann-Whitney) or means (Student's t; \
              losses are counts) by chance, corrected for the number of figures (Holm; the figures of the question have four fifths of the error); the intervals hold together with 95 %. \
              Intervals of a run that are alike count less.",
         );
+    }
+
+    /// Failures of the runs, and settings that differ.
+    fn write_conditions(&self, page: &mut Page<'_>) {
         for (failed, side) in
             self.failed.into_iter().zip(["before", "after"]).filter(|(failed, _)| *failed > 0)
         {
@@ -214,11 +269,14 @@ impl Comparison {
             page.paragraph(Tone::Plain, "", &text);
         }
         page.gap();
-        if self.changes.is_empty() {
-            return page.line(Tone::Plain, "All settings and hosts are the same.");
+        // Options of the test are in the first line.
+        let changes = || self.changes.iter().filter(|[name, ..]| !name.starts_with("phase."));
+        if changes().next().is_none() {
+            let other = if self.test.is_empty() { "" } else { " other" };
+            return page.line(Tone::Plain, &format!("All{other} settings and hosts are the same."));
         }
         let mut table = Table::new("Set differently|before|after");
-        self.changes.iter().for_each(|change| table.row(Tone::Plain, change.to_vec()));
+        changes().for_each(|change| table.row(Tone::Plain, change.to_vec()));
         page.table(&table);
     }
 
@@ -246,6 +304,9 @@ impl Comparison {
             "test": self.test,
             "figures": self.rows.iter().map(row).collect::<Vec<_>>(),
             "failed": { "before": self.failed[0], "after": self.failed[1] },
+            "caveats": self.caveats.iter().map(|(caveat, [before, after])| {
+                json!({ "code": caveat.code, "level": caveat.level.name(), "before": before, "after": after })
+            }).collect::<Vec<_>>(),
             "changes": self.changes.iter().map(|[name, before, after]| {
                 json!({ "setting": name, "before": before, "after": after })
             }).collect::<Vec<_>>(),
@@ -253,20 +314,31 @@ impl Comparison {
     }
 }
 
+/// Caveats of the runs beyond notes, and how many runs of either side have each.
+fn caveats(sides: [&[Outcome]; 2]) -> Vec<(Caveat, [u64; 2])> {
+    let mut all: BTreeMap<&str, (&Caveat, [u64; 2])> = BTreeMap::new();
+    for (at, runs) in sides.into_iter().enumerate() {
+        for run in runs {
+            let of_run = run.points.iter().flat_map(|point| &point.caveats);
+            let of_run = of_run.filter(|caveat| caveat.level != CaveatLevel::Note);
+            let codes: BTreeMap<&str, &Caveat> =
+                of_run.map(|caveat| (caveat.code.as_str(), caveat)).collect();
+            for (code, caveat) in codes {
+                all.entry(code).or_insert((caveat, [0; 2])).1[at] += 1;
+            }
+        }
+    }
+    all.into_values().map(|(caveat, runs)| (caveat.clone(), runs)).collect()
+}
+
 fn cells(row: &ComparedFigure) -> Vec<String> {
     let value = |value: f64| row.readings.figure.show(value);
-    let [before, after] = row.readings.value.map(|known| known.map(value));
-    let difference = row.difference();
-    let interval = row.contrast.and_then(|c| {
-        let (low, high) = c.interval?;
-        let base = c.base.abs();
-        let end =
-            |at: f64| if base == 0.0 { row.readings.figure.show_difference(at) } else { percent(at / base) };
-        Some(format!("{} to {}", end(low), end(high)))
-    });
+    let [before, after] = row.shown().map(|known| known.map(value));
     let p = row.p.map(|p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") });
-    let told = [before, after, difference, interval, p].map(|cell| or_dash(cell, |cell| cell));
-    [row.name()].into_iter().chain(told).chain([row.readings(), row.verdict.to_string()]).collect()
+    let verdict = Some(row.verdict.short(row.readings.kind()));
+    let all = [before, after, row.difference(), verdict, row.interval(), p];
+    let all = all.map(|cell| or_dash(cell, |cell| cell));
+    [row.name()].into_iter().chain(all).chain([row.readings()]).collect()
 }
 
 #[cfg(test)]

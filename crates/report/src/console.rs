@@ -61,6 +61,8 @@ pub struct Console {
     messages: bool,
     /// The run has stages, whose parts run beside each other.
     loads: bool,
+    /// The part has the round trips of a load, which are less the server's turnaround.
+    is_path: bool,
     /// True if intervals are printed.
     has_intervals: bool,
     /// A phase goes on.
@@ -111,6 +113,11 @@ impl Console {
             Event::Session(_) if self.style.detail == Detail::Line && !self.is_full() => {}
             Event::Session(session) => session_lines(session, self.is_full(), &mut page),
             Event::Interval(_) if !self.has_intervals => {}
+            Event::Interval(interval) if self.is_path => {
+                // As in the answer, without the server's turnaround.
+                let pings = interval.pings.map(PingInterval::of_path);
+                self.interval(&Interval { pings, ..(**interval).clone() }, &mut page);
+            }
             Event::Interval(interval) => self.interval(interval, &mut page),
             Event::Connection(record) if self.style.verbose => connection_line(record, &mut page),
             Event::Notice { level, text } => notice(*level, text, &mut page),
@@ -163,6 +170,10 @@ impl Console {
 
     fn phase(&mut self, label: &BTreeMap<String, String>, repeat: u32, phase: &Phase, page: &mut Page<'_>) {
         self.columns = columns(self.serving, phase);
+        self.is_path = label.get("part").is_some_and(|part| part == "trips");
+        if self.is_path {
+            self.columns.retain(|column| !["min", "mean", "max"].contains(&column.title));
+        }
         self.lines = 0;
         self.messages = phase.kind == Kind::Ping;
         let is_single = |ping: &Ping| ping.schedule.gap_ns().is_some_and(|gap| gap >= phase.interval_ns);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use metrics::{Clamped, Spread, format_duration};
 use model::load::GROWN;
-use model::{Figure, KeptFigure, KeptRun, Kind, Status, Unit, Way};
+use model::{Figure, KeptFigure, KeptRun, Kind, Stat, Status, Unit, Way};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -89,9 +89,17 @@ fn figures_text(run: &KeptRun, names: &[String], room: usize) -> String {
         return "-".to_owned();
     }
     let about = if names.is_empty() { about(run) } else { names.to_vec() };
-    let most = if names.is_empty() { 4 } else { names.len() };
+    let most = match (names.len(), run.verb.as_str()) {
+        (0, "load") => 3,
+        (0, _) => 4,
+        (asked, _) => asked,
+    };
     let one = |name: &str| {
         let (spread, unit) = known(run, name)?;
+        // The growth of round trips has this name, too.
+        if names.is_empty() && name == Figure::Added.key() && known(run, GROWN).is_some() {
+            return None;
+        }
         // A run that was cut short before anything arrived has measured no rate.
         if run.status != Status::Complete && name.starts_with("goodput") && spread.max == 0.0 {
             return None;
@@ -143,8 +151,14 @@ pub(crate) fn about(run: &KeptRun) -> Vec<String> {
     }
     let grown = (run.verb == "load").then(|| GROWN.to_owned());
     let figures: Vec<Figure> = match Kind::ALL.into_iter().find(|kind| kind.name() == run.verb) {
-        Some(kind) => Figure::leading(kind).to_vec(),
-        None if grown.is_some() => Figure::leading(Kind::Tcp).to_vec(),
+        Some(kind) => {
+            // A run has the largest value in the place of a percentile without support.
+            let tail = |figure: &Figure| figure.stat() != Some(Stat::MEDIAN);
+            let largest = |figure: &Figure| figure.largest().filter(|_| tail(figure));
+            let leading = Figure::leading(kind).iter();
+            leading.flat_map(|figure| [Some(*figure), largest(figure)]).flatten().collect()
+        }
+        None if grown.is_some() => Figure::leading_of_load().to_vec(),
         None => Figure::kept().filter(Figure::is_leading).collect(),
     };
     grown.into_iter().chain(figures.into_iter().map(Figure::key)).collect()
@@ -152,23 +166,50 @@ pub(crate) fn about(run: &KeptRun) -> Vec<String> {
 
 /// The first of these that a run has: its name, and its mean over the phases.
 pub(crate) fn leading(run: &KeptRun) -> Option<(String, f64)> {
-    about(run).into_iter().find_map(|name| known(run, &name).map(|(spread, _)| (name, spread.mean)))
+    about(run).into_iter().find_map(|name| {
+        let (spread, _) = known(run, &name)?;
+        let value = representative(run, &name, &spread);
+        Some((name, value))
+    })
 }
 
 /// A figure of a run over its phases, and its unit.
 pub(crate) fn known(run: &KeptRun, name: &str) -> Option<(Spread, Unit)> {
     // Only some parts of a load or a demo fill the path: what probes and short connections move is
     // no goodput.
-    let filling = match run.verb.as_str() {
-        "load" => "part=load",
-        "demo" => "part=tcp",
+    let filling = match (run.verb.as_str(), name) {
+        ("load", "goodput.down") => "stage=down",
+        ("load", "goodput.up") => "stage=up",
+        ("demo", "goodput.up" | "goodput.down") => "part=tcp",
         _ => "",
     };
+    let is_by_stage = is_by_stage(run);
     let counts =
-        |f: &&KeptFigure| f.name == name && (!name.starts_with("goodput") || f.setting.contains(filling));
+        |f: &&KeptFigure| f.name == name && f.setting.contains(filling) && (!is_by_stage || is_of_answer(f));
     let same: Vec<&KeptFigure> = run.figures.iter().filter(counts).collect();
     let spread = Spread::of(&same.iter().map(|f| f.value).collect::<Vec<f64>>())?;
     Some((spread, unit(&same.first()?.unit)))
+}
+
+/// True for a load whose stages have figures; of a load that an early version kept, only the parts have
+/// some.
+pub(crate) fn is_by_stage(run: &KeptRun) -> bool {
+    run.verb == "load" && run.figures.iter().any(|f| f.setting.starts_with("stage="))
+}
+
+/// True for a figure of a load that is none of a part of a stage.
+pub(crate) fn is_of_answer(figure: &KeptFigure) -> bool {
+    !figure.setting.contains("part=")
+}
+
+/// One value for all phases or stages: the mean, and of the stages of a load the worst.
+pub(crate) fn representative(run: &KeptRun, name: &str, spread: &Spread) -> f64 {
+    let more_is_better = Figure::named(name).first().is_some_and(|figure| figure.more_is_better());
+    match run.verb.as_str() {
+        "load" if more_is_better => spread.min,
+        "load" => spread.max,
+        _ => spread.mean,
+    }
 }
 
 fn unit(name: &str) -> Unit {
@@ -261,9 +302,23 @@ pub(crate) mod tests {
         for (figure, part) in demo.figures.iter_mut().zip(["part=tcp push", "part=connect"]) {
             part.clone_into(&mut figure.setting);
         }
+        let figures = [
+            ("rtt-grown", "ns", 7e7),
+            ("goodput.down", "bps", 9.53e7),
+            ("goodput.down", "bps", 4.92e7),
+            ("goodput.up", "bps", 4.81e7),
+            ("added", "ns", 7e7),
+        ];
+        let mut load = run("load", Status::Complete, &figures);
+        let stages = ["", "stage=down", "part=load stage=both", "stage=up", "stage=down"];
+        for (figure, stage) in load.figures.iter_mut().zip(stages) {
+            stage.clone_into(&mut figure.setting);
+        }
+        "a.example".clone_into(&mut load.targets);
         let runs = [
             demo,
-            run("load", Status::Complete, &[("rtt-grown", "ns", 7e7), ("rtt.p50", "ns", 8e7)]),
+            load,
+            run("ping", Status::Complete, &[("rtt.p50", "ns", 1.37e5), ("rtt.max", "ns", 1.71e5)]),
             run("stream", Status::Complete, &[("frames", "percent", 0.0)]),
             run("serve", Status::Complete, &[("loss.down", "percent", 0.0)]),
             run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
@@ -276,7 +331,8 @@ pub(crate) mod tests {
         let text = text(|out| write_history(&runs, &[], &hours, false, out));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         for told in [
-            "grade C, +70.0 ms",
+            "grade C, +70.0 ms, ↓95.3 Mbit/s, ↑48.1 Mbit/s\n",
+            "rtt p50 137 µs, rtt max 171 µs",
             "dispersion 940 Mbit/s",
             "partial: delay ↑p50 1.5 ms\n",
             "  ↑47.9 Mbit/s\n",

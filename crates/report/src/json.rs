@@ -30,6 +30,8 @@ const SHORT: usize = 2_000;
 /// Figures of a setting or stage, the most important first.
 struct SummaryRow {
     setting: Value,
+    /// Grade of a stage of a load.
+    grade: Option<&'static str>,
     figures: Vec<(String, Value)>,
 }
 
@@ -72,17 +74,18 @@ impl SummaryRow {
     fn new(setting: Value, figures: impl IntoIterator<Item = (String, f64)>) -> Self {
         SummaryRow {
             setting,
+            grade: None,
             figures: figures.into_iter().map(|(key, value)| (key, rounded(value))).collect(),
         }
     }
 
     fn line(&self, most: usize) -> String {
         let figures: Map<String, Value> = self.figures.iter().take(most).cloned().collect();
-        match &self.setting {
-            Value::Null => json!({ "figures": figures }),
-            setting => json!({ "setting": setting, "figures": figures }),
-        }
-        .to_string()
+        let mut row = Map::new();
+        row.extend((!self.setting.is_null()).then(|| ("setting".to_owned(), self.setting.clone())));
+        row.extend(self.grade.map(|grade| ("grade".to_owned(), json!(grade))));
+        row.insert("figures".to_owned(), Value::Object(figures));
+        Value::Object(row).to_string()
     }
 }
 
@@ -120,12 +123,16 @@ fn stage(found: &StageResult) -> SummaryRow {
         (Figure::Delay(Way::Up, median).key(), found.up.map(|way| real(way.p50_ns))),
         (Figure::Delay(Way::Down, median).key(), found.down.map(|way| real(way.p50_ns))),
     ];
-    let known = figures.into_iter().filter_map(|(key, value)| Some((key, value?)));
+    let of_load =
+        [Figure::Added, Figure::AddedPercentile(median), Figure::AddedPercentile(Stat::Quantile(0.9))];
+    let of_load =
+        of_load.map(|figure| (figure.key(), found.figure(figure).filter(|value| value.is_finite())));
+    let known = figures.into_iter().chain(of_load).filter_map(|(key, value)| Some((key, value?)));
     let mut setting = json!({ "stage": found.stage });
     if found.repetitions > 1 {
         setting["repetitions"] = json!(found.repetitions);
     }
-    SummaryRow::new(setting, known)
+    SummaryRow { grade: found.grade(), ..SummaryRow::new(setting, known) }
 }
 
 /// A value with five digits, or with all those before the point.

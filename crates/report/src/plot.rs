@@ -65,7 +65,7 @@ impl AxisUnit {
             Unit::Count | Unit::SecondsPerGb => (1e3, &["", "k", "M", "G"], ""),
             Unit::PerSecond => (1e3, &["", "k", "M", "G"], "/s"),
             Unit::Percent => (1e3, &[""], "%"),
-            Unit::Share => (1e3, &[""], ""),
+            Unit::Share | Unit::Grade => (1e3, &[""], ""),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::words;
 use metrics::{real, seconds};
-use model::{Assertion, Event, Figure, Interval, Outcome, Point, ServerLimits, Stat, Status};
+use model::{Assertion, Event, Figure, Interval, Outcome, RunPart, ServerLimits, Stat, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -176,9 +176,12 @@ impl RunMetrics {
         *self.runs.entry(outcome.status.name()).or_default() += 1;
         self.judge(conditions, |condition| condition.broken(outcome).is_empty());
         for point in &outcome.points {
-            let base = labels(outcome, point);
+            let base = labels(outcome, &RunPart::Phase(point));
             let directed = |way: &str| [base.clone(), vec![("direction", way.to_owned())]].concat();
-            if let Some(trips) = point.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref()) {
+            // Exchanges within the connections of a load are no round trips of the path.
+            let is_load = point.label.get("part").is_some_and(|part| part == "load");
+            let pings = point.local.pings.as_ref().filter(|_| !is_load);
+            if let Some(trips) = pings.and_then(|pings| pings.rtt_ns.as_ref()) {
                 let steps = self.steps(ROUND_TRIP, base.clone());
                 steps.add_buckets(&trips.counts, trips.mean);
                 // Above the last bound, and of no known size.
@@ -268,7 +271,7 @@ fn add_run(outcome: &Outcome, run: &Labels, sheet: &mut Sheet) {
     sheet.gauge("netcaliper_run_start_time_seconds", help, run, Some(began));
     let complete = yes(outcome.status == Status::Complete);
     sheet.gauge("netcaliper_run_complete", "Whether it ended as planned.", run, complete);
-    outcome.points.iter().for_each(|point| gauges(outcome, point, sheet));
+    outcome.parts().iter().for_each(|part| gauges(outcome, part, sheet));
 }
 
 const ROUND_TRIP: (&str, &str) = ("netcaliper_round_trip_seconds", "Round trips of messages.");
@@ -287,16 +290,16 @@ pub fn labels_of_run(outcome: &Outcome) -> Labels {
 }
 
 /// Which measurement a sample belongs to.
-fn labels(outcome: &Outcome, point: &Point) -> Labels {
+fn labels(outcome: &Outcome, part: &RunPart<'_>) -> Labels {
     let mut labels = labels_of_run(outcome);
-    labels.push(("setting", words::pairs(&point.label)));
-    labels.push(("repeat", point.repeat.max(1).to_string()));
+    labels.push(("setting", words::pairs(&part.label())));
+    labels.push(("repeat", part.repeat().to_string()));
     labels
 }
 
-/// Adds the gauges of a phase of the latest run.
-fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
-    let base = labels(outcome, point);
+/// Adds the gauges of a part of the latest run.
+fn gauges(outcome: &Outcome, part: &RunPart<'_>, sheet: &mut Sheet) {
+    let base = labels(outcome, part);
     for figure in Figure::with_percentiles(&PERCENTILES) {
         let mut labels = base.clone();
         labels.extend(figure.way().map(|way| ("direction", way.key().to_owned())));
@@ -304,7 +307,7 @@ fn gauges(outcome: &Outcome, point: &Point, sheet: &mut Sheet) {
             labels.push(("percentile", ((q * 1e5).round() / 1e3).to_string()));
         }
         let ((name, help), (suffix, divisor)) = (figure.gauge(), figure.unit().scraped());
-        let value = figure.of(point).map(|value| value / divisor);
+        let value = part.figure(figure).filter(|_| part.is_shown(figure)).map(|value| value / divisor);
         sheet.gauge(&format!("netcaliper_{name}{suffix}"), help, &labels, value);
     }
 }
@@ -397,7 +400,7 @@ impl ServerMetrics {
 mod tests {
     use super::*;
     use metrics::{Dist, Packets};
-    use model::{Direction, PacketReport, RoundTrips, Totals};
+    use model::{Direction, PacketReport, Point, RoundTrips, Totals};
 
     fn conditions(text: &str) -> [Assertion; 1] {
         [Assertion::parse(text).unwrap()]

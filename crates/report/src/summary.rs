@@ -12,7 +12,7 @@ mod trains;
 
 pub(crate) use brief::line as answer;
 pub(crate) use hosts::ends;
-pub(crate) use load::{signed, worst};
+pub(crate) use load::{grown, worst};
 pub(crate) use sweep::{is_one as is_sweep, slotted, tiles as phase_tiles};
 
 use crate::console::{Detail, Style};
@@ -277,6 +277,9 @@ fn caveats(points: &[Point], page: &mut Page<'_>) {
     for (caveat, n) in kinds {
         let runs = match points.len() {
             1 => String::new(),
+            all if points[0].label.contains_key("stage") => {
+                format!("{} (in {n} of {all} parts)", brief::stages_of(points, &caveat.code))
+            }
             all => format!(" (in {n} of {all} runs)"),
         };
         let text = format!("{}: {}{runs}: {}", caveat.level.name(), caveat.code, caveat.text);

@@ -265,12 +265,19 @@ pub(super) fn newest(known: &Known, sheet: &mut Sheet<'_>, y: u16) {
         let newest = known.notices.iter().rev().filter(move |(_, level, _)| wanted(level));
         newest.map(|(_, level, text)| (*level, format!("{}{text}", words::level(*level))))
     };
-    let mut caveats: Vec<&Caveat> =
-        known.caveats.iter().rev().filter(|arisen| arisen.still).map(|arisen| &arisen.caveat).collect();
-    caveats.sort_by_key(|caveat| caveat.level);
-    let caveats = caveats.into_iter().map(|caveat| {
+    // Measurements beside each other often have the same caveat.
+    let mut caveats: Vec<(&Caveat, usize)> = Vec::new();
+    for caveat in known.caveats.iter().rev().filter(|arisen| arisen.still).map(|arisen| &arisen.caveat) {
+        match caveats.iter_mut().find(|(other, _)| other.code == caveat.code) {
+            Some((_, parts)) => *parts += 1,
+            None => caveats.push((caveat, 1)),
+        }
+    }
+    caveats.sort_by_key(|(caveat, _)| caveat.level);
+    let caveats = caveats.into_iter().map(|(caveat, parts)| {
         let level = if caveat.level == CaveatLevel::Note { Level::Info } else { Level::Warning };
-        (level, format!("{}: {}: {}", caveat.level.name(), caveat.code, caveat.short()))
+        let of = if parts > 1 { format!(" (in {parts} parts)") } else { String::new() };
+        (level, format!("{}: {}{of}: {}", caveat.level.name(), caveat.code, caveat.short()))
     });
     // Errors and warnings take at most half of the lines, so that caveats have room.
     let failed = told(|level| *level != Level::Info).take(room.div_ceil(2));

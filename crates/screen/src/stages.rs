@@ -7,7 +7,7 @@ use super::plot::Plot;
 use super::track::Track;
 use super::view::Known;
 use metrics::{Clamped, SECOND, format_bits_per_second, format_duration, real};
-use model::{Event, Interval, Kind, Pattern, Phase};
+use model::{Event, Interval, Kind, Pattern, Phase, PingInterval};
 use report::or_dash;
 use std::collections::BTreeMap;
 
@@ -104,7 +104,8 @@ impl Stages {
             let samples = Vec::new();
             // The path fills in omitted intervals, which are shown, too.
             let (end_ns, omitted) = (at_ns.max(start_ns + 1), false);
-            let shifted = Interval { start_ns, end_ns, omitted, samples, ..interval.clone() };
+            let pings = interval.pings.map(PingInterval::of_path);
+            let shifted = Interval { start_ns, end_ns, omitted, samples, pings, ..interval.clone() };
             track.on_event(Event::Interval(Box::new(shifted)), at_ns);
         }
         // A run that takes longer than planned stretches both plots alike.
@@ -124,7 +125,7 @@ impl Stages {
             }
         } else {
             row.filling_ns = None;
-            row.trip.add(interval.pings.and_then(|pings| pings.p50_ns).map(real));
+            row.trip.add(interval.pings.and_then(|pings| pings.of_path().p50_ns).map(real));
         }
     }
 }

@@ -13,7 +13,7 @@ pub use retention::Retention;
 use flate2::{Compression, read::DeflateDecoder, write::DeflateEncoder};
 use metrics::Wall;
 use model::document::Document;
-use model::{Figure, KeptFigure, KeptRun, Outcome, Reading, Status, Unit};
+use model::{Figure, KeptFigure, KeptRun, Outcome, Reading, Stat, Status, Unit};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Read};
@@ -328,7 +328,9 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
         // A protocol's own results are settings of their own; what went over the whole of them
         // includes their waiting.
         let (served, tests) = (outcome.begin.verb == "serve", !point.extras.is_empty());
-        let known = Figure::kept().filter(|figure| figure.of_a_life() || !(served || tests));
+        let largest = Figure::leading(point.phase.kind).iter().map(|figure| figure.supported(point));
+        let largest = largest.filter(|figure| figure.stat() == Some(Stat::Max));
+        let known = Figure::kept().chain(largest).filter(|figure| figure.of_a_life() || !(served || tests));
         let whole =
             known.filter_map(|figure| Some(row(&setting, Reading::of(figure, "", figure.of(point)?))));
         let single = point.shown().flat_map(|shown| {
@@ -345,7 +347,27 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
         unit: Unit::Ns.name().to_owned(),
         value: metrics::real(ns),
     });
-    all.chain(grown).collect()
+    all.chain(grown).chain(stages(outcome)).collect()
+}
+
+/// Figures of the stages of a load, which are the answer. Figures of its single measurements have a
+/// part in their setting.
+fn stages(outcome: &Outcome) -> Vec<KeptFigure> {
+    let parts = if outcome.begin.verb == "load" { outcome.parts() } else { Vec::new() };
+    let figures = parts.iter().flat_map(|part| {
+        let words: Vec<String> = part.label().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let shown = Figure::kept().filter(|figure| *figure != Figure::Grade && part.is_shown(*figure));
+        shown.filter_map(move |figure| {
+            Some(KeptFigure {
+                setting: words.join(" "),
+                repeat: part.repeat(),
+                name: figure.key(),
+                unit: figure.unit().name().to_owned(),
+                value: part.figure(figure).filter(|value| value.is_finite())?,
+            })
+        })
+    });
+    figures.collect()
 }
 
 /// Makes folders that only their owner can enter; existing ones stay as they are.

@@ -53,7 +53,7 @@ const BRIEFS: &[Brief] = briefs! {
     "load" "time ramp connections rate json html quiet verbose"
         "netcaliper load HOST                     delays of an idle and of a full path"
         "netcaliper load HOST -t 5s --html load.html"
-        "netcaliper load HOST --assert 'rtt.p99<50ms'";
+        "netcaliper load HOST --assert 'grade<=B' --assert 'rtt.p99<50ms'";
     "serve" "port listen legacy max_rate max_time metrics web"
         "netcaliper serve                         port 7411, TCP and UDP"
         "netcaliper serve --legacy iperf3         for clients of iperf3, too"

@@ -8,6 +8,38 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use habits::HABITS;
 use metrics::nearest;
 
+/// Words for a question or an answer, which name no program.
+const WORDS: [&str; 28] = [
+    "bandwidth",
+    "throughput",
+    "speed",
+    "bw",
+    "upload",
+    "download",
+    "client",
+    "test",
+    "goodput",
+    "latency",
+    "rtt",
+    "jitter",
+    "loss",
+    "owd",
+    "bufferbloat",
+    "rpm",
+    "video",
+    "voip",
+    "call",
+    "media",
+    "capacity",
+    "dispersion",
+    "mtu",
+    "pmtu",
+    "server",
+    "listen",
+    "daemon",
+    "start",
+];
+
 /// Commands that measure or serve: their users know the options of other programs.
 pub(crate) const MEASURES: [&str; 8] =
     ["tcp", "connect", "ping", "stream", "delay", "train", "load", "serve"];
@@ -58,7 +90,8 @@ fn habit(error: &Error, command: &[String]) -> Option<String> {
     let host = value.or_else(|| behind(command, "-c")).or_else(|| behind(command, "--client"));
     let instead = habit.instead.replace("{word}", unknown).replace("{n}", value.unwrap_or("N"));
     let instead = instead.replace("{host}", host.unwrap_or("HOST"));
-    Some(format!("'{unknown}' is another program's: {instead}"))
+    let whose = if WORDS.contains(&unknown) { "no command of this program" } else { "another program's" };
+    Some(format!("'{unknown}' is {whose}: {instead}"))
 }
 
 /// The words that a command begins with: the program, and its verb where it has one.

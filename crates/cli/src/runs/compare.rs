@@ -31,6 +31,9 @@ pub(crate) struct CompareArgs {
     /// Print one JSON document.
     #[arg(short = 'J', long)]
     json: bool,
+    /// Add intervals, probabilities, numbers of readings, and the meaning of the columns.
+    #[arg(short = 'v', long)]
+    verbose: bool,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -58,7 +61,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, CliError> {
     let comparison = Comparison::of(&before, &after).map_err(CliError::failed)?;
     stdout::print(|out| match args.json {
         true => writeln!(out, "{:#}", comparison.json()),
-        false => comparison.write(stdout::color(), stderr::stdout_columns(), &mut stdout::Text::to(out)),
+        false => {
+            let style = (stdout::color(), stderr::stdout_columns(), args.verbose);
+            comparison.write(style, &mut stdout::Text::to(out))
+        }
     })?;
     match args.threshold {
         Some(percent) if comparison.worse_by(percent / 100.0).map_err(CliError::failed)? => {

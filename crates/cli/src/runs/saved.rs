@@ -12,6 +12,8 @@ use clap::Args;
 use common::Original;
 use compat::NamedFile;
 use compat::file::read_bounded;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use model::{Count, Outcome, Point};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -91,7 +93,7 @@ pub(crate) fn number(name: &Path) -> Option<i64> {
 /// A run from a file or from the store.
 pub(crate) fn outcome(name: &Path, store: &StoreArgs) -> Result<Outcome, CliError> {
     if let Some(id) = number(name) {
-        return kept(id, store);
+        return kept(id, store).map(|(_, outcome)| outcome);
     }
     let mut runs = runs(name, &bytes(name)?)?;
     match (runs.pop(), runs.len()) {
@@ -119,13 +121,23 @@ pub(crate) fn runs(name: &Path, bytes: &[u8]) -> Result<Vec<Outcome>, CliError> 
     Ok(runs)
 }
 
-fn kept(id: i64, store: &StoreArgs) -> Result<Outcome, CliError> {
+fn kept(id: i64, store: &StoreArgs) -> Result<(i64, Outcome), CliError> {
     let store = store.open()?;
     let id = match id {
         0 => store.latest().map_err(CliError::failed)?.unwrap_or(0),
         id => id,
     };
-    store.outcome(id).map_err(CliError::failed)
+    Ok((id, store.outcome(id).map_err(CliError::failed)?))
+}
+
+/// `Run 18, 2026-11-28 23:50, netcaliper tcp lab2 -t 2s`
+fn heading(id: i64, outcome: &Outcome) -> String {
+    let begin = &outcome.begin;
+    let began = Timestamp::from_nanosecond(i128::from(begin.started.0)).ok().filter(|_| begin.started.0 > 0);
+    let began = began.map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string());
+    let command = Some(begin.command.join(" ")).filter(|command| !command.is_empty());
+    let words = [Some(format!("Run {id}")), began, command.or_else(|| Some(begin.verb.clone()))];
+    report::clean(&words.into_iter().flatten().collect::<Vec<_>>().join(", ")).into_owned()
 }
 
 /// All of a file, up to the size that is read; `-` is stdin.
@@ -161,8 +173,13 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
     let mut histograms = Histograms::open(&args.histogram)?;
     let mut tables = BTreeMap::new();
     for path in &args.files {
+        let mut number_of = None;
         let outcomes = match number(path) {
-            Some(id) => vec![kept(id, &args.output.store)?],
+            Some(id) => {
+                let (id, outcome) = kept(id, &args.output.store)?;
+                number_of = Some(id);
+                vec![outcome]
+            }
             None => {
                 let bytes = bytes(path)?;
                 // As a page, a document or rows, and for conditions, they are what import makes of
@@ -184,7 +201,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<Exit, CliError> {
             return Err(CliError::usage(format!("{option} is for one run: {} holds {runs}", path.display())));
         }
         for outcome in &outcomes {
-            let exit = one(args, path, outcome, &mut histograms)?;
+            let exit = one(args, (path, number_of), outcome, &mut histograms)?;
             worst = if worst == Exit::Good { exit } else { worst };
         }
     }
@@ -214,7 +231,7 @@ fn own_count_missing(point: &Point) -> Option<&'static str> {
 
 fn one(
     args: &ReportArgs,
-    path: &Path,
+    (path, number): (&Path, Option<i64>),
     outcome: &Outcome,
     histograms: &mut Histograms,
 ) -> Result<Exit, CliError> {
@@ -235,6 +252,9 @@ fn one(
     }
     let outputs = Outputs::open(&args.output, args.sweep_csv.as_ref(), &args.histogram.files())?;
     let mut outputs = outputs.in_steps(args.histogram.linear);
+    if let Some(id) = number.filter(|_| !args.output.quiet) {
+        outputs.print(format!("{}\n", heading(id, outcome)).into_bytes());
+    }
     for event in report::replay(outcome) {
         outputs.event(&event);
     }

@@ -91,7 +91,7 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
         Stage::ALL.into_iter().flat_map(|stage| load.probes(stage).into_iter().chain(load.filler(stage)));
     let phases: Vec<Phase> = all.map(|(_, phase)| phase).collect();
     phases.iter().try_for_each(|phase| measure::check_phase(&config, phase))?;
-    measure::check_conditions(&args.output.asserts, &phases)?;
+    measure::check_load_conditions(&args.output.asserts)?;
     let mut outputs = Outputs::open(&args.output, None, &[])?;
     let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, planned(&load, &args.repeat))?;

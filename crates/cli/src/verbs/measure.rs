@@ -22,6 +22,11 @@ pub(crate) fn check_conditions(asserts: &[Assertion], phases: &[Phase]) -> Resul
     asserts.iter().try_for_each(|assert| assert.check(phases)).map_err(CliError::usage)
 }
 
+/// Checks that a load can have the figures of the conditions.
+pub(crate) fn check_load_conditions(asserts: &[Assertion]) -> Result<(), CliError> {
+    asserts.iter().try_for_each(Assertion::check_load).map_err(CliError::usage)
+}
+
 /// Checks that a phase can be run from here, at each named server.
 pub(crate) fn check_phase(config: &ClientConfig, phase: &Phase) -> Result<(), CliError> {
     config.check_servers(phase).map_err(CliError::usage)?;

@@ -12,7 +12,8 @@ use crate::verbs::{Question, measure};
 use crate::{outputs, provenance, signals, stderr};
 use clap::Args;
 use clap::error::ErrorKind;
-use model::{Assertion, Cost, Figure, Outcome, Point, Stat, Status, is_shown};
+use metrics::Spread;
+use model::{Assertion, Cost, Figure, Outcome, Status};
 use report::RunMetrics;
 use runtime::Interrupt;
 use std::io::{self, Write as _};
@@ -170,7 +171,9 @@ fn check(question: &[String], asserts: &[Assertion]) -> Result<Option<Duration>,
     if output.json.is_some() || output.jsonl {
         return Err(CliError::usage("leave out --json and --jsonl: the monitor reads what is printed"));
     }
-    if let Ok(Some((_, Some(phase)))) = asked.cost() {
+    if matches!(asked, Question::Load(_)) {
+        measure::check_load_conditions(asserts)?;
+    } else if let Ok(Some((_, Some(phase)))) = asked.cost() {
         measure::check_conditions(asserts, &[phase])?;
     }
     let is_longer = |word: &String| LONGER.contains(&word.split('=').next().unwrap_or(word));
@@ -274,12 +277,7 @@ fn print(args: &MonitorArgs, measured: &Measured, metrics: &mut RunMetrics) {
         Some(outcome) => metrics.add(outcome, &args.asserts),
         None => metrics.add_failed(&args.asserts),
     }
-    let first = measured.outcome.as_ref().and_then(|outcome| outcome.points.first());
-    let shown = |figure: Figure| {
-        let value = figure.of(first.filter(|first| is_told(figure, first))?)?;
-        Some(format!("{} {}", figure.key(), figure.unit().show(value)))
-    };
-    let found = Figure::compared().filter_map(shown).collect::<Vec<_>>().join(", ");
+    let found = measured.outcome.as_ref().map_or_else(String::new, figures_line);
     let verdict = match measured.broken.is_empty() {
         true if measured.interrupted => "interrupted".to_owned(),
         true => "ok".to_owned(),
@@ -296,12 +294,27 @@ fn print_line(at_ns: i64, text: &str) {
     let _ = writeln!(io::stdout().lock(), "{at:.0} {text}");
 }
 
-/// Whether a line has this figure of a phase: percentiles of too few round trips are left out.
-fn is_told(figure: Figure, of: &Point) -> bool {
-    match (figure, of.local.pings.as_ref().and_then(|pings| pings.rtt_ns.as_ref())) {
-        (Figure::RoundTrip(Stat::Quantile(q)), Some(rtt)) => is_shown(rtt, q),
-        _ => true,
-    }
+/// `goodput.up 9.41 Gbit/s, …`: of a load the worst of its stages, of a sweep the range of its
+/// settings.
+fn figures_line(outcome: &Outcome) -> String {
+    let is_load = outcome.begin.verb == "load";
+    let figures: Vec<Figure> =
+        if is_load { Figure::leading_of_load().to_vec() } else { Figure::compared().collect() };
+    let parts = outcome.parts();
+    let shown = |figure: Figure| {
+        let known = parts.iter().filter(|part| part.is_shown(figure));
+        let values = known.filter_map(|part| part.figure(figure)).filter(|value| value.is_finite());
+        let spread = Spread::of(&values.collect::<Vec<f64>>())?;
+        let [low, high] = [spread.min, spread.max].map(|value| figure.unit().show(value));
+        let value = match is_load {
+            true if figure.more_is_better() => low,
+            true => high,
+            false if low == high => low,
+            false => format!("{low} to {high}"),
+        };
+        Some(format!("{} {value}", figure.key()))
+    };
+    figures.into_iter().filter_map(shown).collect::<Vec<_>>().join(", ")
 }
 
 /// Runs the user's command, and does not wait for it.

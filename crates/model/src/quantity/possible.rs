@@ -38,6 +38,11 @@ impl Figure {
                 Figure::Connects => kind == Kind::Connect,
                 Figure::Dispersion => kind == Kind::Train,
                 Figure::Frames => kind == Kind::Stream,
+                Figure::Grade
+                | Figure::Added
+                | Figure::AddedPercentile(_)
+                | Figure::Responsiveness
+                | Figure::IdleRoundTrip(_) => false,
                 Figure::Goodput(_)
                 | Figure::Sent(_)
                 | Figure::Cpu
@@ -45,6 +50,25 @@ impl Figure {
                 | Figure::Errors
                 | Figure::Caveats => true,
             }
+    }
+
+    /// True if a load can have a value of the figure.
+    pub fn is_possible_of_load(self) -> bool {
+        let is_known = |stat, known: &[f64]| match stat {
+            Stat::Quantile(q) => known.iter().any(|known| (known - q).abs() < 1e-9),
+            _ => false,
+        };
+        match self {
+            Figure::AddedPercentile(stat) => is_known(stat, &[0.5, 0.9]),
+            Figure::Delay(_, stat) => is_known(stat, &[0.5, 0.9, 0.99]),
+            Figure::ConnectTime(_)
+            | Figure::Connects
+            | Figure::Dispersion
+            | Figure::Frames
+            | Figure::Jitter(_)
+            | Figure::JitterMax(_) => false,
+            _ => true,
+        }
     }
 }
 

@@ -49,6 +49,7 @@ impl FigureRow {
 }
 
 const P50: Stat = Stat::MEDIAN;
+const P90: Stat = Stat::Quantile(0.9);
 const P99: Stat = Stat::Quantile(0.99);
 const P999: Stat = Stat::Quantile(0.999);
 
@@ -74,7 +75,7 @@ fn moves_bulk(point: &Point) -> bool {
 }
 
 /// All figures, the most important first.
-pub(super) static TABLE: [FigureRow; 20] = [
+pub(super) static TABLE: [FigureRow; 25] = [
     FigureRow {
         figure: |way, _| Figure::Goodput(way),
         key: "goodput",
@@ -295,6 +296,47 @@ pub(super) static TABLE: [FigureRow; 20] = [
         key: "caveats",
         gauge: ("caveats", "Reasons not to take the figures at face value."),
         of: |point, _, _| (point.status != Status::Failed).then_some(real(point.caveats.len())),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, _| Figure::Grade,
+        key: "grade",
+        unit: Unit::Grade,
+        gauge: ("load_grade", "Grade of the delay that the load adds: 0 for A+, 5 for F."),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, _| Figure::Added,
+        key: "added",
+        label: "added delay",
+        unit: Unit::Ns,
+        gauge: ("added_delay", "Growth of round trips under the load, which the grade is about."),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, stat| Figure::AddedPercentile(stat),
+        key: "added",
+        label: "added delay",
+        unit: Unit::Ns,
+        stats: &[P50, P90],
+        gauge: ("added_delay_percentile", "Growth of a percentile of round trips under the load."),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, _| Figure::Responsiveness,
+        key: "rpm",
+        label: "round trips a minute",
+        more_is_better: true,
+        gauge: ("responsiveness", "Round trips a minute under the load."),
+        ..ROW
+    },
+    FigureRow {
+        figure: |_, stat| Figure::IdleRoundTrip(stat),
+        key: "rtt-idle",
+        label: "round trip, idle",
+        unit: Unit::Ns,
+        stats: &[P50, P99],
+        gauge: ("round_trip_idle_percentile", "Round trips before the load: this share took no longer."),
         ..ROW
     },
 ];

@@ -90,6 +90,22 @@ fn loss_that_is_taken_back_is_in_no_reading() {
 }
 
 #[test]
+fn a_percentile_beyond_which_no_value_lies_is_no_figure() {
+    let mut trips = metrics::Dist::default();
+    (1..=10u64).for_each(|us| trips.record(us * 1_000));
+    let mut point = Point::default();
+    point.local.pings =
+        Some(Box::new(crate::RoundTrips { rtt_ns: trips.spectrum(), ..crate::RoundTrips::default() }));
+    point.local.connect_ns = Some(DistSummary { count: 1, p50: 7, p99: 7, max: 7, ..DistSummary::default() });
+    let (p50, p90, p99) = (Stat::MEDIAN, Stat::Quantile(0.9), Stat::Quantile(0.99));
+    assert!(Figure::RoundTrip(p50).of(&point).is_some() && Figure::RoundTrip(p90).of(&point).is_some());
+    assert_eq!(Figure::RoundTrip(p99).of(&point), None);
+    assert_eq!(Figure::RoundTrip(p99).supported(&point), Figure::RoundTrip(Stat::Max));
+    assert!(Figure::RoundTrip(p99).of_any_percentile(&point).is_some(), "a condition may ask for it");
+    assert_eq!((Figure::ConnectTime(p50).of(&point), Figure::ConnectTime(p99).of(&point)), (Some(7.0), None));
+}
+
+#[test]
 fn damaged_datagrams_are_not_lost() {
     let counts = Packets { lost: 1, received: 2, corrupt: 1, ..Packets::default() };
     let packets = Some(Box::new(PacketReport::from(counts)));

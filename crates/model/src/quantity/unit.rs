@@ -29,11 +29,13 @@ pub enum Unit {
     SecondsPerGb,
     /// Bytes.
     Bytes,
+    /// Place of a letter among [`crate::load::GRADES`].
+    Grade,
 }
 
 /// Each unit in the order of the enum: its name in files, the suffix of a name for scrapers, whose
 /// units are bytes, seconds and ratios, and the divisor for them.
-const UNITS: [(Unit, &str, &str, f64); 8] = [
+const UNITS: [(Unit, &str, &str, f64); 9] = [
     (Unit::BitsPerSecond, "bps", "_bytes_per_second", 8.0),
     (Unit::PerSecond, "per_s", "_per_second", 1.0),
     (Unit::Ns, "ns", "_seconds", 1e9),
@@ -42,6 +44,7 @@ const UNITS: [(Unit, &str, &str, f64); 8] = [
     (Unit::Share, "share", "_ratio", 1.0),
     (Unit::SecondsPerGb, "s_per_gb", "_seconds_per_gigabyte", 1.0),
     (Unit::Bytes, "bytes", "_bytes", 1.0),
+    (Unit::Grade, "grade", "", 1.0),
 ];
 
 impl Unit {
@@ -73,6 +76,7 @@ impl Unit {
             Unit::Share => format!("{value:.4}"),
             Unit::SecondsPerGb => format!("{value:.3} s/GB"),
             Unit::Bytes => format_bytes(u64::clamped(value)),
+            Unit::Grade => crate::load::letter(value).to_owned(),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::plot::{Axis, show};
 use metrics::{ALPHA, Clamped, Contrast, Series, format_duration, holm, least_readings, real};
-use model::load::{GROWN, StageResult, each_under_load, grade};
-use model::{Figure, Interval, Outcome, Point, Status, Unit};
+use model::load::{GROWN, Stage, StageResult, each_under_load, grade};
+use model::{Figure, Interval, Outcome, Point, Stat, Status, Unit, Way, is_shown};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -38,8 +38,15 @@ impl From<Figure> for Criterion {
 
 impl Criterion {
     /// A figure of a stage of a load.
-    fn of_stage(label: &str, key: &str, unit: Unit, more_is_better: bool) -> Self {
-        Criterion { label: label.to_owned(), key: key.to_owned(), unit, more_is_better, leads: true }
+    fn of_stage(figure: Figure) -> Self {
+        let key = if figure == Figure::Added { GROWN.to_owned() } else { figure.key() };
+        let leads = !matches!(figure, Figure::Retransmits);
+        Criterion { key, leads, ..Criterion::from(figure) }
+    }
+
+    /// True for the growth of round trips, which may be negative and of which a share says nothing.
+    pub(super) fn is_growth(&self) -> bool {
+        self.key == GROWN
     }
 
     /// A value, for people: the growth of round trips with its grade.
@@ -53,6 +60,10 @@ impl Criterion {
 
     /// A difference of two values, for people.
     pub(super) fn show_difference(&self, value: f64) -> String {
+        if self.unit == Unit::Count {
+            let digits = usize::from(value.fract() != 0.0 && value.abs() < 100.0);
+            return format!("{value:.digits$}");
+        }
         let shown = show(&Axis::new("", self.unit), value);
         if self.unit == Unit::SecondsPerGb { format!("{shown} s/GB") } else { shown }
     }
@@ -96,6 +107,18 @@ impl fmt::Display for FigureVerdict {
             FigureVerdict::Same => f.write_str("no significant difference"),
             FigureVerdict::TooFew(what) => write!(f, "too few {what}"),
             FigureVerdict::Untold => f.write_str("not told by intervals"),
+        }
+    }
+}
+
+impl FigureVerdict {
+    /// In a column of a table.
+    pub(super) fn short(&self, readings: &str) -> String {
+        match self {
+            FigureVerdict::Same => "not significant".to_owned(),
+            FigureVerdict::TooFew(_) => format!("too few {readings}"),
+            FigureVerdict::Untold => "one run a side".to_owned(),
+            _ => self.to_string(),
         }
     }
 }
@@ -294,12 +317,39 @@ impl ComparedFigure {
         format!("{} {}", self.name(), self.difference().unwrap_or_default())
     }
 
-    /// The difference as a share of the value before; in the figure's unit where that is 0.
+    /// The values before and after: medians of runs, the whole of one run a side.
+    pub(super) fn shown(&self) -> [Option<f64>; 2] {
+        match self.contrast.filter(|_| self.readings.whole_runs) {
+            Some(Contrast { median: (before, after), .. }) => [Some(before), Some(after)],
+            None => self.readings.value,
+        }
+    }
+
+    /// The difference of the values shown as a share of the one before; in the figure's unit where
+    /// that is 0, and of a growth.
     pub(super) fn difference(&self) -> Option<String> {
+        let [Some(before), Some(after)] = self.shown() else { return None };
+        let by = after - before;
+        Some(if before == 0.0 || self.readings.figure.is_growth() {
+            let sign = if by > 0.0 { "+" } else { "" };
+            format!("{sign}{}", self.readings.figure.show_difference(by))
+        } else {
+            percent(by / before.abs())
+        })
+    }
+
+    /// The interval of the difference, in the form of [`ComparedFigure::difference`]; no value that
+    /// cannot be negative falls by more than 100 %.
+    pub(super) fn interval(&self) -> Option<String> {
         let contrast = self.contrast?;
-        let sign = if contrast.shift > 0.0 { "+" } else { "" };
-        let value = || format!("{sign}{}", self.readings.figure.show_difference(contrast.shift));
-        Some(contrast.relative().map_or_else(value, percent))
+        let (low, high) = contrast.interval?;
+        let base = contrast.base.abs();
+        let figure = &self.readings.figure;
+        let end = |at: f64| match base == 0.0 || figure.is_growth() {
+            true => figure.show_difference(at),
+            false => percent((at / base).max(-1.0)),
+        };
+        Some(format!("{} to {}", end(low), end(high)))
     }
 
     /// `3 + 3 runs`
@@ -344,9 +394,6 @@ fn mean(values: &[f64]) -> Option<f64> {
 pub(super) fn readings(setting: String, figure: Figure, sides: [&[Phase<'_>]; 2]) -> Option<Readings> {
     let whole: [Vec<f64>; 2] = sides.map(|points| {
         let points = points.iter().filter(|(point, _)| point.status != Status::Failed);
-        // Of a few connections the 99th percentile is the slowest.
-        let points =
-            points.filter(|(point, _)| !matches!(figure, Figure::ConnectTime(_)) || figure.is_shown(point));
         points.filter_map(|(point, _)| figure.of(point)).collect()
     });
     let value = [mean(&whole[0]), mean(&whole[1])];
@@ -399,53 +446,83 @@ pub(super) fn own_readings(setting: &str, sides: [&[Phase<'_>]; 2]) -> Vec<Readi
     common.collect()
 }
 
-/// The growth of round trips under load, whose grade is the answer of `load`, and its
-/// responsiveness, stage by stage: a reading for each repetition.
+/// The figures of the answer of a load, stage by stage: a reading for each repetition; of one run a
+/// side the intervals of the measurement that has the figure.
 pub(super) fn load_readings(sides: [&[Outcome]; 2]) -> Vec<Readings> {
     /// Growth that stands for all beyond it: lost messages have no time.
     const MOST_GROWN: f64 = 5e9;
-    type OfStage = fn(&StageResult) -> Option<f64>;
-    let figures: [(Criterion, OfStage); 2] = [
-        (Criterion::of_stage("round trip grown by", GROWN, Unit::Ns, false), |stage| {
-            Some(real(stage.grown_ns()?).min(MOST_GROWN))
-        }),
-        (Criterion::of_stage("round trips a minute", "rpm", Unit::Count, true), |stage| stage.rpm),
-    ];
-    let stages: [Vec<StageResult>; 2] = sides.map(|runs| {
+    let runs: [Vec<Vec<StageResult>>; 2] = sides.map(|runs| {
         let loads = runs.iter().filter(|run| run.begin.verb == "load");
-        loads.flat_map(each_under_load).flatten().collect()
+        loads.flat_map(each_under_load).collect()
     });
-    let mut names: Vec<&str> = Vec::new();
-    for stage in stages.iter().flatten() {
-        if !names.contains(&stage.stage.as_str()) {
-            names.push(&stage.stage);
-        }
-    }
+    let whole_runs = runs.iter().any(|side| side.len() > 1);
+    let points = sides.map(by_setting);
     let mut all = Vec::new();
-    for name in names {
-        for (figure, read) in &figures {
-            let of = [&stages[0], &stages[1]].map(|side| {
-                let own = side.iter().filter(|stage| stage.stage == name);
-                own.filter_map(read).collect::<Vec<f64>>()
-            });
-            let value = [mean(&of[0]), mean(&of[1])];
-            if value.contains(&None) {
-                continue;
-            }
-            // One run a side is no set, and intervals have no such figure.
-            let whole_runs = of.iter().any(|side| side.len() > 1);
-            let of = if whole_runs { of } else { [Vec::new(), Vec::new()] };
-            let (setting, events) = (format!("stage {name}"), [Vec::new(), Vec::new()]);
-            all.push(Readings {
-                setting,
-                figure: figure.clone(),
-                value,
-                of,
-                events,
-                interval_ns: 0,
-                whole_runs,
-            });
+    for (stage, figure, part) in Stage::ALL.into_iter().flat_map(load_figures) {
+        let read = |found: &StageResult| {
+            let goodput = |way: Option<model::load::OneWay>| way?.goodput_bps;
+            let value = match figure {
+                // In the stage that fills both directions, too.
+                Figure::Goodput(Way::Up) => goodput(found.up),
+                Figure::Goodput(Way::Down) => goodput(found.down),
+                Figure::RoundTrip(Stat::Quantile(q))
+                    if !found.rtt.as_ref().is_none_or(|rtt| q <= 0.5 || is_shown(rtt, q)) =>
+                {
+                    None
+                }
+                _ => found.figure(figure),
+            };
+            value.map(|value| value.min(if figure == Figure::Added { MOST_GROWN } else { f64::MAX }))
+        };
+        let whole = [&runs[0], &runs[1]].map(|side| {
+            let own = side.iter().flatten().filter(|found| found.stage == stage.name());
+            own.filter_map(read).collect::<Vec<f64>>()
+        });
+        let value = [mean(&whole[0]), mean(&whole[1])];
+        let is_nothing = value == [Some(0.0); 2] && figure.unit() != Unit::Ns;
+        if value.contains(&None) || is_nothing {
+            continue;
         }
+        let label = BTreeMap::from([("stage", stage.name()), ("part", part)]);
+        let label = label.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        // Growth, grade and responsiveness are of whole stages.
+        let of_whole = matches!(figure, Figure::Added | Figure::Responsiveness | Figure::Retransmits);
+        let setting = format!("stage {}", stage.name());
+        let own = [&points[0], &points[1]].map(|side| side.get(&label).map_or(&[][..], Vec::as_slice));
+        let interval_figure = match figure {
+            Figure::IdleRoundTrip(stat) => Figure::RoundTrip(stat),
+            other => other,
+        };
+        let of_intervals =
+            readings(setting.clone(), interval_figure, own).filter(|_| !of_whole && !whole_runs);
+        let figure = Criterion::of_stage(figure);
+        all.push(match of_intervals {
+            Some(known) => Readings { figure, value, ..known },
+            None => {
+                let of = if whole_runs { whole } else { [Vec::new(), Vec::new()] };
+                let events = [Vec::new(), Vec::new()];
+                Readings { setting, figure, value, of, events, interval_ns: 0, whole_runs }
+            }
+        });
     }
+    all
+}
+
+/// The figures of a stage, and the part of it that has their intervals.
+fn load_figures(stage: Stage) -> Vec<(Stage, Figure, &'static str)> {
+    const P50: Stat = Stat::MEDIAN;
+    const P99: Stat = Stat::Quantile(0.99);
+    let trips = |figure| (stage, figure, "trips");
+    let load = |figure| (stage, figure, "load");
+    let goodput = match stage {
+        Stage::Idle => return vec![trips(Figure::IdleRoundTrip(P50))],
+        Stage::Down => vec![Way::Down],
+        Stage::Up => vec![Way::Up],
+        Stage::Both => vec![Way::Down, Way::Up],
+    };
+    let mut all = vec![trips(Figure::Added)];
+    all.extend(goodput.into_iter().map(|way| load(Figure::Goodput(way))));
+    all.extend([Figure::RoundTrip(P50), Figure::RoundTrip(P99), Figure::Responsiveness].map(trips));
+    all.extend([trips(Figure::MessagesLost), load(Figure::Retransmits)]);
     all
 }

@@ -2,9 +2,9 @@
 //! words of its command line, and all other settings and both hosts.
 
 use crate::text::or_dash;
-use metrics::{Clamped, format_bits_per_second, format_bytes, format_duration};
+use metrics::{Clamped, SECOND};
 use model::document::Document;
-use model::{Begin, Outcome, SessionInfo};
+use model::{Begin, Outcome, Schedule, SessionInfo};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,11 +19,13 @@ enum Form {
 }
 
 /// Settings of a test and their options.
-const OPTIONS: [(&str, &str, Form); 42] = [
+const OPTIONS: [(&str, &str, Form); 44] = [
     ("protocol", "--protocol", Form::Plain),
     ("phase.connections", "-P", Form::Plain),
     ("phase.duration_ns", "-t", Form::Time),
     ("phase.omit_ns", "-O", Form::Time),
+    ("load.ramp_ns", "--ramp", Form::Time),
+    ("load.rate", "--rate", Form::Plain),
     ("phase.interval_ns", "-i", Form::Time),
     ("phase.transfer", "--transfer", Form::Bytes),
     ("phase.total_bytes", "-n", Form::Bytes),
@@ -130,14 +132,26 @@ fn direction([before, after]: [&BTreeMap<String, String>; 2]) -> Option<String> 
     })
 }
 
+/// Units of values on a command line, the largest first.
+type Units = [(u64, &'static str); 4];
+const TIMES: Units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+const BYTES: Units = [(1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"), (1, "")];
+const RATES: Units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"), (1, "")];
+
+/// A value as it is typed: in the largest unit of which it is a multiple.
+fn typed(value: u64, units: &Units) -> String {
+    let unit = units.iter().find(|(unit, _)| value > 0 && value.is_multiple_of(*unit));
+    unit.map_or_else(|| "0".to_owned(), |(unit, name)| format!("{}{name}", value / unit))
+}
+
 fn shown(value: Option<&String>, form: Form) -> String {
     let unset = if matches!(form, Form::Rate) { "unlimited" } else { "default" };
     let Some(text) = value else { return unset.to_owned() };
     let number = text.parse::<f64>().ok();
     match (form, number) {
-        (Form::Time, Some(ns)) => format_duration(ns),
-        (Form::Bytes, Some(bytes)) => format_bytes(u64::clamped(bytes)),
-        (Form::Rate, Some(rate)) => format_bits_per_second(rate),
+        (Form::Time, Some(ns)) => typed(u64::clamped(ns), &TIMES),
+        (Form::Bytes, Some(bytes)) => typed(u64::clamped(bytes), &BYTES),
+        (Form::Rate, Some(rate)) => typed(u64::clamped(rate), &RATES),
         _ => text.clone(),
     }
 }
@@ -152,7 +166,27 @@ fn settings(run: &Outcome) -> BTreeMap<String, String> {
     if let Some(point) = run.points.iter().find(is_load).or(run.points.first()) {
         crate::html::flatten("phase", &point.phase.value().unwrap_or(Value::Null), &mut rows);
     }
-    rows.into_iter().collect()
+    let mut all: BTreeMap<String, String> = rows.into_iter().collect();
+    if run.begin.verb == "load" {
+        of_load(run, &mut all);
+    }
+    all
+}
+
+/// Turns the settings of a load's connections into its options: their time includes the ramp.
+fn of_load(run: &Outcome, all: &mut BTreeMap<String, String>) {
+    let number = |text: Option<&String>| text.and_then(|text| text.parse::<u64>().ok());
+    let ramp_ns = number(all.remove("phase.omit_ns").as_ref()).unwrap_or(0);
+    if let Some(ns) = number(all.get("phase.duration_ns")) {
+        all.insert("phase.duration_ns".to_owned(), ns.saturating_sub(ramp_ns).to_string());
+    }
+    all.insert("load.ramp_ns".to_owned(), ramp_ns.to_string());
+    let pings = run.points.iter().find_map(|point| point.phase.ping);
+    let gap_ns = pings.and_then(|ping| match ping.schedule {
+        Schedule::Poisson { gap_ns } => Some(gap_ns).filter(|ns| *ns > 0),
+        _ => None,
+    });
+    all.extend(gap_ns.map(|ns| ("load.rate".to_owned(), (SECOND / ns).to_string())));
 }
 
 /// The names and values that a run sweeps.
@@ -225,7 +259,7 @@ mod tests {
         assert_eq!(differences(one.clone(), two.clone()), ["-P 8 -> 2", "--bidir"]);
         assert_eq!(differences(two, one.clone()), ["-P 2 -> 8", "without --bidir"]);
         let rate = Phase { rate: Some(10_000_000), duration_ns: Some(2_000_000_000), ..one.clone() };
-        assert_eq!(differences(one.clone(), rate), ["-t 10.0 s -> 2.00 s", "-b unlimited -> 10.0 Mbit/s"]);
+        assert_eq!(differences(one.clone(), rate), ["-t 10s -> 2s", "-b unlimited -> 10M"]);
         // Drawn anew for each run.
         let drawn = Phase { first_worker: 3, payload_seed: Some(7), ..one.clone() };
         assert!(differences(one.clone(), drawn).is_empty());

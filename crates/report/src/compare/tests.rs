@@ -438,10 +438,7 @@ fn grade_and_responsiveness_of_a_load_are_compared() {
     let comparison = Comparison::of(&before, &after).unwrap();
     let row = |key: &str| comparison.rows.iter().find(|row| row.readings.figure.key == key).unwrap();
     let (grown, rpm) = (row("rtt-grown"), row("rpm"));
-    assert_eq!(
-        (grown.name().as_str(), &grown.verdict),
-        ("stage down: round trip grown by", &FigureVerdict::Worse)
-    );
+    assert_eq!((grown.name().as_str(), &grown.verdict), ("stage down: added delay", &FigureVerdict::Worse));
     assert_eq!(&cells(grown)[1..3], ["13 ms (A)", "103 ms (C)"]);
     assert_eq!(rpm.verdict, FigureVerdict::Worse);
     // One run a side has no reading of either.
@@ -450,9 +447,73 @@ fn grade_and_responsiveness_of_a_load_are_compared() {
     assert_eq!(row.verdict, FigureVerdict::Untold);
 }
 
+#[test]
+fn a_comparison_of_loads_leads_with_their_answer_and_says_options_as_typed() {
+    let (before, mut after) = (loaded(10), loaded(100));
+    for (run, time_s) in [(&before, 8), (&after, 9)].map(|(run, s)| (run.clone(), s)) {
+        let load = |mut run: Outcome| {
+            let of_load = run.points.iter_mut().find(|point| point.label["part"] == "load").unwrap();
+            of_load.phase.duration_ns = Some(time_s * SECOND);
+            of_load.phase.omit_ns = 3 * SECOND;
+            run
+        };
+        if time_s == 9 {
+            after = load(run);
+        } else {
+            let before = load(run);
+            let comparison = Comparison::of(&[before.clone()], &[after.clone()]).unwrap();
+            assert!(
+                comparison.test.iter().any(|option| option.starts_with("-t 5s -> ")),
+                "{:?}",
+                comparison.test
+            );
+        }
+    }
+    let host_busy = model::Caveat {
+        code: "host-busy".to_owned(),
+        level: CaveatLevel::Caution,
+        text: "Busy.".to_owned(),
+        advice: String::new(),
+    };
+    after.points[1].caveats.push(host_busy);
+    let comparison = Comparison::of(&[before], &[after]).unwrap();
+    let text = printed(&comparison);
+    for line in [
+        "stage idle: round trip, idle",
+        "stage down: added delay",
+        "+90 ms",
+        "one run a side",
+        "host-busy in the run after",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("phase.") && !text.contains("0 + 0") && !text.contains("part load"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let json = comparison.json();
+    assert_eq!(
+        json["caveats"],
+        json!([{ "code": "host-busy", "level": "caution", "before": 0, "after": 1 }])
+    );
+}
+
+#[test]
+fn a_difference_is_that_of_the_values_beside_it() {
+    let segments = |n: u64| {
+        let mut run = rates(&[1e9]).remove(0);
+        run.points[0].local.tcp.retransmits = n;
+        run
+    };
+    let (before, after) = ([1_150, 3, 9, 12, 20].map(segments), [1_300, 2, 10, 14, 19].map(segments));
+    let comparison = Comparison::of(&before, &after).unwrap();
+    let row = comparison.rows.iter().find(|row| row.readings.figure.key == "retransmits").unwrap();
+    let cells = cells(row);
+    assert_eq!(&cells[1..5], ["12", "14", "+16.7 %", "not significant"]);
+    assert!(cells[5].starts_with("-100.0 %") || !cells[5].starts_with("-1"), "{cells:?}");
+}
+
 fn printed(comparison: &Comparison) -> String {
     let mut bytes = Vec::new();
-    comparison.write(false, Some(100), &mut bytes).unwrap();
+    comparison.write((false, Some(80), false), &mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
 }
 

@@ -4,12 +4,12 @@
 use super::escape;
 use crate::plot::{Axis, Plot, Series, Style, panels};
 use crate::plots::{measured, over_time};
-use crate::summary::{is_sweep, known_within, phase_tiles, signed, worst};
+use crate::summary::{grown, is_sweep, known_within, phase_tiles, worst};
 use crate::text::Page;
 use crate::words;
 use metrics::{Spread, format_duration, format_percent, real, seconds};
 use model::load::{OneWay, StageResult, under_load};
-use model::{End, Figure, Kind, Measure, Outcome, Point, Stat, Unit, Way};
+use model::{End, Figure, Interval, Kind, Measure, Outcome, PingInterval, Point, Stat, Unit, Way};
 
 /// Widths that the timeline is drawn in: of a screen, of a phone. The style sheet shows one of
 /// them.
@@ -110,8 +110,9 @@ fn of_point(point: &Point) -> Vec<Tile> {
         .into_iter()
         .filter(|_| kind == Kind::Delay && point.phase.rate.is_none());
     let tile = |figure: Figure| {
+        let figure = figure.supported(point);
         let show = |value: f64| figure.unit().show(value);
-        let value = figure.of(point).filter(|_| figure.is_shown(point))?;
+        let value = figure.of(point)?;
         let known = matches!(figure, Figure::Goodput(_) | Figure::Connects);
         let spread = known.then(|| Spread::of(&figure.readings(point, false))).flatten();
         let more = spread.and_then(|spread| known_within(&spread, show));
@@ -139,10 +140,12 @@ fn of_load(found: &[StageResult]) -> Vec<Tile> {
     let trip = |f: &StageResult| f.rtt_p50_ns.map(format_duration);
     let idle = || stage("idle").and_then(trip);
     let lost = found.iter().filter_map(|f| f.never_back).reduce(f64::max);
-    let added = |f: &StageResult| f.added_ns.filter(|ns| *ns < i64::MAX).map(signed);
     let tiles = [
         worst.and_then(|f| Some(tile("grade", f.grade()?.to_owned(), format!("worst stage: {}", f.stage)))),
-        worst.and_then(|f| Some(tile("added delay", added(f)?, format!("median, {}", f.stage)))),
+        worst.and_then(|f| {
+            let (added, of) = grown(f)?;
+            Some(tile("added delay", added, format!("{of}, {}", f.stage)))
+        }),
         stage("down").and_then(|f| Some(tile("goodput down", rate(f.down)?, String::new()))),
         stage("up").and_then(|f| Some(tile("goodput up", rate(f.up)?, String::new()))),
         match worst {
@@ -267,10 +270,17 @@ fn series(point: &Point) -> Vec<(Panel, String, Line)> {
     let is_probe = is_part && point.label.get("part").is_none_or(|part| part != "load");
     let kind = point.phase.kind;
     let mut all: Vec<(Panel, String, Line)> = Vec::new();
-    let mut add = |panel, name: String, figure: Figure, measure| {
+    let mut add = |panel, name: String, figure: Figure, measure: Measure| {
         if figure.of(point).is_some() {
             let end = figure.way().map_or(End::Local, Way::receiver);
-            all.push((panel, name, measured(point, measure, end)));
+            // The round trips of a load are less the server's turnaround.
+            let of_path = |interval: &Interval| {
+                let pings = interval.pings.map(PingInterval::of_path);
+                measure.of(&Interval { pings, ..interval.clone() }, end)
+            };
+            let is_trip = is_part && matches!(figure, Figure::RoundTrip(_));
+            let values = if is_trip { over_time(point, of_path) } else { measured(point, measure, end) };
+            all.push((panel, name, values));
         }
     };
     for way in Way::ALL {

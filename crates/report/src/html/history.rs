@@ -1,14 +1,15 @@
 //! Saved runs as a page: the list with its form, and the trend of one target.
 
 use super::{data, escape, figure, url_encoded, zeros};
-use crate::history::{about, cells, known, leading, tone};
+use crate::history::{about, cells, is_by_stage, is_of_answer, known, leading, representative, tone};
 use crate::plot::{Axis, AxisUnit, Plot, Series};
 use crate::plots::Sheet;
 use crate::text::{Page, Tone};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use metrics::{Wall, real};
-use model::{Figure, KeptRun, Status, Unit};
+use model::load::GROWN;
+use model::{Figure, KeptFigure, KeptRun, Status, Unit};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -208,7 +209,9 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
     let mut lines: BTreeMap<&str, Vec<(f64, Option<f64>)>> = BTreeMap::new();
     let mut units: BTreeMap<&str, Unit> = BTreeMap::new();
     for run in runs {
-        for figure in &run.figures {
+        let is_by_stage = is_by_stage(run);
+        let shown = |f: &&KeptFigure| !is_by_stage || is_of_answer(f) && f.name != GROWN;
+        for figure in run.figures.iter().filter(shown) {
             let name = figure.name.as_str();
             let at = real(run.started.0 / SECOND - first.started.0 / SECOND);
             let line = lines.entry(name).or_default();
@@ -216,7 +219,7 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
                 && let Some((spread, unit)) = known(run, name)
             {
                 units.insert(name, unit);
-                line.push((at, Some(spread.mean)));
+                line.push((at, Some(representative(run, name, &spread))));
             }
         }
     }
@@ -227,7 +230,10 @@ fn trends(runs: &[&KeptRun], first: &KeptRun) -> Vec<Plot> {
     lines.sort_by_key(|(name, _)| place(name));
     for (name, points) in lines {
         let Some(unit) = units.get(name) else { continue };
-        let figure = Figure::named(name).into_iter().next();
+        let figure = match name {
+            GROWN => Some(Figure::Added),
+            _ => Figure::named(name).into_iter().next(),
+        };
         let label = figure.map_or(name, |figure| figure.family().1);
         let part =
             figure.map(Figure::part).filter(|part| !part.is_empty()).unwrap_or_else(|| label.to_owned());

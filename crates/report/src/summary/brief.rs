@@ -133,7 +133,7 @@ fn figures_beside(of: &Point, wanted: impl Fn(Figure) -> bool) -> Vec<String> {
     let mut last = None;
     let beside = |figure: &Figure| wanted(*figure) && !is_answer(*figure, of.phase.kind);
     for figure in Figure::kept().filter(beside) {
-        let Some(value) = figure.of(of).filter(|_| figure.is_shown(of)) else { continue };
+        let Some(value) = figure.of(of) else { continue };
         let shown = figure.unit().show(value);
         let of_row = Some((figure.family(), figure.way())).filter(|_| figure.stat().is_some());
         let part = figure.part();
@@ -205,16 +205,37 @@ fn causes(outcome: &Outcome, page: &mut Page<'_>) {
     }
 }
 
+/// ` (down, up)`: the stages of a load that have a caveat; empty where all have it.
+pub(super) fn stages_of(points: &[Point], code: &str) -> String {
+    let stages = |points: &mut dyn Iterator<Item = &Point>| {
+        let mut all: Vec<String> = Vec::new();
+        for stage in points.filter_map(|point| point.label.get("stage")) {
+            if !all.contains(stage) {
+                all.push(stage.clone());
+            }
+        }
+        all
+    };
+    let has = |point: &&Point| point.caveats.iter().any(|caveat| caveat.code == code);
+    let those = stages(&mut points.iter().filter(has));
+    if those.is_empty() || those.len() == stages(&mut points.iter()).len() {
+        return String::new();
+    }
+    format!(" ({})", those.join(", "))
+}
+
 /// The gravest caveats, a line each in their short form; notes, which explain how to read a figure, are counted.
 fn caveats(outcome: &Outcome, page: &mut Page<'_>) {
     let kinds = kinds(&outcome.points);
+    let is_load = outcome.begin.verb == "load";
     if kinds.is_empty() {
         return;
     }
     let (notes, grave): (Vec<&Caveat>, Vec<&Caveat>) =
         kinds.iter().map(|(caveat, _)| caveat).partition(|caveat| caveat.level == CaveatLevel::Note);
     for caveat in grave.iter().take(MOST_CAVEATS) {
-        let text = format!("{}: {}: {}", caveat.level.name(), caveat.code, caveat.short());
+        let stages = if is_load { stages_of(&outcome.points, &caveat.code) } else { String::new() };
+        let text = format!("{}: {}{stages}: {}", caveat.level.name(), caveat.code, caveat.short());
         page.paragraph(tone_of(caveat.level), "  ", &text);
     }
     let more = grave.len().saturating_sub(MOST_CAVEATS);

@@ -61,10 +61,11 @@ fn ways(found: &[StageResult], page: &mut Page<'_>) {
 }
 
 fn trips(found: &[StageResult], page: &mut Page<'_>) {
-    let columns: [Column<&StageResult>; 9] = [
+    let columns: [Column<&StageResult>; 10] = [
         ("p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
-        ("added p50", |f| or_dash(f.added_ns, signed)),
+        ("added p50", |f| or_dash(f.added_ns.filter(|ns| *ns < i64::MAX), signed)),
+        ("p90", |f| or_dash(f.added_p90_ns.filter(|ns| *ns < i64::MAX), signed)),
         ("turnaround", |f| or_dash(f.turnaround_p50_ns, format_duration)),
         ("never back", |f| or_dash(f.never_back, |share| format_percent(100.0 * share))),
         ("RPM beside", |f| or_dash(f.beside_rpm, |rpm| format!("{rpm:.0}"))),
@@ -79,6 +80,13 @@ fn trips(found: &[StageResult], page: &mut Page<'_>) {
 pub(crate) fn signed(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "+" };
     format!("{sign}{}", format_duration(ns.unsigned_abs()))
+}
+
+/// The growth of round trips that a stage is graded by, and the statistic that it is of; `None` when
+/// too many were lost for either.
+pub(crate) fn grown(found: &StageResult) -> Option<(String, &'static str)> {
+    let ns = found.grown_ns().filter(|ns| *ns < i64::MAX)?;
+    Some((signed(ns), if found.added_ns == Some(ns) { "median" } else { "p90" }))
 }
 
 /// The stage with the worst grade.
@@ -124,7 +132,7 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
         ("from server", |f| or_dash(f.down.and_then(|way| way.goodput_bps), format_bits_per_second)),
         ("trip p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
-        ("added p50", |f| or_dash(f.added_ns, signed)),
+        ("added", |f| or_dash(grown(f), |(ns, _)| ns)),
         ("lost", |f| or_dash(f.never_back, |share| format_percent(100.0 * share))),
         ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
     ];
@@ -148,8 +156,12 @@ pub(super) fn result_words(outcome: &Outcome) -> Vec<String> {
     let ways = [goodput("up", |f| f.up, "to server"), goodput("down", |f| f.down, "from server")];
     let graded = worst(&stages).and_then(|worst| Some((worst.grade()?, worst)));
     let grade = graded.map_or("no grade".to_owned(), |(grade, worst)| {
-        let added = worst.added_ns.filter(|ns| *ns < i64::MAX).map(|ns| format!(" ({})", signed(ns)));
-        format!("latency under load: {grade}{}", added.unwrap_or_default())
+        let added = match (grown(worst), worst.added_ns) {
+            (Some((ns, of)), _) => format!("{ns}, {of}"),
+            (None, Some(i64::MAX)) => "half of the round trips lost".to_owned(),
+            (None, _) => "a tenth of the round trips lost".to_owned(),
+        };
+        format!("latency under load: {grade} ({added})")
     });
     [grade].into_iter().chain(ways.into_iter().flatten()).chain(repetitions(&stages)).collect()
 }

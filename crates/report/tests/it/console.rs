@@ -97,7 +97,16 @@ fn at_rate(rate: u64) -> Interval {
     packets.delay_ns = Some(delay);
     let counts = PingCounts { sent: rate, received: rate, lost: (rate / 10) as i64, ..PingCounts::default() };
     let (min_ns, mean_ns, max_ns, p50_ns) = (SECOND, 1e9, 9_999 * SECOND, Some(999_960_000));
-    let pings = PingInterval { counts, count: rate, min_ns, mean_ns, p50_ns, p99_ns: p50_ns, max_ns };
+    let pings = PingInterval {
+        counts,
+        count: rate,
+        min_ns,
+        mean_ns,
+        p50_ns,
+        p99_ns: p50_ns,
+        max_ns,
+        ..PingInterval::default()
+    };
     Interval {
         end_ns: 8 * SECOND,
         local: traffic,
@@ -384,7 +393,7 @@ fn a_load_tells_how_often_it_was_repeated() {
     assert!(text.contains("  figures of 2 repetitions together: "), "{text}");
     assert_eq!(
         text.lines().last(),
-        Some("Run complete: latency under load: A+ (+0 ns), 2 repetitions"),
+        Some("Run complete: latency under load: A+ (+0 ns, median), 2 repetitions"),
         "{text}"
     );
     let once = summary(PLAIN, &load(vec![point("idle", 1), point("down", 1)]));

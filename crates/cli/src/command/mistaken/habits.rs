@@ -84,6 +84,7 @@ pub(super) const HABITS: &[Habit] = habits! {
     "" ["bufferbloat" "flent" "crusader" "rrul" "rpm"] "use `netcaliper load {host}`";
     "" ["video" "voip" "call" "media"] "use `netcaliper stream {host}`";
     "" ["capacity" "dispersion"] "use `netcaliper train {host}`";
+    "" ["traceroute" "tracert" "tracepath"] "use `mtr {host}`; no question here shows the hops of a path";
     "" ["mtu" "pmtu"] "use `netcaliper delay {host} --path-mtu`";
     "" ["server" "listen" "daemon" "start"] "use `netcaliper serve`";
     "" ["netem" "tc" "impair"] "use `netcaliper lab --delay 10ms --loss 1% -- COMMAND`";

@@ -377,6 +377,8 @@ const PING: PingInterval = PingInterval {
     p50_ns: Some(59_000),
     p99_ns: Some(90_000),
     max_ns: 4_000_000,
+    path_p50_ns: Some(58_000),
+    path_p99_ns: Some(88_000),
 };
 
 /// 987 round trips: 900 of 60 µs, 86 of 90 µs, one of 4 ms.
