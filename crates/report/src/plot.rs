@@ -92,11 +92,20 @@ pub(crate) struct Axis {
     pub(crate) names: Vec<String>,
     /// The least that is always seen: an index from 0 to 1 is shown so for all values.
     pub(crate) at_least: Option<(f64, f64)>,
+    /// Largest spread that is drawn linear.
+    pub(crate) spread: f64,
 }
 
 impl Axis {
     pub(crate) fn new(label: &str, unit: impl Into<AxisUnit>) -> Self {
-        Axis { label: label.to_owned(), unit: unit.into(), log: false, names: Vec::new(), at_least: None }
+        Axis {
+            label: label.to_owned(),
+            unit: unit.into(),
+            log: false,
+            names: Vec::new(),
+            at_least: None,
+            spread: SPREAD,
+        }
     }
 
     /// Its label, which states that it is logarithmic.
@@ -309,7 +318,7 @@ impl Plot {
         (!self.series.is_empty()).then_some(self)
     }
 
-    /// True if times differ by more than [`SPREAD`], or the largest values of the series of other
+    /// True if times differ by more than the axis' spread, usually [`SPREAD`], or the largest values of the series of other
     /// figures do: these fall to next to nothing for a moment.
     fn is_spread(&self) -> bool {
         let series = || self.series.iter().map(Series::values);
@@ -320,7 +329,7 @@ impl Plot {
         let above = values.into_iter().filter(|value| *value > 0.0);
         let (low, high) = above.fold((f64::MAX, 0.0), |(low, high): (f64, f64), v| (low.min(v), high.max(v)));
         let is_negative = series().flatten().any(|y| y < 0.0);
-        self.y.at_least.is_none() && !is_negative && high > SPREAD * low
+        self.y.at_least.is_none() && !is_negative && high > self.y.spread * low
     }
 
     /// True if it shows anything but zeros.

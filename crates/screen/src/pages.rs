@@ -152,6 +152,11 @@ pub(super) fn overview(known: &Known, sheet: &mut Sheet<'_>) {
     let mut y = titled + figures(known, sheet, titled);
     if let Some(track) = rows_of.filter(|_| is_wide) {
         let rows = track.connections.sorted(SortBy::Rate, false);
+        // Lines that no plot takes show more connections.
+        let spare = left.saturating_sub(layout(&plots, sheet, left).taken());
+        let more = (u16::clamped(rows.len()) + 1).saturating_sub(y).min(spare);
+        left -= more;
+        y += more;
         let mut right = sheet.columns(NAME + 4 * VALUE, u16::MAX);
         let mut part = right.below(0, height.saturating_sub(y));
         table_of(&rows, ways(known), SortBy::Rate, false, &mut part, 0);
@@ -189,24 +194,49 @@ fn of_all<'a>(known: &'a Known, wanted: impl Fn(&Plot<'_>) -> bool) -> Vec<Plot<
 /// Draws as many as are easy to read in `room` lines from `y` on, two beside each other where one
 /// only would be; how many lines were taken.
 pub(super) fn draw(plots: &[Plot<'_>], sheet: &mut Sheet<'_>, y: u16, room: u16) -> u16 {
-    if room < plot::LEAST || plots.is_empty() {
-        return 0;
-    }
-    if let ([left, right, ..], true) = (plots, room < 2 * plot::GOOD && sheet.area.width >= plot::TWO) {
+    let Layout { n, each, beside } = layout(plots, sheet, room);
+    if let ([left, right, ..], true) = (plots, beside) {
         let half = sheet.area.width / 2;
         left.draw(&mut sheet.columns(0, half - 1), y, room);
         right.draw(&mut sheet.columns(half + 1, half), y, room);
         return room;
+    }
+    for (n, plot) in (0..n).zip(plots) {
+        plot.draw(sheet, y + n * each, each);
+    }
+    n * each
+}
+
+/// Places of plots.
+struct Layout {
+    /// Number of plots below each other.
+    n: u16,
+    /// Lines of each.
+    each: u16,
+    /// Two beside each other instead.
+    beside: bool,
+}
+
+impl Layout {
+    fn taken(&self) -> u16 {
+        self.n * self.each
+    }
+}
+
+/// The layout of plots in `room` lines.
+fn layout(plots: &[Plot<'_>], sheet: &Sheet<'_>, room: u16) -> Layout {
+    if room < plot::LEAST || plots.is_empty() {
+        return Layout { n: 0, each: 0, beside: false };
+    }
+    if plots.len() > 1 && room < 2 * plot::GOOD && sheet.area.width >= plot::TWO {
+        return Layout { n: 1, each: room, beside: true };
     }
     let n = (room / plot::GOOD).clamp(1, u16::clamped(plots.len()));
     // All of one height, with lines of dots in an odd number: the half of the scale has a line of
     // its own.
     let each = (room / n).min(3 * plot::GOOD);
     let each = if each.is_multiple_of(2) && each > plot::LEAST { each - 1 } else { each };
-    for (n, plot) in (0..n).zip(plots) {
-        plot.draw(sheet, y + n * each, each);
-    }
-    n * each
+    Layout { n, each, beside: false }
 }
 
 /// The part of `want` that is `left`.

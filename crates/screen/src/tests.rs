@@ -406,7 +406,7 @@ fn measurements_beside_each_other_have_a_heading_each() {
     view.absorb(feed.take(), SECOND);
     let shown = lines(&mut view, 80, 30, SECOND);
     assert!(shown[0].contains("stage down") && !shown[0].contains("part"), "{shown:?}");
-    assert!(shown[1].contains("run 1 of 4"), "{shown:?}");
+    assert!(shown[1].contains("stage 1 of 4"), "{shown:?}");
     let at = |word: &str| shown.iter().position(|line| line == word);
     assert!(at("load") < at("trips") && at("load").is_some(), "{shown:?}");
 }

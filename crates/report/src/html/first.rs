@@ -15,6 +15,9 @@ use model::{End, Figure, Interval, Kind, Measure, Outcome, PingInterval, Point, 
 /// them.
 const WIDTHS: [(&str, f64); 2] = [("wide", 940.0), ("narrow", 350.0)];
 const P99: Stat = Stat::Quantile(0.99);
+/// Largest spread of delays of a load on a linear axis: a queue that grows by a factor of 20 is the
+/// answer of a load.
+const LOAD_SPREAD: f64 = 30.0;
 /// Most phases over one axis of time: more are a fence.
 const MOST_PHASES: usize = 8;
 
@@ -43,7 +46,7 @@ pub(super) fn tiled(tiles: Vec<Tile>, page: &mut Page<'_>) {
             "<li><span class=\"name\">{}</span><span class=\"value\">{}</span><span class=\"more\">{}</span></li>",
             escape(&name),
             escape(&value),
-            escape(&more)
+            escape(&more).replace(" %", "\u{a0}%")
         );
     }
     writeln!(page, "</ul>");
@@ -221,6 +224,9 @@ fn timeline(outcome: &Outcome) -> Timeline {
     for panel in phase.map_or(&[][..], Panel::of) {
         all.push((*panel, Vec::new()));
     }
+    // Time of the first delay of the stage, s.
+    let mut probed: Option<f64> = None;
+    let mut stage_before: Option<&String> = None;
     for point in &outcome.points {
         let lasted = point.intervals.last().map_or(0.0, |last| seconds(last.end_ns));
         let start = match (began, point.started) {
@@ -229,6 +235,9 @@ fn timeline(outcome: &Outcome) -> Timeline {
         };
         found.end = f64::max(found.end, start + lasted);
         let stage = point.label.get("stage");
+        if stage != stage_before {
+            (stage_before, probed) = (stage, None);
+        }
         let name = stage.cloned().unwrap_or_else(|| words::setting(&point.label, point.repeat));
         match found.phases.last_mut().filter(|(_, last)| *last == name) {
             // The parts of a stage begin one after the other.
@@ -236,10 +245,17 @@ fn timeline(outcome: &Outcome) -> Timeline {
             None => found.phases.push((start, name)),
         }
         if stage.is_some() && point.phase.omit_ns > 0 && lasted > 0.0 {
-            found.shades.push((start, start + seconds(point.phase.omit_ns).min(lasted)));
+            let ramp = seconds(point.phase.omit_ns).min(lasted);
+            // The probes are set up through the full queue.
+            let probed = probed.take().filter(|at| *at > start).unwrap_or(0.0).min(start + lasted);
+            found.shades.push((start, f64::max(start + ramp, probed)));
         }
         for (panel, name, values) in series(point) {
             let line: Line = values.into_iter().map(|(at, value)| (start + at, value)).collect();
+            if stage.is_some() && panel == Panel::Delay {
+                let first = line.iter().find_map(|(at, value)| value.map(|_| *at));
+                probed = first.map(|first| probed.map_or(first, |at: f64| at.min(first))).or(probed);
+            }
             let lines = all.iter_mut().find(|(known, _)| *known == panel).map(|(_, lines)| lines);
             let Some(lines) = lines.filter(|_| line.iter().any(|(_, y)| y.is_some())) else { continue };
             match lines.iter_mut().find(|(known, _)| *known == name) {
@@ -252,8 +268,14 @@ fn timeline(outcome: &Outcome) -> Timeline {
             }
         }
     }
-    for (n, (panel, lines)) in all.into_iter().enumerate() {
-        let axis = panel.axis();
+    let is_load = outcome.begin.verb == "load";
+    for (n, (panel, mut lines)) in all.into_iter().enumerate() {
+        let mut axis = panel.axis();
+        if is_load {
+            // A direction has one colour in all panels.
+            lines.sort_by_key(|(name, _)| (!name.starts_with("down"), !name.starts_with("up")));
+            axis.spread = LOAD_SPREAD;
+        }
         let plot = Plot::new(&format!("timeline-{n}"), &axis.label.clone(), Axis::time(), axis);
         let plot = plot.with(lines.into_iter().map(|(name, points)| Series::line(name, points))).some();
         let lossless = plot.as_ref().is_some_and(|plot| panel == Panel::Loss && !plot.tells());
