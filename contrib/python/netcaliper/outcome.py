@@ -1163,6 +1163,12 @@ class PingInterval:
     p99_ns: Optional[int] = None
     """99th percentile of the same messages as the median, ns; null when it falls among those given up."""
 
+    path_p50_ns: Optional[int] = None
+    """Median without the time that the remote end reports to have spent, ns; absent when it reports none."""
+
+    path_p99_ns: Optional[int] = None
+    """99th percentile without it, ns."""
+
 
 @dataclasses.dataclass
 class PlayoutSummary:

@@ -191,7 +191,8 @@ impl SweepRow {
     pub(crate) fn of(same: &[&Point]) -> SweepRow {
         let spread = |figure: &Figure| {
             let measured = same.iter().filter(|point| point.status != Status::Failed);
-            Spread::of(&measured.filter_map(|point| figure.of(point)).collect::<Vec<f64>>())
+            // The document of 0.1.0 has all percentiles of a sweep.
+            Spread::of(&measured.filter_map(|point| figure.of_any_percentile(point)).collect::<Vec<f64>>())
         };
         // Figures of a program that reported no more than the extremes and the mean of delays.
         let ranges = Way::ALL.into_iter().filter(|way| spread(&Figure::Delay(*way, Stat::MEDIAN)).is_none());

@@ -115,6 +115,22 @@ fn figures_text(run: &KeptRun, names: &[String], room: usize) -> String {
         let [low, high] = [spread.min, spread.max].map(show);
         let value = if low == high { low } else { format!("{low} to {high}") };
         let figure = Figure::named(name).into_iter().next().filter(|_| names.is_empty());
+        // Both directions of a load share their unit.
+        if run.verb == "load" && figure == Some(Figure::Goodput(Way::Down)) && names.is_empty() {
+            let up = known(run, "goodput.up").map(|(spread, _)| show(spread.max));
+            let shared = up.as_ref().and_then(|up| value.strip_suffix(up.split_once(' ')?.1));
+            return Some(match (shared, &up) {
+                (Some(down), Some(up)) => format!("↓{} ↑{up}", down.trim_end()),
+                (None, Some(up)) => format!("↓{value} ↑{up}"),
+                (_, None) => format!("↓{value}"),
+            });
+        }
+        if run.verb == "load"
+            && figure == Some(Figure::Goodput(Way::Up))
+            && known(run, "goodput.down").is_some()
+        {
+            return None;
+        }
         Some(figure.map_or_else(|| format!("{name} {value}"), |figure| in_words(figure, &value)))
     };
     let mut text = String::new();
@@ -331,7 +347,7 @@ pub(crate) mod tests {
         let text = text(|out| write_history(&runs, &[], &hours, false, out));
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         for told in [
-            "grade C, +70.0 ms, ↓95.3 Mbit/s, ↑48.1 Mbit/s\n",
+            "grade C, +70.0 ms, ↓95.3 ↑48.1 Mbit/s\n",
             "rtt p50 137 µs, rtt max 171 µs",
             "dispersion 940 Mbit/s",
             "partial: delay ↑p50 1.5 ms\n",

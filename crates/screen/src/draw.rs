@@ -200,7 +200,8 @@ fn gauge(known: &Known, sheet: &mut Sheet<'_>, progress: Option<&PhaseProgress>,
         return sheet.line(1, "waiting for the first server", sheet.quiet());
     };
     let mut words = progress.text.clone();
-    let what = if known.stages.is_empty() { "run" } else { "stage" };
+    let is_load = known.tracks.values().any(|track| track.point.label.contains_key("stage"));
+    let what = if is_load { "stage" } else { "run" };
     match known.planned.phases {
         Some(all) if all > 1 => words.push_str(&format!("   {what} {} of {all}", known.begun)),
         None if known.begun > 1 => words.push_str(&format!("   run {}", known.begun)),

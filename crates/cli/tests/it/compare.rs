@@ -79,7 +79,7 @@ fn what_chance_gives_is_no_difference() {
     turned.rotate_left(2);
     let after = saved(&scratch, "after.json", &run(&turned));
     let done = compare(&[&before, &after]).args("--threshold 0").run().exits(0);
-    done.prints(&["no significant difference", "All settings and hosts are the same."]);
+    done.prints(&["No significant difference", "All settings and hosts are the same."]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_fifth_of_dead_intervals_passes_no_threshold() {
     let scratch = Scratch::new();
     let steady = saved(&scratch, "steady.json", &run(&[1e6]));
     let fifth = saved(&scratch, "fifth.json", &run(&[1e6, 1e6, 0.0, 1e6, 1e6]));
-    compare(&[&steady, &steady]).args("--threshold 5").run().exits(0).prints(&["no significant difference"]);
+    compare(&[&steady, &steady]).args("--threshold 5").run().exits(0).prints(&["No significant difference"]);
     let open = compare(&[&steady, &fifth]).args("--threshold 5").run().exits(1).says_one_sentence();
     open.complains(&["over all of each side goodput to server is worse by 20.0 %", "runs of", "needed"]);
     compare(&[&fifth, &steady]).args("--threshold 5").run().exits(0);
@@ -153,7 +153,7 @@ fn loss_that_was_not_there_before_breaks_any_threshold() {
     let (none, one) = (saved(&scratch, "none.json", &losing(0)), saved(&scratch, "one.json", &losing(1)));
     compare(&[&none, &one]).args("--threshold 1000").run().exits(3).prints(&["loss from server", "worse"]);
     compare(&[&one, &none]).args("--threshold 0").run().exits(0).prints(&["better"]);
-    compare(&[&none, &none]).args("--threshold 0").run().exits(0).prints(&["no significant difference"]);
+    compare(&[&none, &none]).args("--threshold 0").run().exits(0).prints(&["No significant difference"]);
 }
 
 #[test]

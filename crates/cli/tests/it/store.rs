@@ -29,7 +29,7 @@ fn every_run_is_kept_and_found_again() {
     assert_eq!(runs.iter().map(|r| text(&r["verb"])).collect::<Vec<_>>(), ["ping", "tcp", "tcp"]);
     let has =
         |run: &Value, name: &str| run["figures"].as_array().unwrap().iter().any(|f| f["figure"] == name);
-    assert!(has(&runs[0], "rtt.p99") && has(&runs[1], "goodput.up"), "{told}");
+    assert!(has(&runs[0], "rtt.max") && !has(&runs[0], "rtt.p99") && has(&runs[1], "goodput.up"), "{told}");
 
     at(netcaliper("history"), &store).args("--verb tcp -n 1").run().exits(0).prints(&["tcp", "bit/s"]);
     at(netcaliper("show"), &store).arg("1").run().exits(0).prints(&["1 connection,"]);

@@ -84,7 +84,9 @@ impl Criterion {
 
 /// `+1.5 %`, of a share.
 pub(super) fn percent(share: f64) -> String {
-    format!("{:+.1} %", share * 100.0)
+    // A share that rounds to 0 has no minus.
+    let percent = (share * 1e3).round() / 10.0 + 0.0;
+    format!("{percent:+.1} %")
 }
 
 /// Verdict of a comparison on a figure.
@@ -466,7 +468,7 @@ pub(super) fn load_readings(sides: [&[Outcome]; 2]) -> Vec<Readings> {
                 Figure::Goodput(Way::Up) => goodput(found.up),
                 Figure::Goodput(Way::Down) => goodput(found.down),
                 Figure::RoundTrip(Stat::Quantile(q))
-                    if !found.rtt.as_ref().is_none_or(|rtt| q <= 0.5 || is_shown(rtt, q)) =>
+                    if q > 0.5 && found.rtt.as_ref().is_some_and(|rtt| !is_shown(rtt, q)) =>
                 {
                     None
                 }

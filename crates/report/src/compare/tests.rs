@@ -469,7 +469,7 @@ fn a_comparison_of_loads_leads_with_their_answer_and_says_options_as_typed() {
             );
         }
     }
-    let host_busy = model::Caveat {
+    let host_busy = Caveat {
         code: "host-busy".to_owned(),
         level: CaveatLevel::Caution,
         text: "Busy.".to_owned(),
@@ -501,6 +501,7 @@ fn a_difference_is_that_of_the_values_beside_it() {
     let segments = |n: u64| {
         let mut run = rates(&[1e9]).remove(0);
         run.points[0].local.tcp.retransmits = n;
+        run.points[0].local.tcp.connections = 8;
         run
     };
     let (before, after) = ([1_150, 3, 9, 12, 20].map(segments), [1_300, 2, 10, 14, 19].map(segments));
