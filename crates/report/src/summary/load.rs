@@ -132,7 +132,7 @@ pub(super) fn stages(outcome: &Outcome, page: &mut Page<'_>) {
         ("from server", |f| or_dash(f.down.and_then(|way| way.goodput_bps), format_bits_per_second)),
         ("trip p50", |f| or_dash(f.rtt_p50_ns, format_duration)),
         ("p99", |f| or_dash(f.rtt_p99_ns, format_duration)),
-        ("added", |f| or_dash(grown(f), |(ns, _)| ns)),
+        ("added p50", |f| or_dash(f.added_ns.filter(|ns| *ns < i64::MAX), signed)),
         ("lost", |f| or_dash(f.never_back, |share| format_percent(100.0 * share))),
         ("RPM", |f| or_dash(f.rpm, |rpm| format!("{rpm:.0}"))),
     ];
