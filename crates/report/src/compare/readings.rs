@@ -41,7 +41,13 @@ impl Criterion {
     fn of_stage(figure: Figure) -> Self {
         let key = if figure == Figure::Added { GROWN.to_owned() } else { figure.key() };
         let leads = !matches!(figure, Figure::Retransmits);
-        Criterion { key, leads, ..Criterion::from(figure) }
+        let label = match figure {
+            Figure::Goodput(way) => format!("goodput {}", way.key()),
+            Figure::RoundTrip(stat) | Figure::IdleRoundTrip(stat) => format!("trip {}", stat.key()),
+            Figure::Responsiveness => "RPM".to_owned(),
+            other => other.to_string(),
+        };
+        Criterion { label, key, leads, ..Criterion::from(figure) }
     }
 
     /// True for the growth of round trips, which may be negative and of which a share says nothing.
@@ -118,7 +124,8 @@ impl FigureVerdict {
     pub(super) fn short(&self, readings: &str) -> String {
         match self {
             FigureVerdict::Same => "not significant".to_owned(),
-            FigureVerdict::TooFew(_) => format!("too few {readings}"),
+            FigureVerdict::TooFew(_) if readings == "runs" => "too few runs".to_owned(),
+            FigureVerdict::TooFew(_) => "too short".to_owned(),
             FigureVerdict::Untold => "one run a side".to_owned(),
             _ => self.to_string(),
         }
