@@ -54,12 +54,13 @@ pub struct Attempt {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CostClass {
-    /// Fills the path, or may: at both hosts nothing but background tests runs beside it.
+    /// Fills the path, or may: no test of the run is beside it, at either host.
     #[default]
     Exclusive,
     /// Is paced: a few of its class run at a host, never beside an exclusive one.
     Limited,
-    /// Is as light as a ping: runs beside everything, and counts against no group.
+    /// Is as light as a ping, and measures the idle path: runs beside all but exclusive tests, and
+    /// counts against no group's limit.
     Background,
 }
 

@@ -153,7 +153,8 @@ impl Resources {
     }
 }
 
-/// Tests that may all start at `now`, beside running tests and beside each other. The caller
+/// Tests that may all start at `now`, beside running tests and beside each other. An exclusive test
+/// fills the queues of its hosts and groups, so that no other test uses these meanwhile. The caller
 /// reports each test that it sends to the state ([`Event::Started`]) before the next call.
 ///
 /// Hosts with the most remaining tests are first, and get the partner with the most left; so the
@@ -166,7 +167,8 @@ pub(crate) fn next(state: &ScheduleState, now: Mono) -> Vec<Assignment> {
     }
     let mut load = state.load.clone();
     let is_alone = state.inherited_until() <= now;
-    for class in [CostClass::Exclusive, CostClass::Limited, CostClass::Background] {
+    // Pings of an idle path first, so that tests that fill it have their turn when pings are over.
+    for class in [CostClass::Background, CostClass::Exclusive, CostClass::Limited] {
         let ready = |host: &HostState| host.present && (class == CostClass::Background || host.busy <= now);
         let left = |host: HostId| state.hosts[host.index()].pending[class as usize].len();
         let hosts = (0..).map(HostId).zip(&state.hosts);
@@ -205,14 +207,21 @@ pub(crate) fn next(state: &ScheduleState, now: Mono) -> Vec<Assignment> {
 
 impl ScheduleState {
     /// True if a test uses a resource that agents cannot keep free, since each knows only its own
-    /// host: a group with a limit, a resource that the inventory names, a host without an agent.
+    /// host: a group with a limit, a resource that the inventory names, a host without an agent. Nor
+    /// do agents keep exclusive tests away from background ones.
     fn is_shared(&self, task: &Task, class: CostClass) -> bool {
+        let is_passive = |host: &Host| host.passive_protocol().is_some();
         let is_named = |host: HostId| {
-            let is_passive = |host: &Host| host.passive_protocol().is_some();
             self.hosts[host.index()].labelled || self.plan.inventory.host(host).is_some_and(is_passive)
         };
         let is_limited = self.resources.used(task.from, task.to).next().is_some();
-        class != CostClass::Background && (is_limited || [task.from, task.to].into_iter().any(is_named))
+        match class {
+            CostClass::Background => {
+                self.plan.tests.iter().any(|test| test.class == CostClass::Exclusive)
+                    || self.plan.inventory.hosts.iter().any(is_passive)
+            }
+            _ => is_limited || [task.from, task.to].into_iter().any(is_named),
+        }
     }
 
     /// Number of remaining tests of the task's other host, or of each place of its fullest group.

@@ -33,7 +33,7 @@ pub struct Forecast {
     pub exclusive: usize,
     /// Tests of which a few run at a host.
     pub limited: usize,
-    /// Tests that run beside everything.
+    /// Tests that run beside all but exclusive ones.
     pub background: usize,
     /// No order takes less time: the tests of the busiest host, or of the busiest group, one after
     /// the other.
@@ -245,12 +245,12 @@ impl Forecast {
         page.gap();
         page.line(Tone::Heading, "What excludes what");
         for (tests, rule) in [
-            (
-                self.exclusive,
-                "Exclusive tests: one at a time at each host, nothing but background tests beside.",
-            ),
+            (self.exclusive, "Exclusive tests: one at a time at each host, and nothing beside."),
             (self.limited, "Limited tests: a few at a time at each host, never beside an exclusive one."),
-            (self.background, "Background tests: beside everything, in no group."),
+            (
+                self.background,
+                "Background tests: many at a time, never beside an exclusive one; no group's limit counts them.",
+            ),
         ] {
             if tests > 0 {
                 page.line(Tone::Plain, &format!("  {rule}"));

@@ -40,11 +40,11 @@ impl HostState {
     }
 }
 
-/// Running tests of each class at a resource, and the number of tests that use each group.
+/// Running tests of each class at a resource, and in each group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Load {
     pub(super) resources: Vec<[u32; 3]>,
-    pub(super) groups: Vec<u32>,
+    pub(super) groups: Vec<[u32; 3]>,
     /// Pairs, in this direction, with a test that others may run beside: of one pair one at a time.
     pub(super) pairs: BTreeSet<(HostId, HostId)>,
 }
@@ -98,7 +98,7 @@ impl ScheduleState {
             Mono(0)
         };
         let mut state = ScheduleState {
-            load: Load { groups: vec![0; resources.groups.len()], ..Load::default() },
+            load: Load { groups: vec![[0; 3]; resources.groups.len()], ..Load::default() },
             open: vec![0; resources.groups.len()],
             tasks: vec![TaskState::default(); plan.tasks.len()],
             resources,
@@ -369,9 +369,9 @@ impl Load {
         at.iter().all(|at| {
             let [exclusive, limited, background] = self.resources[*at];
             match class {
-                CostClass::Exclusive => exclusive == 0 && limited == 0,
+                CostClass::Exclusive => exclusive == 0 && limited == 0 && background == 0,
                 CostClass::Limited => exclusive == 0 && limited < MAX_LIMITED,
-                CostClass::Background => background < MAX_BACKGROUND,
+                CostClass::Background => exclusive == 0 && background < MAX_BACKGROUND,
             }
         })
     }
@@ -379,8 +379,16 @@ impl Load {
     /// True if the groups of a task leave room for it.
     pub(super) fn has_room(&self, resources: &Resources, task: &Task, class: CostClass) -> bool {
         let is_alone = class == CostClass::Exclusive || !self.pairs.contains(&(task.from, task.to));
-        let has_room = |group: usize| self.groups[group] < resources.groups[group].limit;
-        is_alone && (class == CostClass::Background || resources.used(task.from, task.to).all(has_room))
+        let has_room = |group: usize| {
+            let [exclusive, limited, background] = self.groups[group];
+            let is_below = exclusive + limited < resources.groups[group].limit;
+            match class {
+                CostClass::Exclusive => is_below && background == 0,
+                CostClass::Limited => is_below,
+                CostClass::Background => exclusive == 0,
+            }
+        };
+        is_alone && resources.used(task.from, task.to).all(has_room)
     }
 
     /// Counts a task that starts at its two resources, or with `starts` false one that has ended.
@@ -398,9 +406,7 @@ impl Load {
         if at[0] != at[1] {
             change(&mut self.resources[at[1]][class as usize]);
         }
-        if class != CostClass::Background {
-            resources.used(task.from, task.to).for_each(|group| change(&mut self.groups[group]));
-        }
+        resources.used(task.from, task.to).for_each(|group| change(&mut self.groups[group][class as usize]));
         match (class, starts) {
             (CostClass::Exclusive, _) => {}
             (_, true) => drop(self.pairs.insert((task.from, task.to))),
