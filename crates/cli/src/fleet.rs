@@ -3,6 +3,8 @@
 pub(crate) mod agent;
 #[cfg(feature = "fleet")]
 mod alert;
+#[cfg(feature = "fleet")]
+mod lost;
 mod nats;
 #[cfg(feature = "fleet")]
 mod pages;
@@ -66,8 +68,8 @@ pub(crate) struct ShapeArgs {
     /// 20', 'delay -b 5M -t 2s', 'tcp -t 5s', 'load -t 5s', 'train' [default: ping].
     #[arg(long = "test", value_name = "TEST")]
     pub(crate) tests: Vec<String>,
-    /// Cost class of the tests, at least the one of their bits: exclusive (nothing but background
-    /// tests runs beside at either host), limited (a few at a host), background (beside everything)
+    /// Cost class of the tests, at least the one of their bits: exclusive (no other
+    /// test runs beside at either host), limited (a few at a host), background (beside all others)
     /// [default: pings of at most 1 Mbit/s are background, tests of at most 10 Mbit/s are limited,
     /// all others are exclusive].
     #[arg(long, value_name = "CLASS", value_parser = ["exclusive", "limited", "background"])]
@@ -131,9 +133,10 @@ pub(crate) struct PlanArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
-    /// The folder of a run, or the JSON of a matrix; `-` is stdin.
+    /// The run (its folder, the beginning of its name, or `last`), or the JSON of a matrix; `-` is
+    /// stdin [default: the last run].
     #[arg(value_name = "RESULT")]
-    pub(crate) result: PathBuf,
+    pub(crate) result: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) show: ShowArgs,
 }
@@ -141,7 +144,7 @@ pub(crate) struct ReportArgs {
 /// Output of a run.
 #[derive(Args, Debug)]
 pub(crate) struct ShowArgs {
-    /// Compare with an earlier result.
+    /// Compare with an earlier result: a run, or the JSON of a matrix.
     #[arg(long, value_name = "RESULT")]
     pub(crate) baseline: Option<PathBuf>,
     /// Write the matrix as one HTML page.
@@ -160,8 +163,8 @@ pub(crate) struct ShowArgs {
     /// Save each pair's outcome in the store, where it is not yet: `netcaliper history` lists them.
     #[arg(long)]
     pub(crate) keep: bool,
-    /// Exit with 3 when a host, direction, pair or label is worse than the rest, or worse than in
-    /// the result of --baseline.
+    /// Exit with 3 when a host, direction, pair or label is worse than the rest, could not be
+    /// measured, or is worse than in the result of --baseline.
     #[arg(long, help_heading = "Alerts")]
     pub(crate) fail_on_verdict: bool,
     /// Shell command to run when something is named that was not in the latest result of this
@@ -196,7 +199,8 @@ pub(crate) fn fleet(args: &FleetArgs) -> Result<Exit, CliError> {
             .refuse()
             .and_then(|()| Err(CliError::usage("controllers stand by at a NATS server: give --nats URL"))),
         FleetCommand::Report(args) => {
-            pages::report(&args.result, &args.show, None).map(|shown| shown.exit(Exit::Good, &args.show))
+            let result = pages::find(args.result.as_deref())?;
+            pages::report(&result, &args.show, None).map(|shown| shown.exit(Exit::Good, &args.show))
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `netcaliper fleet report`: the matrix of a run in any form.
 
+use super::reach::WhichArgs;
 use super::{ShowArgs, alert};
 use crate::error::{CliError, Context as _, Exit};
 use crate::outputs::export;
@@ -11,7 +12,7 @@ use fleet::result::Counts;
 use model::Outcome;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 /// A result that was shown.
 pub(super) struct Shown {
@@ -27,6 +28,15 @@ impl Shown {
             Exit::Good | Exit::Partial if args.fail_on_verdict && self.has_verdict => Exit::Threshold,
             exit => exit,
         }
+    }
+}
+
+/// The folder of a run, or the file of a result: a run's name is enough, and the default is the last
+/// run.
+pub(super) fn find(result: Option<&Path>) -> Result<PathBuf, CliError> {
+    match result {
+        Some(path) if path == Path::new("-") || path.exists() => Ok(path.to_owned()),
+        other => WhichArgs { run: other.map(Path::to_owned) }.folder(),
     }
 }
 
@@ -47,7 +57,8 @@ pub(super) fn report(result: &Path, args: &ShowArgs, before: Option<&Path>) -> R
         }
         Ok(())
     })?;
-    if let Some(before) = args.baseline.as_deref().or(before) {
+    let baseline = args.baseline.as_deref().map(|result| find(Some(result))).transpose()?;
+    if let Some(before) = baseline.as_deref().or(before) {
         matrix.compare(&read(before, &mut |_| Ok(()))?);
     }
     if let Some(path) = &args.html {

@@ -31,7 +31,7 @@ pub(crate) struct ResumeArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct WhichArgs {
-    /// The run: its folder, or the beginning of its name [default: the last one].
+    /// The run: its folder, the beginning of its name, or `last` [default: the last one].
     #[arg(value_name = "RUN")]
     pub(super) run: Option<PathBuf>,
 }

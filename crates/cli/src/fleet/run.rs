@@ -1,5 +1,6 @@
 //! `netcaliper fleet run`, `resume`, `status` and `cancel`.
 
+use super::lost::LostHosts;
 use super::reach::{FleetRunArgs, ReachArgs, ResumeArgs, WhichArgs};
 use super::secure::Keyed;
 #[cfg(feature = "nats")]
@@ -28,6 +29,8 @@ use std::time::{Duration, Instant};
 
 /// Time between two lines that say how far a run is.
 const TOLD: Duration = Duration::from_secs(5);
+/// Name of the last run.
+const LAST: &str = "last";
 /// Time that `cancel` waits for the controller.
 const CANCELLED: Duration = Duration::from_secs(60);
 
@@ -171,11 +174,13 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
     stderr::say(format_args!("netcaliper: run {} in {}", plan.run, folder.display()));
     let mut transport = reach.connect(&plan)?;
     let key = Some(format!("{DRAWN}{}", hex(&key::drawn()?)));
-    let mut told = Instant::now();
+    let (mut told, mut lost) = (Instant::now(), LostHosts::default());
     let mut tell = |progress| match progress {
         RunProgress::Lost(host, reason, why) => {
             let name = plan.inventory.host(host).map_or("", |host| &host.name);
-            stderr::say(format_args!("netcaliper: {name}: {reason}: {why}"));
+            if let Some(message) = lost.add(host, name, reason, why) {
+                stderr::say(format_args!("netcaliper: {message}"));
+            }
         }
         RunProgress::Ended(done, all) if done == all || told.elapsed() >= TOLD => {
             told = Instant::now();
@@ -184,7 +189,11 @@ pub(super) fn work(journal: Journal, wish: &dyn Fn() -> Wish) -> Result<(), CliE
         RunProgress::Ended(..) => {}
     };
     let controller = Controller::new(journal, key, &mut *transport);
-    controller.context(folder.display())?.run(wish, &mut tell).map_err(CliError::failed)
+    let ran = controller.context(folder.display())?.run(wish, &mut tell).map_err(CliError::failed);
+    if let Some(message) = lost.summary() {
+        stderr::say(format_args!("netcaliper: {message}"));
+    }
+    ran
 }
 
 /// The record of a run, and how its tests stand.
@@ -278,9 +287,14 @@ impl WhichArgs {
         if let Some(run) = self.run.as_ref().filter(|run| run.join("plan.json").is_file()) {
             return Ok(run.clone());
         }
-        let all = state_folder()?.join("runs");
+        self.folder_in(&state_folder()?.join("runs"))
+    }
+
+    /// The folder of the run, of these.
+    fn folder_in(&self, all: &Path) -> Result<PathBuf, CliError> {
         let wanted = self.run.as_ref().map_or("", |run| run.to_str().unwrap_or("\0"));
-        let mut found = runs(&all);
+        let wanted = if wanted == LAST { "" } else { wanted };
+        let mut found = runs(all);
         found.retain(|(_, name, _)| name.starts_with(wanted));
         found.sort();
         match (found.pop(), wanted) {
@@ -310,6 +324,24 @@ fn runs(folder: &Path) -> Vec<(std::time::SystemTime, String, PathBuf)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `fleet status` prints a run's name, and every command takes it.
+    #[test]
+    fn a_run_is_found_by_its_name_and_a_result_by_its_file() {
+        let folder = std::env::temp_dir().join(format!("nc-which-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        drop(Journal::create(&folder.join("abc"), Plan::default(), serde_json::Value::Null).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        drop(Journal::create(&folder.join("abd"), Plan::default(), serde_json::Value::Null).unwrap());
+        let find = |text: &str| WhichArgs { run: Some(PathBuf::from(text)) }.folder_in(&folder);
+        assert_eq!(find("abc").unwrap(), folder.join("abc"));
+        assert_eq!(find("abd").unwrap(), folder.join("abd"));
+        assert_eq!(find(LAST).unwrap(), folder.join("abd"));
+        assert_eq!(WhichArgs { run: None }.folder_in(&folder).unwrap(), folder.join("abd"));
+        assert!(find("ab").unwrap_err().text.contains("2 runs"));
+        assert!(find("x").unwrap_err().text.contains("neither"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_cancelled_run_says_so_to_the_next_round() {
