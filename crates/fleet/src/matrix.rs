@@ -11,12 +11,13 @@ mod view;
 use crate::inventory::{HostId, Inventory};
 use crate::plan::{Round, Test};
 use crate::result::{Counts, Reason};
-pub use crate::verdict::{FEWEST, Verdict};
-use crate::verdict::{Readings, figure, judge, median};
+pub use crate::verdict::{FEWEST, Failures, Verdict};
+use crate::verdict::{MatrixFigure, RPM, Readings, Tried, figure, judge, judge_failures, median};
 pub use build::MatrixBuilder;
 pub use html::write_html;
 use metrics::Wall;
 use model::CaveatLevel;
+use model::load::GROWN;
 pub use prometheus::{metrics_sheet, write_metrics};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -27,10 +28,13 @@ use uuid::Uuid;
 pub const SCHEMA: &str = "netcaliper.fleet.v1";
 
 /// Keys of the figures that cells have, without a direction: that is the pair's.
-const SHOWN: [&str; 9] = [
+const SHOWN: [&str; 12] = [
+    GROWN,
     "goodput",
     "rtt.p50",
     "rtt.p99",
+    "rtt-loaded",
+    RPM,
     "messages-lost",
     "delay.p50",
     "delay.p99",
@@ -39,7 +43,9 @@ const SHOWN: [&str; 9] = [
     "jitter",
 ];
 /// Of these the ones that pairs are judged by.
-const JUDGED: [&str; 6] = ["goodput", "rtt.p50", "messages-lost", "delay.p50", "loss", "dispersion"];
+const JUDGED: [&str; 7] = [GROWN, "goodput", "rtt.p50", "messages-lost", "delay.p50", "loss", "dispersion"];
+/// Figures that only a load has in a matrix.
+const OF_LOAD: [&str; 3] = [GROWN, "rtt-loaded", RPM];
 
 /// Result of a run over the pairs of many hosts. Members may be added to version 1; none is removed
 /// or changes its meaning.
@@ -62,7 +68,8 @@ pub struct Matrix {
     pub tests: Vec<Test>,
     /// A cell for each test of each directed pair of the plan.
     pub cells: Vec<Cell>,
-    /// Hosts, pairs and labels that are worse than the rest, gravest first.
+    /// Hosts and pairs that could not be measured; then hosts, pairs and labels that are worse than
+    /// the rest, gravest first.
     pub verdicts: Vec<Verdict>,
     /// Hosts, pairs and labels that are worse than before, compared with the rest; empty without a
     /// run to compare with.
@@ -84,7 +91,8 @@ pub struct Cell {
     /// Position of the test in `tests`.
     pub test: u16,
     /// Values of each figure in base units (bits/s, ns, percent), one for each repeat that has an
-    /// outcome. The direction is that of the pair.
+    /// outcome. The direction is that of the pair. A load has the figures of its answer: added
+    /// delay (`rtt-grown`), `rtt-loaded` and `rpm` of the worst stage, `rtt.p50` when idle.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[cfg_attr(test, schemars(extend("propertyNames" = {"enum": SHOWN})))]
     pub readings: BTreeMap<String, Vec<f64>>,
@@ -150,10 +158,45 @@ impl Matrix {
     /// Judges all figures against each other.
     fn judge(&mut self) {
         let inventory = &self.inventory;
-        self.verdicts = self.judged(|figure, key, test| Some(self.readings(inventory, figure, key, test)));
+        let worse = self.judged(|figure, key, test| Some(self.readings(inventory, figure, key, test)));
+        self.verdicts = self.failures();
+        self.verdicts.extend(worse);
     }
 
-    fn judged(&self, readings: impl Fn(model::Figure, &str, u16) -> Option<Readings>) -> Vec<Verdict> {
+    /// Verdicts on tests without an outcome: of all tests, and of each test where others have one.
+    fn failures(&self) -> Vec<Verdict> {
+        let ids = ids(&self.inventory);
+        let tried: Vec<(&Cell, Tried<'_>)> = self
+            .cells
+            .iter()
+            .filter_map(|cell| {
+                let (from, to) = (*ids.get(cell.from.as_str())?, *ids.get(cell.to.as_str())?);
+                let (measured, missing, detail) = (cell.runs.len(), &cell.missing, cell.detail.as_str());
+                Some((cell, Tried { from, to, measured, missing, detail }))
+            })
+            .collect();
+        let all: Vec<Tried<'_>> = tried.iter().map(|(_, tried)| *tried).collect();
+        let mut verdicts = judge_failures(&self.inventory, &all, None);
+        if self.tests.len() < 2 {
+            return verdicts;
+        }
+        let host = |id: HostId| self.inventory.host(id);
+        let is_covered = |tried: &Tried<'_>| {
+            let ends = host(tried.from).zip(host(tried.to));
+            ends.is_some_and(|(from, to)| verdicts.iter().any(|verdict| verdict.subject.covers(from, to)))
+        };
+        let rest: Vec<&(&Cell, Tried<'_>)> = tried.iter().filter(|(_, tried)| !is_covered(tried)).collect();
+        let mut more = Vec::new();
+        for (test, words) in (0u16..).zip(self.tests.iter().map(Test::words)) {
+            let own: Vec<Tried<'_>> =
+                rest.iter().filter(|(cell, _)| cell.test == test).map(|(_, tried)| *tried).collect();
+            more.extend(judge_failures(&self.inventory, &own, Some((test, &words))));
+        }
+        verdicts.extend(more);
+        verdicts
+    }
+
+    fn judged(&self, readings: impl Fn(MatrixFigure, &str, u16) -> Option<Readings>) -> Vec<Verdict> {
         let all: Vec<(u16, &str)> = self.figures().filter(|(_, key)| JUDGED.contains(key)).collect();
         let mut verdicts = Vec::new();
         for (test, key) in &all {
@@ -166,9 +209,8 @@ impl Matrix {
     }
 
     /// The readings of a figure, with the hosts as they stand in `inventory`.
-    fn readings(&self, inventory: &Inventory, figure: model::Figure, key: &str, test: u16) -> Readings {
-        let ids: HashMap<&str, HostId> =
-            inventory.numbered().map(|(id, host)| (host.name.as_str(), id)).collect();
+    fn readings(&self, inventory: &Inventory, figure: MatrixFigure, key: &str, test: u16) -> Readings {
+        let ids = ids(inventory);
         let of = |cell: &Cell| {
             let pair = (*ids.get(cell.from.as_str())?, *ids.get(cell.to.as_str())?);
             Some((pair, cell.readings.get(key)?.clone()))
@@ -199,6 +241,11 @@ impl Matrix {
     fn test_words(&self, test: u16) -> String {
         self.tests.get(usize::from(test)).map_or_else(String::new, Test::words)
     }
+}
+
+/// The hosts of an inventory by name.
+fn ids(inventory: &Inventory) -> HashMap<&str, HostId> {
+    inventory.numbered().map(|(id, host)| (host.name.as_str(), id)).collect()
 }
 
 impl Cell {

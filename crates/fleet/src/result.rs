@@ -79,6 +79,12 @@ impl Reason {
         matches!(self, Refused | Busy | TimedOut | Failed | BadResult | Version)
     }
 
+    /// True if the test was tried in vain: neither cancelled, nor impossible by design, nor still
+    /// waiting.
+    pub(crate) const fn is_failure(self) -> bool {
+        !matches!(self, Reason::UnreachableByDesign | Reason::Cancelled | Reason::NotMeasuredYet)
+    }
+
     /// True if another attempt may succeed.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(

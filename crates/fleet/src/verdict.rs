@@ -1,4 +1,5 @@
-//! Finds outliers in a matrix: a host, one of its directions, a pair, or the hosts of a label.
+//! Finds outliers in a matrix: a host, one of its directions, a pair, or the hosts of a label; and
+//! what could not be measured ([`failures`]).
 //!
 //! Each figure is fitted by rows and columns with medians (median polish, Tukey 1977): an effect of
 //! each host as sender, an effect as receiver, and a residual of each pair. A few bad pairs or
@@ -16,12 +17,17 @@
 //!   when nothing is wrong, the probability of any alarm is at most [`ALPHA`].
 //! - A difference that matters to nobody is none: see `Bounds`.
 
+mod failures;
+mod figure;
 mod stats;
 mod words;
 
 use crate::inventory::{HostId, Inventory};
+pub use failures::Failures;
+pub(crate) use failures::{FAILED, Tried, judge_failures};
+pub(crate) use figure::{MatrixFigure, RPM, of_load};
 use metrics::{ALPHA, Clamped, Contrast, real, student_two_sided};
-use model::{Figure, Unit};
+use model::Unit;
 use serde::{Deserialize, Serialize};
 use stats::{Fit, at_least, benjamini_hochberg};
 pub(crate) use stats::{median, spread};
@@ -58,6 +64,8 @@ pub enum Side {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Subject {
+    /// All pairs.
+    All,
     /// All pairs of a host in a direction.
     Host { host: String, side: Side },
     /// One pair.
@@ -66,27 +74,29 @@ pub enum Subject {
     Label { label: String, value: String },
 }
 
-/// Something that is worse than the rest.
+/// Something that is worse than the rest, or could not be measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     /// The host, pair or label.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Key of the figure, as in `readings`.
+    /// Key of the figure, as in `readings`; `failed` for tests without an outcome.
     pub figure: String,
-    /// By how much it is worse: a share (0.2 is 20 % more delay, or 20 % less goodput), or
-    /// percentage points of losses.
+    /// By how much it is worse: a share (0.2 is 20 % more delay, or 20 % less goodput), percentage
+    /// points of losses, or the percentage of tests that failed.
     pub effect: f64,
     /// Probability of being as bad by chance, corrected for all that is judged of the figure in
-    /// this way.
+    /// this way; 0 for failed tests, which are counted.
     pub q: f64,
+    /// The failed tests, where it could not be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<Failures>,
 }
 
-/// The figure of a matrix with this key. Keys of a matrix have no direction, which is the pair's:
-/// the figure's own does not count.
-pub(crate) fn figure(key: &str) -> Option<Figure> {
-    Figure::named(key).into_iter().next()
+/// The figure of a matrix with this key.
+pub(crate) fn figure(key: &str) -> Option<MatrixFigure> {
+    MatrixFigure::named(key)
 }
 
 /// Scale of a figure's comparison, and the least differences that matter.
@@ -104,9 +114,15 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn of(figure: Figure) -> Bounds {
+    pub(crate) fn of(figure: impl Into<MatrixFigure>) -> Bounds {
+        let figure = figure.into();
+        let ms = 1e6;
         match figure.unit() {
-            Unit::Percent | Unit::Share | Unit::Count => {
+            // Near 0 a ratio means nothing: grades are 5, 30, 60 ms apart.
+            _ if figure == MatrixFigure::Grown => {
+                Bounds { additive: true, floor: 0.5 * ms, pair: 5.0 * ms, host: 5.0 * ms, single: 10.0 * ms }
+            }
+            Unit::Percent | Unit::Share => {
                 Bounds { additive: true, floor: 0.02, pair: 0.2, host: 0.2, single: 1.0 }
             }
             _ => Bounds {
@@ -120,7 +136,7 @@ impl Bounds {
     }
 
     /// A value of `figure` on a scale on which differences count, and more is worse.
-    pub(crate) fn badness(&self, figure: Figure, value: f64) -> f64 {
+    pub(crate) fn badness(&self, figure: MatrixFigure, value: f64) -> f64 {
         let worse = if figure.more_is_better() { -1.0 } else { 1.0 };
         worse * self.scale(value)
     }
@@ -141,9 +157,10 @@ pub(crate) struct Readings {
 impl Readings {
     /// Readings of `figure`, from the repeats of each pair.
     pub(crate) fn of(
-        figure: Figure,
+        figure: impl Into<MatrixFigure>,
         cells: impl IntoIterator<Item = ((HostId, HostId), Vec<f64>)>,
     ) -> Readings {
+        let figure = figure.into();
         let bounds = Bounds::of(figure);
         let judged = |value| bounds.badness(figure, value);
         let cells = cells.into_iter().map(|(pair, values)| {
@@ -168,11 +185,12 @@ impl Readings {
 /// the number of figures that are judged of the matrix.
 pub(crate) fn judge(
     inventory: &Inventory,
-    figure: Figure,
+    figure: impl Into<MatrixFigure>,
     key: &str,
     readings: &Readings,
     figures: usize,
 ) -> Vec<Verdict> {
+    let figure = figure.into();
     let mut judge = Judge {
         inventory,
         bounds: Bounds::of(figure),
@@ -229,7 +247,7 @@ impl Judge<'_> {
             (false, true) => 1.0 - (-effect).exp(),
             (false, false) => effect.exp() - 1.0,
         };
-        self.verdicts.push(Verdict { subject, figure: self.key.to_owned(), effect, q });
+        self.verdicts.push(Verdict { subject, figure: self.key.to_owned(), effect, q, failures: None });
     }
 
     /// The judged ones with an effect of at least `least` that is too great for chance, with the

@@ -45,10 +45,11 @@ pub(super) fn alert(matrix: &Matrix, args: &ShowArgs) -> Result<(), CliError> {
     let wanted = args.on_verdict.is_some() || args.on_mend.is_some();
     if (wanted || args.fail_on_verdict) && !matrix.is_judged() {
         stderr::say(format_args!(
-            "netcaliper: warning: no verdict and no alert: {FEWEST} hosts with a result are needed"
+            "netcaliper: warning: figures are not judged: {FEWEST} hosts with a result are needed"
         ));
     }
-    if !wanted || matrix.counts().measured == 0 {
+    let verdicts = verdicts(matrix, args);
+    if !wanted || (matrix.counts().measured == 0 && verdicts.is_empty()) {
         return Ok(());
     }
     let path = state_folder()?.join("runs").join("verdicts.json");
@@ -56,7 +57,7 @@ pub(super) fn alert(matrix: &Matrix, args: &ShowArgs) -> Result<(), CliError> {
     let fleet = Known {
         tests: matrix.tests.iter().map(fleet::plan::Test::words).collect(),
         hosts: matrix.inventory.hosts.iter().map(|host| host.name.clone()).collect(),
-        verdicts: verdicts(matrix, args),
+        verdicts,
     };
     let before = all.iter().position(|known| known.is_of(&fleet)).map(|at| all.remove(at));
     let (now, news) = change(matrix, before.clone().unwrap_or_default().verdicts, fleet.verdicts.clone());
@@ -86,8 +87,7 @@ fn read(path: &Path) -> Vec<Known> {
 /// The verdicts that hold now, and the news in them, if there are any. A verdict on something that
 /// was not measured this time still holds.
 fn change(matrix: &Matrix, before: Vec<Verdict>, now: Vec<Verdict>) -> (Vec<Verdict>, Option<Alert>) {
-    let same = |a: &Verdict, b: &Verdict| a.name() == b.name() && a.figure == b.figure;
-    let has = |all: &[Verdict], of: &Verdict| all.iter().any(|one| same(one, of));
+    let has = |all: &[Verdict], of: &Verdict| all.iter().any(|one| one.is_like(of));
     let unmeasured = |old: &Verdict| !matrix.has_readings(old);
     let mut all = now;
     let (held, mended): (Vec<Verdict>, Vec<Verdict>) = {

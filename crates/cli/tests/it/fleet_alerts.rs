@@ -74,6 +74,86 @@ fn a_command_runs_once_for_each_change() {
     assert_eq!(alert(&slow), format!("{broken}{mended}{broken}"));
 }
 
+/// A folder of a run of which `h6`, if it is dead, has no result; the others have pings.
+fn run(scratch: &Scratch, name: &str, is_dead: bool) -> std::path::PathBuf {
+    let hosts: Vec<String> = (0..7).map(|n| format!("h{n}")).collect();
+    let named = |name: &String| json!({ "name": name, "address": name });
+    let pairs: Vec<(usize, usize)> =
+        (0..7).flat_map(|from| (0..7).map(move |to| (from, to))).filter(|(from, to)| from != to).collect();
+    let task = |(id, (from, to)): (usize, &(usize, usize))| json!({ "id": id, "from": from, "to": to, "test": 0, "repeat": 0 });
+    let plan = json!({
+        "run": "00000000-0000-0000-0000-000000000003",
+        "inventory": { "hosts": hosts.iter().map(named).collect::<Vec<_>>() },
+        "tests": [{ "verb": "ping", "arguments": [], "class": "background", "length_ns": 1_000_000_000_u64 }],
+        "tasks": pairs.iter().enumerate().map(task).collect::<Vec<_>>(),
+    });
+    let outcome = |id: usize| {
+        json!({
+            "schema": "netcaliper.outcome.v2",
+            "begin": {
+                "verb": "ping", "protocol": "native", "command": ["netcaliper", "ping", "10.0.0.1"],
+                "run": format!("00000000-0000-0000-0001-{id:012}"),
+            },
+            "status": "complete",
+            "points": [{
+                "status": "complete", "phase": { "kind": "ping" },
+                "local": { "opened": 1, "pings": { "counts": { "sent": 1, "received": 1 } } },
+            }],
+        })
+    };
+    let result = |(id, (from, to)): (usize, &(usize, usize))| {
+        let ending = match is_dead && (*from == 6 || *to == 6) {
+            true => json!({ "missing": { "reason": "failed", "detail": "no route to host" } }),
+            false => json!({ "measured": outcome(id) }),
+        };
+        json!({ "task": id, "attempts": 3, "ended": 1, "ending": ending }).to_string() + "\n"
+    };
+    let folder = scratch.file(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("plan.json"), plan.to_string()).unwrap();
+    let results: String = pairs.iter().enumerate().map(result).collect();
+    std::fs::write(folder.join("results.jsonl"), results).unwrap();
+    folder
+}
+
+/// A host that is down wakes its operator, once, and so does its return.
+#[test]
+fn a_dead_host_is_an_alert_like_a_slow_one() {
+    let scratch = Scratch::new();
+    let (dead, good) = (run(&scratch, "dead", true), run(&scratch, "good", false));
+    let noted = scratch.file("noted");
+    let alert = |result: &Path, exit: i32| {
+        let command = noting(&noted);
+        let line = report(&scratch, result).arg("--fail-on-verdict").arg("--on-verdict").arg(&command);
+        let done = line.arg("--on-mend").arg(&command).run().exits(exit);
+        (done.out, std::fs::read_to_string(&noted).unwrap_or_default())
+    };
+    let sentence = "h6 could not be measured: 12 of 12 tests failed (no route to host)";
+    let (text, news) = alert(&dead, 3);
+    assert!(text.starts_with(&format!("{sentence}\n")), "{text}");
+    let broken = format!("fleet|h6|{sentence}|\n");
+    assert_eq!(news, broken);
+    assert_eq!(alert(&dead, 3).1, broken, "no news");
+    let (text, news) = alert(&good, 0);
+    assert_eq!(news, format!("{broken}fleet|h6||{sentence}\n"));
+    assert!(!text.contains("could not"), "{text}");
+}
+
+/// `fleet status` prints the name of a run, and `fleet report` takes it.
+#[test]
+fn the_last_run_is_reported_by_its_name_or_without() {
+    let scratch = Scratch::new();
+    let runs = "state/netcaliper/runs";
+    let name = "00000000-0000-0000-0000-000000000003";
+    run(&scratch, &format!("{runs}/{name}"), true);
+    for which in [None, Some("last"), Some(name), Some("0000")] {
+        let line = as_it_is("fleet").arg("report").env("XDG_STATE_HOME", scratch.file("state"));
+        let line = if let Some(which) = which { line.arg(which) } else { line };
+        line.run().exits(0).prints(&["h6 could not be measured"]);
+    }
+    report(&scratch, Path::new("nowhere")).run().exits(1).complains(&["nowhere", "neither a folder"]);
+}
+
 #[test]
 fn news_that_was_not_delivered_is_repeated() {
     let scratch = Scratch::new();

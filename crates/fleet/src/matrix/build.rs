@@ -1,9 +1,10 @@
 //! A matrix from the results of a plan.
 
-use super::{Cell, CellCaveat, Matrix, SCHEMA, SHOWN};
+use super::{Cell, CellCaveat, Matrix, OF_LOAD, SCHEMA, SHOWN};
 use crate::inventory::HostId;
-use crate::plan::Plan;
+use crate::plan::{Plan, Verb};
 use crate::result::{Ending, PairResult, Standing};
+use crate::verdict::of_load;
 use metrics::Wall;
 use model::{Figure, Outcome, Way};
 use std::collections::HashMap;
@@ -87,9 +88,15 @@ impl<'a> MatrixBuilder<'a> {
 }
 
 /// The figures and caveats of an outcome whose data went this way.
-fn note(cell: &mut Cell, outcome: &Outcome, way: Way) {
+pub(super) fn note(cell: &mut Cell, outcome: &Outcome, way: Way) {
     cell.runs.push(outcome.begin.run);
-    for key in SHOWN {
+    let keys = SHOWN.into_iter().filter(|key| !OF_LOAD.contains(key));
+    let is_load = outcome.begin.verb == Verb::Load.name();
+    let of_load = if is_load { of_load(outcome, way) } else { Vec::new() };
+    for (key, value) in of_load {
+        cell.readings.entry(key.to_owned()).or_default().push(value);
+    }
+    for key in keys.filter(|_| !is_load) {
         let figures = Figure::named(key).into_iter().filter(|figure| figure.way().is_none_or(|of| of == way));
         let value = figures
             .filter_map(|figure| outcome.points.iter().rev().find_map(|point| figure.of(point)))

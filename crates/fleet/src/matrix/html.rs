@@ -73,10 +73,22 @@ fn list(verdicts: &[Verdict], none: &str, out: &mut dyn Write) -> io::Result<()>
     }
     writeln!(out, "<ul class=\"caveats\">")?;
     for verdict in verdicts {
-        let chance = format!("By chance with probability {:.1e} at most.", verdict.q);
-        writeln!(out, "<li>{}. <span class=\"soft\">{chance}</span></li>", escape(&verdict.words()))?;
+        let chance = match verdict.failures {
+            Some(_) => String::new(),
+            None => format!(" <span class=\"soft\">{}.</span>", chance(verdict.q)),
+        };
+        writeln!(out, "<li>{}.{chance}</li>", escape(&verdict.words()))?;
     }
     writeln!(out, "</ul>")
+}
+
+/// A probability in words: as bad by chance alone.
+fn chance(q: f64) -> String {
+    let percent = 100.0 * q;
+    match percent {
+        p if p < 0.01 => "Less than 0.01 % by chance".to_owned(),
+        p => format!("At most {p:.2} % by chance"),
+    }
 }
 
 /// The reasons that occur, with their colours.
@@ -103,11 +115,10 @@ fn head_class(line: &Heading, is_named: bool) -> String {
 
 /// Indices of the cells with a row of their own below.
 fn listed(matrix: &Matrix) -> BTreeSet<usize> {
-    let is_failure = |reason| !matches!(reason, Reason::UnreachableByDesign | Reason::NotMeasuredYet);
     let all = matrix.cells.len() <= MOST_LISTED;
     let cells = matrix.cells.iter().enumerate();
-    let listed =
-        cells.filter(|(_, cell)| all || !cell.caveats.is_empty() || cell.reason().is_some_and(is_failure));
+    let listed = cells
+        .filter(|(_, cell)| all || !cell.caveats.is_empty() || cell.reason().is_some_and(Reason::is_failure));
     listed.map(|(at, _)| at).take(MOST_LISTED).collect()
 }
 
@@ -135,10 +146,11 @@ impl Page<'_> {
         for picture in &self.view.pictures {
             let (best, worst) = picture.ends();
             let (title, test) = (picture.title(), self.matrix.test_words(picture.test));
+            let scale = picture.scale_words();
             let [title, test, best, worst] = [&title, &test, &best, &worst].map(|text| escape(text));
             writeln!(
                 out,
-                "<figure class=\"matrix\"><figcaption><h3>{title}</h3><p class=\"note\">{test}; best <span class=\"scale\"></span> worst: {best} to {worst}</p></figcaption>"
+                "<figure class=\"matrix\"><figcaption><h3>{title}</h3><p class=\"note\">{test}; best <span class=\"scale\"></span> worst: {best} to {worst}, {scale}</p></figcaption>"
             )?;
             self.picture_table(picture, out)?;
             writeln!(out, "</figure>")?;
@@ -181,7 +193,7 @@ impl Page<'_> {
             classes.push("none");
             return format!("<td class=\"{}\"></td>", classes.join(" "));
         };
-        let show = |value| picture.figure.unit().show(value);
+        let show = |value| picture.figure.show(value);
         let is_told = self.view.lines.len() <= MOST_FIGURES;
         let text = spot.text(|value| if is_told { picture.scale.show(value) } else { String::new() });
         let step = if let CellContent::Value(value) = spot.shown {
@@ -241,7 +253,10 @@ impl Page<'_> {
             }
         }
         writeln!(out, "<p class=\"soft\">Worst first.</p>")?;
-        write!(out, "<div class=\"wide\"><table class=\"pairs\"><thead><tr><th scope=\"col\">pair</th>")?;
+        write!(
+            out,
+            "<div class=\"wide pairs\"><table class=\"pairs\"><thead><tr><th scope=\"col\">pair</th>"
+        )?;
         for key in &keys {
             write!(out, "<th scope=\"col\" class=\"number\">{}</th>", escape(&title(key)))?;
         }
@@ -262,7 +277,7 @@ impl Page<'_> {
             };
             write!(out, "<tr id=\"p{at}\"><th scope=\"row\">{name}{test}</th>")?;
             for key in &keys {
-                let value = cell.value(key).zip(figure(key)).map(|(value, figure)| figure.unit().show(value));
+                let value = cell.value(key).zip(figure(key)).map(|(value, figure)| figure.show(value));
                 let repeats = match cell.readings.get(*key).map_or(0, Vec::len) {
                     0 | 1 => String::new(),
                     repeats => format!(" title=\"median of {repeats}\""),

@@ -42,6 +42,7 @@ pub fn metrics_sheet(matrix: &Matrix) -> MetricsSheet {
     }
     for verdict in &matrix.verdicts {
         let (kind, subject) = match &verdict.subject {
+            Subject::All => ("all", String::new()),
             Subject::Host { host, side: Side::Out } => ("host_out", host.clone()),
             Subject::Host { host, side: Side::In } => ("host_in", host.clone()),
             Subject::Host { host, side: Side::Both } => ("host", host.clone()),
@@ -50,8 +51,7 @@ pub fn metrics_sheet(matrix: &Matrix) -> MetricsSheet {
         };
         let labels =
             vec![("kind", kind.to_owned()), ("subject", subject), ("figure", verdict.figure.clone())];
-        let help =
-            "By how much what is named is worse than the rest: a share, or percentage points of losses.";
+        let help = "By how much the subject is worse than the rest: a share, percentage points of losses, or the percentage of tests that failed.";
         sheet.gauge("netcaliper_fleet_verdict", help, &labels, Some(verdict.effect));
     }
     sheet

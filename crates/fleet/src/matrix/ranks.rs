@@ -21,11 +21,15 @@ impl Matrix {
         measured.map(|cell| &cell.from).collect::<BTreeSet<_>>().len() >= FEWEST
     }
 
-    /// True if anything that a verdict is about has a reading of its figure.
+    /// True if anything that a verdict is about has a reading of its figure, or an outcome.
     #[must_use]
     pub fn has_readings(&self, of: &Verdict) -> bool {
         let hosts = self.hosts_by_name();
-        self.cells.iter().filter(|cell| cell.readings.contains_key(&of.figure)).any(|cell| {
+        let has_some = |cell: &&Cell| match &of.failures {
+            Some(failures) => !cell.runs.is_empty() && failures.test.is_none_or(|test| test == cell.test),
+            None => cell.readings.contains_key(&of.figure),
+        };
+        self.cells.iter().filter(has_some).any(|cell| {
             let ends = hosts.get(cell.from.as_str()).zip(hosts.get(cell.to.as_str()));
             ends.is_some_and(|(from, to)| of.subject.covers(from, to))
         })
@@ -63,7 +67,7 @@ impl Matrix {
                     let by = bounds.badness(of, value) - from;
                     if by >= least {
                         are_slow &= !bounds.additive;
-                        let [value, middle] = [value, middle].map(|value| of.unit().show(value));
+                        let [value, middle] = [value, middle].map(|value| of.show(value));
                         let (from, to, title) = (&cell.from, &cell.to, title(key));
                         let text = format!("{from} → {to} {value} ({title}, median of all {middle})");
                         found.push((by / least, text));
@@ -87,7 +91,8 @@ impl Matrix {
             String::new()
         };
         let which = if are_slow { "Slowest" } else { "Worst" };
-        Some(format!("{which} single readings, not judged: {}{advice}.", named.join("; ")))
+        let judged = if advice.is_empty() { "of pairs without a verdict" } else { "not judged" };
+        Some(format!("{which} single readings, {judged}: {}{advice}.", named.join("; ")))
     }
 
     /// The cells by their indices, worst first: failed ones, then pairs with a figure that is many
@@ -108,8 +113,7 @@ impl Matrix {
             }
         }
         for (at, cell) in self.cells.iter().enumerate() {
-            let is_failure = |reason| !matches!(reason, Reason::UnreachableByDesign | Reason::NotMeasuredYet);
-            if cell.reason().is_some_and(is_failure) {
+            if cell.reason().is_some_and(Reason::is_failure) {
                 badness[at] = f64::INFINITY;
             }
         }

@@ -2,11 +2,11 @@ use super::*;
 use crate::inventory::{Format, Inventory};
 use crate::plan::{Plan, Request, Shape, Task, Test, Verb};
 use crate::result::{Counts, Documents, Ending, PairResult, Reason, document};
-use crate::verdict::{Side, Subject};
+use crate::verdict::{Side, Subject, title};
 use metrics::schema::Published;
 use metrics::{Dist, format_duration};
 use model::document::Document as _;
-use model::{Caveat, Direction, Outcome, RoundTrips};
+use model::{Caveat, Direction, Outcome, RoundTrips, Way};
 use report::escape;
 use serde_json::value::RawValue;
 use std::sync::LazyLock;
@@ -133,7 +133,13 @@ fn the_document_is_what_the_schema_says() {
     let pair = Subject::Pair { from: "h0".to_owned(), to: "h1".to_owned() };
     let label = Subject::Label { label: "rack".to_owned(), value: "1".to_owned() };
     for subject in [pair, label] {
-        matrix.changes.push(Verdict { subject, figure: "loss".to_owned(), effect: 1.0, q: 0.001 });
+        matrix.changes.push(Verdict {
+            subject,
+            figure: "loss".to_owned(),
+            effect: 1.0,
+            q: 0.001,
+            failures: None,
+        });
     }
     let json = serde_json::to_value(&matrix).unwrap();
     let wrong: Vec<String> =
@@ -188,7 +194,7 @@ fn reasons_are_counted_and_an_outcome_replaces_them() {
     let page = page_of(&matrix, &|_| None);
     assert!(!page.contains("<b>no</b>") && page.contains("&lt;b&gt;no&lt;/b&gt;"));
     for class in ["design", "refused", "failed", "open"] {
-        assert!(page.contains(&format!("<td class=\"{class}\"")), "{class}");
+        assert!(page.contains(&format!("<td class=\"{class}")), "{class}");
     }
     let text = text_of(&matrix);
     assert!(
@@ -337,6 +343,141 @@ fn the_page_is_whole_and_leads_to_each_pair() {
     assert!(row[..120].contains("h3 → "), "{}", &row[..120]);
 }
 
+/// Twelve hosts of which h7 answers nobody, after a ping and a `tcp` of each pair.
+fn with_a_dead_host() -> Matrix {
+    let list: String = (0..12).map(|n| format!("h{n}\n")).collect();
+    let mut plan = plan(&list, Verb::Ping, 1);
+    plan.tests.push(Test { verb: Verb::Tcp, ..plan.tests[0].clone() });
+    let more: Vec<Task> = (132..)
+        .map(crate::plan::TaskId)
+        .zip(&plan.tasks)
+        .map(|(id, task)| Task { id, test: 1, ..*task })
+        .collect();
+    plan.tasks.extend(more);
+    let mut builder = MatrixBuilder::new(&plan);
+    for task in &plan.tasks {
+        let ending = match [task.from.0, task.to.0].contains(&7) {
+            true => Ending::missing(Reason::Failed, "no route to host"),
+            false => raw(&outcome(&plan, task, 100, (1e9, 1e9))),
+        };
+        add(&mut builder, &plan, result(task, ending));
+    }
+    builder.build(NOW)
+}
+
+#[test]
+fn a_dead_host_is_the_first_verdict_in_every_form() {
+    let matrix = with_a_dead_host();
+    let sentence = "h7 could not be measured: 44 of 44 tests failed (no route to host)";
+    assert_eq!(matrix.verdicts.iter().map(Verdict::words).collect::<Vec<_>>(), [sentence]);
+    let text = text_of(&matrix);
+    assert!(text.starts_with(&format!("{sentence}\n")) && !text.contains("is worse than the rest"), "{text}");
+    assert!(text.lines().any(|line| line.trim_start().starts_with("h7! ")), "the head is marked: {text}");
+    assert!(text.contains(" in all 110 pairs."), "a figure that is the same stays a sentence: {text}");
+    let page = page_of(&matrix, &|_| None);
+    assert!(page.contains(&format!("<title>netcaliper fleet: {sentence}</title>")), "{}", &page[..900]);
+    assert!(page.contains(&format!("<p class=\"verdict warning\">{sentence}.</p>")));
+    assert!(
+        page.contains(&format!("<li>{sentence}.</li>")) && page.contains("<th scope=\"row\" class=\"named\"")
+    );
+    let gauge = "netcaliper_fleet_verdict{kind=\"host\",subject=\"h7\",figure=\"failed\"} 100";
+    assert!(metrics_of(&matrix).contains(gauge), "{}", metrics_of(&matrix));
+    let json = serde_json::to_value(&matrix).unwrap();
+    let schema = jsonschema::validator_for(&PUBLISHED.read().unwrap()).unwrap();
+    let wrong: Vec<String> = schema.iter_errors(&json).map(|e| e.to_string()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(json["verdicts"][0]["failures"]["failed"], 44);
+    let again = Matrix::read(json.to_string().as_bytes()).unwrap();
+    assert_eq!(again.verdicts, matrix.verdicts);
+    assert!(!again.has_readings(&matrix.verdicts[0]), "a dead host has not mended");
+}
+
+/// A test that a firewall drops, where another one works.
+#[test]
+fn a_test_that_fails_alone_is_named_with_its_command() {
+    let mut matrix = with_a_dead_host();
+    for cell in &mut matrix.cells {
+        let has_failed = cell.test == 1;
+        let runs = if has_failed { 0 } else { 1 };
+        cell.runs = vec![Uuid::nil(); runs];
+        cell.missing = if has_failed { BTreeMap::from([(Reason::TimedOut, 1)]) } else { BTreeMap::new() };
+        cell.detail.clear();
+    }
+    matrix.judge();
+    let words: Vec<String> = matrix.verdicts.iter().map(Verdict::words).collect();
+    assert_eq!(words, ["Nothing could be measured with tcp -t 1s: 132 of 132 tests failed (timed out)"]);
+    assert!(text_of(&matrix).starts_with(&words[0]));
+}
+
+/// The figures of a load are those of its answer, not what a stage or part of it has by chance.
+#[test]
+fn a_load_has_the_figures_of_its_answer() {
+    let plan = plan("h0\nh1\n", Verb::Load, 1);
+    let task = plan.tasks.iter().find(|task| task.from.0 == 0).unwrap();
+    let base = outcome(&plan, task, 0, (0.0, 0.0));
+    let trips = |ms: u64| {
+        let mut all = Dist::default();
+        (0..100).for_each(|_| all.record(ms * 1_000_000));
+        Some(Box::new(RoundTrips { rtt_ns: all.spectrum(), ..RoundTrips::default() }))
+    };
+    let point = |stage: &str, part: &str, ms: u64, (up, down): (f64, f64)| {
+        let mut point = base.points[0].clone();
+        let label = [("stage", stage), ("part", part)];
+        point.label = label.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        point.local.pings = trips(ms);
+        point.up = Some(Direction { goodput_bps: up, ..Direction::default() });
+        point.down = Some(Direction { goodput_bps: down, ..Direction::default() });
+        point
+    };
+    let mut load = base.clone();
+    load.points = vec![
+        point("idle", "trips", 10, (0.0, 0.0)),
+        point("up", "load", 500, (48e6, 0.0)),
+        point("up", "trips", 42, (0.0, 0.0)),
+        point("both", "load", 900, (9e6, 9e6)),
+        point("both", "trips", 30, (0.0, 0.0)),
+    ];
+    let mut cell = Cell::default();
+    build::note(&mut cell, &load, Way::Up);
+    let near = |key: &str, want: f64| {
+        let value = cell.value(key).unwrap_or_else(|| panic!("{key}: {:?}", cell.readings));
+        assert!((value - want).abs() < want * 0.02, "{key}: {value}");
+    };
+    near("rtt-grown", 32e6);
+    near("rtt.p50", 10e6);
+    near("rtt-loaded", 42e6);
+    assert!(cell.readings.keys().all(|key| SHOWN.contains(&key.as_str())), "{:?}", cell.readings);
+    assert!(!cell.readings.contains_key("rtt.p99") && !cell.readings.contains_key("delay.p50"));
+    let grown = figure("rtt-grown").unwrap();
+    assert_eq!(
+        (grown.show(32.0e6).as_str(), title("rtt-grown").as_str()),
+        ("+32.0 ms (B)", "added delay under load")
+    );
+    // Of a `tcp` the kernel's round trip is no figure of the matrix.
+    let tcp = Outcome { begin: model::Begin { verb: "tcp".to_owned(), ..load.begin.clone() }, ..load };
+    let mut cell = Cell::default();
+    build::note(&mut cell, &tcp, Way::Up);
+    assert!(!cell.readings.contains_key("rtt-grown") && cell.readings.contains_key("rtt.p50"));
+}
+
+#[test]
+fn the_figure_of_the_gravest_verdict_is_the_first_picture() {
+    let (_, mut matrix) = measured();
+    for cell in &mut matrix.cells {
+        let rate = if cell.from == "h5" { 4e8 } else { 1e9 };
+        cell.readings.insert("goodput".to_owned(), vec![rate; 3]);
+        let slow = cell.readings["rtt.p99"].clone();
+        cell.readings.insert("delay.p50".to_owned(), slow);
+    }
+    matrix.judge();
+    let gravest = matrix.verdicts[0].figure.clone();
+    let view = view::View::of(&matrix);
+    assert_eq!(view.pictures[0].key, gravest);
+    let is_named = |key: &str| matrix.verdicts.iter().any(|verdict| verdict.figure == key);
+    let named: Vec<bool> = view.pictures.iter().map(|picture| is_named(picture.key)).collect();
+    assert!(named.is_sorted_by(|one, next| one >= next), "{named:?}");
+}
+
 /// The cell that an outcome's note alone belongs to has no corner.
 #[test]
 fn a_note_marks_no_cell() {
@@ -416,9 +557,27 @@ fn slow_single_readings_are_listed() {
     assert!(flat.starts_with("No host, direction, pair or label is worse than the rest"), "{text}");
     let page = page_of(&matrix, &|_| None);
     assert!(
-        page.contains(&escape(said).into_owned()) && page.contains("worst: 95.0 Mbit/s to 1.20 Mbit/s"),
+        page.contains(&escape(said).into_owned())
+            && page.contains("worst: 95.0 Mbit/s to 1.20 Mbit/s, logarithmic scale"),
         "{page}"
     );
+}
+
+/// With enough readings a pair is judged, and found good enough.
+#[test]
+fn single_readings_of_judged_pairs_are_not_called_unjudged() {
+    let list: String = (0..6).map(|n| format!("h{n}\n")).collect();
+    let plan = plan(&list, Verb::Tcp, 3);
+    let mut matrix = built(&plan, &plan.tasks, |_| 10, (9.5e7, 9.5e7));
+    let cell = matrix.cells.iter_mut().find(|cell| cell.from == "h4" && cell.to == "h2").unwrap();
+    cell.readings.insert("goodput".to_owned(), vec![1.2e6, 9.5e7, 9.5e7]);
+    let text = text_of(&matrix);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        flat.contains("Slowest single readings, of pairs without a verdict: h4 → h2 1.20 Mbit/s"),
+        "{text}"
+    );
+    assert!(!flat.contains("not judged") && !flat.contains("--repeats"), "{text}");
 }
 
 /// What an agent, an inventory and a peer say is shown, never obeyed.

@@ -134,7 +134,9 @@ fn signs(view: &View, picture: &Picture, page: &mut Page<'_>) {
         page.line(tone, &format!("{name:wide$} {}", signs.collect::<String>()));
     }
     let (best, worst) = picture.ends();
-    page.line(Tone::Plain, &format!("{:wide$} {SIGNS_WORDS}: {best} to {worst}; ! is named above", ""));
+    let scale = picture.scale_words();
+    let text = format!("{:wide$} {SIGNS_WORDS}: {best} to {worst}, {scale}; ! is named above", "");
+    page.line(Tone::Plain, &text);
 }
 
 fn sign(place: f64) -> char {

@@ -4,7 +4,7 @@
 use super::{Cell, Matrix};
 use crate::inventory::Host;
 use crate::result::Reason;
-use crate::verdict::{Bounds, LABELS, Scale, Side, Subject, figure, median, title};
+use crate::verdict::{Bounds, LABELS, MatrixFigure, Scale, Side, Subject, Verdict, figure, median, title};
 use metrics::{Clamped, real};
 use model::Figure;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -58,7 +58,7 @@ impl Spot {
 pub(super) struct Picture {
     pub(super) test: u16,
     pub(super) key: &'static str,
-    pub(super) figure: Figure,
+    pub(super) figure: MatrixFigure,
     /// By row, then by column; nothing where no pair is planned.
     pub(super) spots: Vec<Vec<Option<Spot>>>,
     /// Rows whose hosts a verdict on the figure names as senders, and columns as receivers.
@@ -117,12 +117,6 @@ impl View {
             }
             lines.push(Heading { name: name.to_owned(), labels: labels.join(", "), first });
         }
-        // The pairs that verdicts name, with the figure.
-        let named = matrix.verdicts.iter().filter_map(|verdict| match &verdict.subject {
-            Subject::Pair { from, to } => Some((verdict.figure.as_str(), from.as_str(), to.as_str())),
-            _ => None,
-        });
-        let named: BTreeSet<(&str, &str, &str)> = named.collect();
         let mut figures: Vec<(u16, &'static str)> = matrix.figures().collect();
         if figures.is_empty() && !matrix.tests.is_empty() {
             // Nothing is measured yet: a picture of the reasons.
@@ -131,19 +125,26 @@ impl View {
         let pictures = figures.into_iter().filter(|_| !too_many);
         let pictures = pictures.filter_map(|(test, key)| {
             let figure = figure(key)?;
-            Some(picture(matrix, (test, key, figure), &line_of, lines.len(), &named))
+            Some(picture(matrix, (test, key, figure), &line_of, lines.len()))
         });
-        let (pictures, uniform) = split(matrix, pictures.collect());
+        let (mut pictures, uniform) = split(matrix, pictures.collect());
+        // The gravest verdict is the first line, and its figure the first picture.
+        let is_of = |picture: &Picture, verdict: &Verdict| {
+            verdict.failures.is_none() && verdict.is_about(picture.test, picture.key)
+        };
+        pictures.sort_by_key(|picture| {
+            let at = matrix.verdicts.iter().position(|verdict| is_of(picture, verdict));
+            at.unwrap_or(usize::MAX)
+        });
         View { lines, pictures, uniform, gathered, too_many }
     }
 }
 
 fn picture(
     matrix: &Matrix,
-    (test, key, figure): (u16, &'static str, Figure),
+    (test, key, figure): (u16, &'static str, MatrixFigure),
     line_of: &HashMap<&str, usize>,
     lines: usize,
-    named: &BTreeSet<(&str, &str, &str)>,
 ) -> Picture {
     let mut gathered = BTreeMap::<(usize, usize), Vec<usize>>::new();
     for (at, cell) in matrix.cells.iter().enumerate().filter(|(_, cell)| cell.test == test) {
@@ -152,7 +153,8 @@ fn picture(
         }
     }
     let mut heads = [vec![false; lines], vec![false; lines]];
-    for verdict in matrix.verdicts.iter().filter(|verdict| verdict.figure == key) {
+    let verdicts = || matrix.verdicts.iter().filter(|verdict| verdict.is_about(test, key));
+    for verdict in verdicts() {
         for host in &matrix.inventory.hosts {
             let Some(line) = line_of.get(host.name.as_str()) else { continue };
             for (heads, side) in heads.iter_mut().zip([Side::Out, Side::In]) {
@@ -160,13 +162,18 @@ fn picture(
             }
         }
     }
+    let named = verdicts().filter_map(|verdict| match &verdict.subject {
+        Subject::Pair { from, to } => Some((from.as_str(), to.as_str())),
+        _ => None,
+    });
+    let named: BTreeSet<(&str, &str)> = named.collect();
     let (mut spots, mut values) = (vec![vec![None; lines]; lines], Vec::new());
     for ((row, column), cells) in gathered {
         let of = |at: &usize| &matrix.cells[*at];
         let value = median(cells.iter().filter_map(|at| of(at).value(key)).collect());
         values.extend(value);
         let reason = || cells.iter().find_map(|at| of(at).reason());
-        let is_named = |cell: &Cell| named.contains(&(key, cell.from.as_str(), cell.to.as_str()));
+        let is_named = |cell: &Cell| named.contains(&(cell.from.as_str(), cell.to.as_str()));
         spots[row][column] = Some(Spot {
             shown: value
                 .map(CellContent::Value)
@@ -182,9 +189,8 @@ fn picture(
         |share: f64| values.get(usize::clamped(real(values.len().saturating_sub(1)) * share + 0.5)).copied();
     let [least, low, middle, high, most] = [0.0, 0.02, 0.5, 0.98, 1.0].map(|share| at(share).unwrap_or(0.0));
     let scale = Scale::of(figure.unit(), middle);
-    let is_named = heads.iter().flatten().chain(spots.iter().flatten().flatten().map(|spot| &spot.is_named));
-    let is_same =
-        values.len() > 1 && scale.show(least) == scale.show(most) && !is_named.copied().any(|is| is);
+    let is_worse = verdicts().any(|verdict| verdict.failures.is_none());
+    let is_same = values.len() > 1 && scale.show(least) == scale.show(most) && !is_worse;
     let sentence = is_same.then(|| sentence(key, figure, middle, values.len()));
     Picture {
         test,
@@ -200,11 +206,11 @@ fn picture(
 }
 
 /// The sentence for a figure that has one value everywhere.
-fn sentence(key: &str, figure: Figure, value: f64, pairs: usize) -> String {
+fn sentence(key: &str, figure: MatrixFigure, value: f64, pairs: usize) -> String {
     match figure {
-        Figure::MessagesLost if value == 0.0 => format!("no message lost in {pairs} pairs"),
-        Figure::Loss(_) if value == 0.0 => format!("no datagram lost in {pairs} pairs"),
-        _ => format!("{} {} in all {pairs} pairs", title(key), figure.unit().show(value)),
+        MatrixFigure::Of(Figure::MessagesLost) if value == 0.0 => format!("no message lost in {pairs} pairs"),
+        MatrixFigure::Of(Figure::Loss(_)) if value == 0.0 => format!("no datagram lost in {pairs} pairs"),
+        _ => format!("{} {} in all {pairs} pairs", title(key), figure.show(value)),
     }
 }
 
@@ -240,6 +246,11 @@ impl Picture {
         (worse / wide).clamp(0.0, 1.0)
     }
 
+    /// The scale of the colours: times and rates count by their ratios.
+    pub(super) fn scale_words(&self) -> &'static str {
+        if Bounds::of(self.figure).additive { "linear scale" } else { "logarithmic scale" }
+    }
+
     /// Its name and the unit of its cells.
     pub(super) fn title(&self) -> String {
         format!("{} ({})", title(self.key), self.scale.unit)
@@ -247,7 +258,7 @@ impl Picture {
 
     /// The best and the worst value, for people.
     pub(super) fn ends(&self) -> (String, String) {
-        let show = |value| self.figure.unit().show(value);
+        let show = |value| self.figure.show(value);
         let (low, high) = (show(self.ends.0), show(self.ends.1));
         if self.figure.more_is_better() { (high, low) } else { (low, high) }
     }

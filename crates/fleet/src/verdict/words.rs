@@ -1,12 +1,15 @@
 //! Figures and verdicts of a matrix in plain words.
 
-use super::{Bounds, Side, Subject, Verdict, figure};
+use super::{Bounds, FAILED, Failures, MatrixFigure, Side, Subject, Verdict, figure};
 use crate::inventory::Host;
 use model::{Figure, Unit};
 
 /// The name of a figure of a matrix, for people: `round trip, median`.
 pub(crate) fn title(key: &str) -> String {
-    let name = figure(key).map_or(key, |figure| figure.family().1);
+    if key == FAILED {
+        return "tests that failed".to_owned();
+    }
+    let name = if let Some(figure) = figure(key) { figure.label() } else { key };
     match key.split_once('.') {
         Some((_, "p50")) => format!("{name}, median"),
         Some((_, stat)) => format!("{name}, {stat}"),
@@ -21,21 +24,23 @@ impl Subject {
         match self {
             Subject::Host { host: name, side } => *name == host.name && (*side == of || *side == Side::Both),
             Subject::Label { label, value } => host.label(label) == Some(value.as_str()),
-            Subject::Pair { .. } => false,
+            Subject::All | Subject::Pair { .. } => false,
         }
     }
 
     /// True if a verdict on the subject is about what `from` sends to `to`.
     pub(crate) fn covers(&self, from: &Host, to: &Host) -> bool {
         match self {
+            Subject::All => true,
             Subject::Pair { from: sender, to: receiver } => *sender == from.name && *receiver == to.name,
             _ => self.has(from, Side::Out) || self.has(to, Side::In),
         }
     }
 
-    /// In one word: a host, `h1>h2`, or `rack=7`.
+    /// In one word: a host, `h1>h2`, `rack=7`, or `all`.
     fn name(&self) -> String {
         match self {
+            Subject::All => "all".to_owned(),
             Subject::Host { host, .. } => host.clone(),
             Subject::Pair { from, to } => format!("{from}>{to}"),
             Subject::Label { label, value } => format!("{label}={value}"),
@@ -45,6 +50,7 @@ impl Subject {
     /// Its place among the pairs: `from h1`, `between h1 and h2`, and that of the others.
     fn place(&self) -> (String, &'static str) {
         match self {
+            Subject::All => ("everywhere".to_owned(), "elsewhere"),
             Subject::Host { host, side: Side::Out } => (format!("from {host}"), "from the others"),
             Subject::Host { host, side: Side::In } => (format!("to {host}"), "to the others"),
             Subject::Host { host, side: Side::Both } => {
@@ -59,27 +65,77 @@ impl Subject {
 }
 
 impl Verdict {
-    /// Its subject in one word: a host, `h1>h2`, or `rack=7`.
+    /// Its subject in one word: a host, `h1>h2`, `rack=7`, or `all`.
     #[must_use]
     pub fn name(&self) -> String {
         self.subject.name()
     }
 
+    /// True if both say the same of the same subject, more or less of it.
+    #[must_use]
+    pub fn is_like(&self, other: &Verdict) -> bool {
+        let test = |verdict: &Verdict| verdict.failures.as_ref().and_then(|failures| failures.test);
+        self.name() == other.name() && self.figure == other.figure && test(self) == test(other)
+    }
+
+    /// True if the verdict is about this figure of this test, or about tests of it that failed.
+    pub(crate) fn is_about(&self, test: u16, key: &str) -> bool {
+        match &self.failures {
+            Some(failures) => failures.test.is_none_or(|of| of == test),
+            None => self.figure == key,
+        }
+    }
+
+    /// The subject, and how many of its tests failed.
+    fn failure_words(&self, failures: &Failures) -> String {
+        let which = match &self.subject {
+            Subject::All => "Nothing".to_owned(),
+            Subject::Host { host, .. } => host.clone(),
+            Subject::Pair { from, to } => format!("{from} → {to}"),
+            Subject::Label { label, value } => format!("hosts with {label} {value}"),
+        };
+        let side = match &self.subject {
+            Subject::Host { side: Side::Out, .. } => " as sender",
+            Subject::Host { side: Side::In, .. } => " as receiver",
+            _ => "",
+        };
+        let could = match (&self.subject, failures.are_all()) {
+            (Subject::All, _) => "could",
+            (_, true) => "could not",
+            (_, false) => "could hardly",
+        };
+        let with =
+            if failures.command.is_empty() { String::new() } else { format!(" with {}", failures.command) };
+        format!("{which} {could} be measured{side}{with}: {}", failures.words())
+    }
+
     /// In one sentence without its full stop: the subject, the difference, the figure.
     #[must_use]
     pub fn words(&self) -> String {
+        if let Some(failures) = &self.failures {
+            return self.failure_words(failures);
+        }
         let (of, title) = (figure(&self.figure), title(&self.figure));
         let (place, rest) = self.subject.place();
         if of.is_none_or(|of| Bounds::of(of).additive) {
             let points = self.effect;
+            if of == Some(MatrixFigure::Grown) {
+                let more = metrics::format_duration(points);
+                return format!("{title} {place}: {more} more than {rest}");
+            }
             return format!("{title} {place}: {points:.2} percentage points more than {rest}");
         }
         let share = format!("{:.0} %", self.effect * 100.0);
         if of.is_some_and(|of| !of.more_is_better()) {
-            let what = if matches!(of, Some(Figure::RoundTrip(_))) { "messages" } else { "datagrams" };
+            let what = if matches!(of, Some(MatrixFigure::Of(Figure::RoundTrip(_)))) {
+                "messages"
+            } else {
+                "datagrams"
+            };
             return format!("{what} {place} take {share} longer than {rest} ({title})");
         }
         match &self.subject {
+            Subject::All => format!("all hosts send {share} less ({title})"),
             Subject::Host { host, side } => {
                 let does = match side {
                     Side::Out => "sends",
@@ -147,7 +203,7 @@ mod tests {
     use super::*;
 
     fn words(subject: Subject, figure: &str, effect: f64) -> String {
-        Verdict { subject, figure: figure.to_owned(), effect, q: 0.01 }.words()
+        Verdict { subject, figure: figure.to_owned(), effect, q: 0.01, failures: None }.words()
     }
 
     fn host(side: Side) -> Subject {
