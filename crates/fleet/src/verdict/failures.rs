@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) const FAILED: &str = "failed";
 /// Most pairs that are named; the counts of the matrix have all.
 const MOST_PAIRS: usize = 200;
-/// Longest explanation, characters.
+/// Longest explanation that is part of the sentence, characters.
 const MOST_DETAIL: usize = 100;
 
 /// The failed tests behind a verdict on what could not be measured.
@@ -35,7 +35,7 @@ pub struct Failures {
     pub tests: u64,
     /// Reason of most of them.
     pub reason: Reason,
-    /// Explanation of most of them; absent where they have several.
+    /// Explanation of most of them; absent where they have several, or a long one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
     /// Position in `tests` of the test that fails while others of the same hosts do not; absent for
@@ -113,12 +113,13 @@ impl<'a> Tally<'a> {
     fn verdict(self, subject: Subject, of: Option<(u16, &str)>) -> Verdict {
         let most = |(_, n): &(Reason, u64)| *n;
         let reason = self.reasons.into_iter().max_by_key(most).map_or(Reason::Failed, |(reason, _)| reason);
-        let detail = self.details.into_iter().find(|(_, n)| 2 * n > self.failed);
+        let mut details = self.details.into_iter().filter(|(_, n)| 2 * n > self.failed);
+        let detail = details.find(|(text, _)| text.chars().count() <= MOST_DETAIL);
         let failures = Failures {
             failed: self.failed,
             tests: self.tests,
             reason,
-            detail: detail.map_or_else(String::new, |(text, _)| text.chars().take(MOST_DETAIL).collect()),
+            detail: detail.map_or_else(String::new, |(text, _)| text.to_owned()),
             test: of.map(|(test, _)| test),
             command: of.map_or_else(String::new, |(_, command)| command.to_owned()),
         };
