@@ -253,7 +253,8 @@ impl Picture {
 
     /// Its name and the unit of its cells.
     pub(super) fn title(&self) -> String {
-        format!("{} ({})", title(self.key), self.scale.unit)
+        let unit = if self.figure == MatrixFigure::Responsiveness { "RPM" } else { self.scale.unit };
+        format!("{} ({unit})", title(self.key))
     }
 
     /// The best and the worst value, for people.
