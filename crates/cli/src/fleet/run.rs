@@ -331,8 +331,9 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("nc-which-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         drop(Journal::create(&folder.join("abc"), Plan::default(), serde_json::Value::Null).unwrap());
-        std::thread::sleep(Duration::from_millis(20));
         drop(Journal::create(&folder.join("abd"), Plan::default(), serde_json::Value::Null).unwrap());
+        let older = std::fs::File::options().append(true).open(folder.join("abc/plan.json")).unwrap();
+        older.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         let find = |text: &str| WhichArgs { run: Some(PathBuf::from(text)) }.folder_in(&folder);
         assert_eq!(find("abc").unwrap(), folder.join("abc"));
         assert_eq!(find("abd").unwrap(), folder.join("abd"));
