@@ -67,15 +67,10 @@ impl Client {
         }
     }
 
-    /// The time in which payload arrived at the server, ns. The server's own time begins with its
-    /// word to begin and ends with ours to end, and so is a round trip longer.
+    /// The time in which payload arrived at the server, ns.
     fn arrival_ns(&self, ours: &Traffic, server: &Traffic) -> Option<u64> {
-        let ns = match self.test_state.as_ref()?.is_limited() {
-            // Bytes that the local kernel has taken may be long on the way.
-            true => server.ns.saturating_sub(self.round_trip_ns),
-            // Payload arrives in as much time as it leaves.
-            false => ours.sending_ns().min(server.ns),
-        };
+        let limited = self.test_state.as_ref()?.is_limited();
+        let ns = arrival_ns(ours.tx_ns.filter(|_| !limited), server.ns, self.round_trip_ns);
         (ns > 0 && server.rx_bytes > 0).then_some(ns)
     }
 
@@ -130,5 +125,32 @@ impl Client {
         totals.tcp = tcp;
         totals.traffic = traffic;
         Some(totals)
+    }
+}
+
+/// The time in which a server that measured for `server_ns` received payload, ns: `scheduled_ns`
+/// where a schedule had it leave, since scheduled payload arrives in as much time as it leaves.
+/// Other payload goes on arriving out of queues and our send buffer until the server reads our word
+/// to end, which passes the same queues. The server's own time begins with its word to begin, a
+/// round trip of the idle path before the first byte can arrive.
+fn arrival_ns(scheduled_ns: Option<u64>, server_ns: u64, round_trip_ns: u64) -> u64 {
+    match scheduled_ns {
+        Some(ns) => ns.min(server_ns),
+        None => server_ns.saturating_sub(round_trip_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_queues_hold_at_the_end_is_divided_by_the_time_in_which_it_arrives() {
+        const MS: u64 = 1_000_000;
+        // One second of sending into a queue of 0.4 s.
+        assert_eq!(arrival_ns(None, 1_420 * MS, 20 * MS), 1_400 * MS);
+        // A schedule of one second over a path of 300 ms each way.
+        assert_eq!(arrival_ns(Some(1_000 * MS), 1_600 * MS, 600 * MS), 1_000 * MS);
+        assert_eq!(arrival_ns(Some(1_000 * MS), 800 * MS, 0), 800 * MS, "a server that ended early");
     }
 }
