@@ -142,6 +142,7 @@ mod tests {
         assert_eq!(found(&["netcaliper", "ctstraffic", "-Listen:*"]), Some(("ctstraffic", 1)));
         assert_eq!(found(&["/usr/bin/ctsTraffic", "-Listen:*", "-Port:5"]), Some(("ctstraffic", 2)));
         assert_eq!(found(&["ctsTraffic.exe"]), Some(("ctstraffic", 0)));
+        assert_eq!(found(&["netcaliper", "ntttcp.exe", "-s"]), Some(("ntttcp", 1)));
         assert_eq!(found(&["netcaliper", "tcp", "ctstraffic"]), None);
         assert_eq!(found(&["netcaliper"]), None);
         assert_eq!(found(&[]), None);

@@ -62,7 +62,9 @@ pub(crate) fn originals() -> impl Iterator<Item = &'static Original> {
     ALL.into_iter().flat_map(|protocol| protocol.info().originals)
 }
 
+/// The original of this name, which Windows' users write with `.exe`.
 pub(crate) fn original(name: &str) -> Option<&'static Original> {
+    let name = name.strip_suffix(".exe").unwrap_or(name);
     originals().find(|original| original.name.eq_ignore_ascii_case(name))
 }
 

@@ -386,7 +386,10 @@ impl Phase {
         let Range { low, high } = self.buffer;
         let rises = 1 <= low && low <= high && high <= MAX_BUFFER;
         must(rises, "the buffer must be 1 byte to 16Mi, and a range must rise")?;
-        must(within(self.rate, 8..=10_000_000_000_000), "the rate must be 8 bit/s to 10T")?;
+        must(
+            within(self.rate, 8..=10_000_000_000_000),
+            "the rate must be 8 bit/s to 10T, or left out for no limit",
+        )?;
         let rises = within(self.transfer_high, self.transfer..=1 << 50);
         must(rises, "a range of transfers must rise, to 1 PiB at most")?;
         let rises = self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high));

@@ -92,6 +92,10 @@ pub fn resolve_targets(
 
 /// `host:port` and `[v6]:port` apart; a bare IPv6 address has no port.
 fn split_port(target: &str, default: u16) -> Result<(&str, u16), String> {
+    // Resolvers read a number as an IPv4 address.
+    if !target.is_empty() && target.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(format!("'{target}' is no host: a port is `-p {target}`, or HOST:{target}"));
+    }
     let split = target.rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
     let Some((host, port)) = split else {
         if target.starts_with('[') && !target.ends_with(']') {

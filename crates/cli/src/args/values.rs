@@ -151,8 +151,9 @@ pub(crate) fn duration(text: &str) -> Result<u64, String> {
 
 /// The length of an interval, in ns.
 pub(crate) fn interval(text: &str) -> Result<u64, String> {
-    duration(text).and_then(|ns| match ns {
+    pause(text).and_then(|ns| match ns {
         10_000_000..=3_600_000_000_000 => Ok(ns),
+        0 => Err("an interval is 10ms to 1h long; -q shows none".to_owned()),
         _ => Err("an interval is 10ms to 1h long".to_owned()),
     })
 }

@@ -87,11 +87,29 @@ fn habit(error: &Error, command: &[String]) -> Option<String> {
     })?;
     let value = behind(command, unknown);
     // In place of a verb, the host may stand behind the option of other programs.
-    let host = value.or_else(|| behind(command, "-c")).or_else(|| behind(command, "--client"));
+    let before = ["-c", "--client", "client"].into_iter().find_map(|word| behind(command, word));
+    let host = value.filter(|value| *value != "client").or(before);
     let instead = habit.instead.replace("{word}", unknown).replace("{n}", value.unwrap_or("N"));
     let instead = instead.replace("{host}", host.unwrap_or("HOST"));
     let whose = if WORDS.contains(&unknown) { "no command of this program" } else { "another program's" };
     Some(format!("'{unknown}' is {whose}: {instead}"))
+}
+
+/// The sentence about an option as ctsTraffic writes them, `-Name:Value`; `None` without such a one.
+fn option_with_colon(command: &[String]) -> Option<String> {
+    let is_name = |name: &str| {
+        name.len() > 2
+            && name.starts_with(|first: char| first.is_ascii_uppercase())
+            && name.bytes().all(|letter| letter.is_ascii_alphanumeric())
+    };
+    let is_written_so = |word: &&String| {
+        let parts = word.strip_prefix('-').and_then(|word| word.split_once(':'));
+        parts.is_some_and(|(name, _)| is_name(name))
+    };
+    let word = command.iter().skip(1).find(is_written_so)?;
+    Some(format!(
+        "'{word}' is ctsTraffic's: use `netcaliper ctstraffic {word} …`, or what docs/from-ctstraffic.md has for it"
+    ))
 }
 
 /// The words that a command begins with: the program, and its verb where it has one.
@@ -204,7 +222,7 @@ pub(crate) fn end(error: &Error, command: &[String]) -> ! {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         error.exit();
     }
-    let wrong = habit(error, command).or_else(|| match error.kind() {
+    let wrong = option_with_colon(command).or_else(|| habit(error, command)).or_else(|| match error.kind() {
         ErrorKind::UnknownArgument => unknown_option(error, command),
         ErrorKind::InvalidSubcommand => unknown_command(error, command),
         _ => None,

@@ -28,6 +28,24 @@ pub(super) const HABITS: &[Habit] = habits! {
     "ping" ["-Q"] "use `--dscp NAME`: a TOS byte divided by 4, or a name such as ef";
     "ping" ["-A"] "use `--flood`: each message waits for the echo of the last";
     "ping" ["-D"] "leave it out; `--samples FILE` has the time of each message";
+    // irtt's.
+    "delay" ["-d" "--duration"] "use `-t {n}`";
+    "delay" ["-o" "--output"] "use `--save {n}`, or `--samples {n}` for each datagram";
+    "delay" ["--hmac"] "use `--psk-file FILE`";
+    // Where iperf3's choice of UDP or of an end is made already.
+    "delay" ["-u" "--udp"] "leave it out; datagrams are sent";
+    "stream" ["-u" "--udp"] "leave it out; datagrams are sent";
+    "train" ["-u" "--udp"] "leave it out; datagrams are sent";
+    "serve" ["-s" "--server"] "leave it out; `netcaliper serve` is the server";
+    // iperf3's long names.
+    "*" ["--bitrate" "--bandwidth"] "use `-b {n}`";
+    "*" ["--threads"] "use `-P {n}`";
+    "*" ["--length"] "use `-l {n}`";
+    "*" ["--set-mss"] "use `-M {n}`";
+    "*" ["--duration"] "use `-t {n}`";
+    "*" ["--host"] "name the host without an option";
+    "*" ["--version4"] "use `-4`";
+    "*" ["--version6"] "use `-6`";
     // iperf3's, of both ends.
     "*" ["-c" "--client"] "use `netcaliper tcp {host}`";
     "*" ["-s" "--server"] "use `netcaliper serve`";
