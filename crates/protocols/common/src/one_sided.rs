@@ -403,8 +403,11 @@ impl OneSided {
 /// Workers' way of waiting: the phase's, and a server's for arrivals.
 fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     match &phase.extra {
-        // The originals of such programs spin all the time.
-        Some(_) if !serving && phase.probe.is_none() => transport::Wait::Hybrid,
+        // The originals of such programs spin all the time. A server of datagrams in bursts has no
+        // due time without a client.
+        Some(_) if phase.probe.is_none() && (!serving || phase.kind == Kind::Delay) => {
+            transport::Wait::Hybrid
+        }
         // Messages of other programs' clients are answered, too, and timed there.
         _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => transport::Wait::Block,
         _ => wait(phase, !serving, !serving),
