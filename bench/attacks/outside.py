@@ -18,9 +18,9 @@ from rig import attack, must
 
 ROUNDS = int(os.environ.get("NETCALIPER_ATTACK_OUTSIDE", "20000"))
 SERVER, NET = "10.99.0.1", "198.51.100."
-STAMP, UDPMON = 862, 14233
+STAMP, UDPMON, UDPSTP = 862, 14233, 24601
 # Without a key these answer hosts of the server's own networks alone.
-FENCED = {STAMP: "stamp", UDPMON: "udpmon", 7: "echo", 8888: "bwdelaytester"}
+FENCED = {STAMP: "stamp", UDPMON: "udpmon", UDPSTP: "udpstp", 7: "echo", 8888: "bwdelaytester"}
 
 
 class Outside:
@@ -98,6 +98,8 @@ def every_protocol():
     try:
         server, corpus, _ = damage.record("0.0.0.0")
         corpus.setdefault(7, [b"x" * 64])
+        setup = struct.pack("!HHBBHBBHHBB40x", 0xACE1, 20, 0, 1, 7, 1, 0, 0, 0, 1, 0)
+        corpus.setdefault(UDPSTP, [setup, bytes.fromhex("ace200140200001e005a0032000a0000") + bytes(88)])
         corpus[STAMP] = corpus.get(STAMP, []) + [bytes(14), bytes(41), bytes(44), bytes(1400)]
         all_ports(outside, corpus)
         outside.never_more()

@@ -102,8 +102,11 @@ fn all_that_can_be_had_is_there() {
     }
 }
 
-/// Protocols that cannot prove an address serve this host and directly connected networks, unless
-/// more is allowed: other addresses get no answer to any request, and each is named once on stderr.
+/// Protocols that cannot prove an address.
+const FENCED: [&str; 5] = ["udpmon", "bwdelaytester", "echo", "stamp", "udpstp"];
+
+/// They serve this host and directly connected networks, unless more is allowed: other addresses
+/// get no answer to any request, and each is named once on stderr.
 #[test]
 fn answers_stay_inside_the_fence() {
     const NAME: &str = "legacy::answers_stay_inside_the_fence";
@@ -113,24 +116,22 @@ fn answers_stay_inside_the_fence() {
     remote.ip("route add 10.99.0.0/24 via 10.77.0.1");
     let ask = |server: Line| -> Option<(Value, Server)> {
         let server = Server::start(remote.within(server));
-        let ports =
-            ["udpmon", "bwdelaytester", "echo", "stamp"].map(|name| server.proc.port_of(name).to_string());
+        let ports = FENCED.map(|name| server.proc.port_of(name).to_string());
         let words = format!("10.77.0.2 10.99.0.1 {}", ports.join(" "));
         let done = local.within(call("fence.py", NAME, &words)?).run().exits(0);
         Some((serde_json::from_str(done.out.trim()).unwrap(), server))
     };
-    let words = "-B 0.0.0.0 --port 0 --legacy udpmon:0,bwdelaytester:0,echo:0,stamp:0";
+    let words = "-B 0.0.0.0 --port 0 --legacy udpmon:0,bwdelaytester:0,echo:0,stamp:0,udpstp:0";
     let Some((told, server)) = ask(netcaliper("serve").args(words)) else { return };
-    let nothing = json!({"udpmon": [], "bwdelaytester": [], "echo": [], "stamp": []});
+    let nothing = json!({"udpmon": [], "bwdelaytester": [], "echo": [], "stamp": [], "udpstp": []});
     assert_eq!(told["outside"], nothing, "{told}");
-    let answers = json!({"udpmon": [208, 8000, 1400, 8064, 208], "bwdelaytester": [], "echo": [300], "stamp": [44, 44]});
+    let answers = json!({"udpmon": [208, 8000, 1400, 8064, 208], "bwdelaytester": [], "echo": [300], "stamp": [44, 44], "udpstp": [56, 104]});
     assert_eq!(told["inside"], answers, "{told}");
-    let protocols = ["udpmon", "bwdelaytester", "echo", "stamp"];
-    for protocol in protocols {
+    for protocol in FENCED {
         server.proc.hears(&format!("{protocol}: 10.99.0.1 "));
     }
     let done = server.end();
-    for protocol in protocols {
+    for protocol in FENCED {
         let named = format!("{protocol}: 10.99.0.1 ");
         assert_eq!(done.err.matches(&named).count(), 1, "{named}: {}", done.tell());
     }
@@ -138,7 +139,7 @@ fn answers_stay_inside_the_fence() {
     // The user can allow them.
     let line = netcaliper("serve").args(words).env("NETCALIPER_ALLOW", "10.99.0.0/24");
     let Some((told, server)) = ask(line) else { return };
-    for (name, least) in [("udpmon", 1), ("echo", 10), ("stamp", 1)] {
+    for (name, least) in [("udpmon", 1), ("echo", 10), ("stamp", 1), ("udpstp", 2)] {
         let got = told["outside"][name].as_array().unwrap();
         assert!(got.len() >= least, "{name}: {told}");
     }

@@ -1,7 +1,7 @@
 """Asks servers that cannot prove an address for answers, from inside and from outside of their fence, and tells what came.
 
-fence.py SERVER OUTSIDE UDPMON BWDELAYTESTER ECHO STAMP: an address of the server, one of our own that is not directly connected to it,
-four ports. Prints {"inside": {NAME: [length, ..]}, "outside": {..}}. Written from the descriptions of the messages.
+fence.py SERVER OUTSIDE UDPMON BWDELAYTESTER ECHO STAMP UDPSTP: an address of the server, one of our own that is not directly connected to
+it, five ports. Prints {"inside": {NAME: [length, ..]}, "outside": {..}}. Written from the descriptions of the messages.
 """
 
 import json
@@ -10,7 +10,7 @@ import struct
 import sys
 
 SERVER, OUTSIDE = sys.argv[1:3]
-PORTS = dict(zip(("udpmon", "bwdelaytester", "echo", "stamp"), map(int, sys.argv[3:7])))
+PORTS = dict(zip(("udpmon", "bwdelaytester", "echo", "stamp", "udpstp"), map(int, sys.argv[3:8])))
 ROUNDS = 10
 
 
@@ -25,6 +25,11 @@ TALKS = {
     "udpmon": [param(0x01), param(0x08, 8000)[:64], param(0x43, 1400), param(0x10, 8064), param(0x22)],
     "echo": [b"\x55" * 300],
     "stamp": [bytes(44), bytes(14)],
+    # A set-up, and the activation of a stream of 1 Gbit/s to the client.
+    "udpstp": [
+        struct.pack(">HHBBHBBHHBB40x", 0xACE1, 20, 0, 1, 7, 1, 0, 0, 0, 1, 0),
+        struct.pack(">HHBBHHHHBBHBBHHBBBB28xH46x", 0xACE2, 20, 2, 0, 30, 90, 50, 10, 0, 0, 1000, 0, 10, 3, 10, 1, 0, 0, 0, 1000),
+    ],
     "bwdelaytester": [struct.pack("<QQ", n, 1_700_000_000_000_000 + n) + bytes(84) for n in range(5)],
 }
 
