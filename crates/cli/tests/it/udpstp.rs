@@ -109,6 +109,7 @@ fn both_ends_are_ours_and_a_saved_run_is_printed_again() {
     let lines =
         |text: &str| text.lines().filter(|line| line.contains("Mbps")).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(lines(&again.out), lines(&done.out));
+    netcaliper("report").arg(&file).run().exits(0).prints(&["IP capacity down (receiver's count)"]);
     server.proc.signal("INT");
     server.proc.wait().exits(0);
 }

@@ -19,12 +19,14 @@ use crate::load::LoadSender;
 use crate::meter::{Finished, Meter};
 use crate::proof::Proof;
 use crate::report::{Activated, EndReport, News, Report, SubIntervalReport};
+use crate::result::Results;
 use common::capacity::{LAST, RateSearch, RateTable, Row, TrialReport};
 use common::kernel::Core;
 use common::message::{Counted, SharedMessage};
 use metrics::{Clamped, Ending, Group, Mono, Packets, SECOND, Wall};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use transport::{
     Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Path, Patience, Read, Received, Sent,
     Transmit, Violation, When,
@@ -114,12 +116,12 @@ pub(crate) struct TestFlow {
     refused: Option<Fault>,
     /// The exit code of the reference for the end.
     code: u8,
-    /// Nothing has arrived for a second.
-    silent: bool,
     /// The stop was reported.
     stopping: bool,
     /// A report that says stop has left: later load is in no report, and does not count.
     closed: bool,
+    /// Of a client: the results of its test.
+    results: Option<Arc<Results>>,
 }
 
 impl TestFlow {
@@ -145,9 +147,9 @@ impl TestFlow {
             counts: Packets::default(),
             refused: None,
             code: 0,
-            silent: false,
             stopping: false,
             closed: false,
+            results: None,
         }
     }
 
@@ -165,6 +167,12 @@ impl TestFlow {
         flow
     }
 
+    /// Reports to the results of a client's test.
+    #[must_use]
+    pub(crate) fn with_results(self, results: Arc<Results>) -> Self {
+        TestFlow { results: Some(results), ..self }
+    }
+
     /// Keeps a place among others until the flow ends.
     #[must_use]
     pub(crate) fn placed(mut self, place: impl Send + 'static) -> Self {
@@ -173,8 +181,11 @@ impl TestFlow {
     }
 
     fn post(&self, cx: &mut Context<'_>, news: News) {
-        let is_result = self.side == Side::Client;
-        self.connection.report(cx.clock.wall(cx.now), self.core.path, news).post(cx, is_result);
+        let report = self.connection.report(cx.clock.wall(cx.now), self.core.path, news);
+        match &self.results {
+            Some(results) => results.post(cx, report),
+            None => report.post(cx, false),
+        }
     }
 
     /// True if load leaves this end.
@@ -251,10 +262,9 @@ impl TestFlow {
         bytes.get(..Status::length(version)).map(<[u8]>::to_vec)
     }
 
-    /// True if nothing has arrived for a second; the first time is reported.
-    fn is_silent(&mut self, now: Mono) -> bool {
-        self.silent = now.since(self.heard) >= SILENCE;
-        self.silent
+    /// True if nothing has arrived for a second.
+    fn is_silent(&self, now: Mono) -> bool {
+        now.since(self.heard) >= SILENCE
     }
 
     /// Reports a finished sub-interval, counted here or by the other end.
@@ -346,7 +356,7 @@ impl TestFlow {
                 Violation::Malformed("the server refused the test's parameters"),
             );
         }
-        self.connection.parameters = answer.parameters;
+        self.connection.parameters = answer.parameters.bounded(&self.connection.parameters);
         self.begin(cx, answer.row);
         Ok(())
     }

@@ -46,7 +46,7 @@ pub use listen::acceptors;
 use model::{Count, Counts, CountsByWay, EndCounts, Kind, Pattern, Phase};
 pub use open::connectors;
 pub use report::{Activated, EndReport, News, Report, SubIntervalReport};
-pub use result::{Counted, Fold, Layer, Variation};
+pub use result::{Counted, Fold, Layer, TestResult, Variation};
 pub use settings::Settings;
 
 /// Name of the protocol, and of its results.

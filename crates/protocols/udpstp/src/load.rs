@@ -8,7 +8,7 @@
 
 use crate::codec::{LOAD, Load, Moment};
 use crate::proof::Proof;
-use common::capacity::{Row, Size};
+use common::capacity::{BURST, Row, Size, Transmitter};
 use common::kernel::Core;
 use metrics::{Clamped, Clock, Mono, Packets};
 use transport::{Context, Sent, Transmit, When};
@@ -83,6 +83,7 @@ impl LoadSender {
     /// A sender that begins with this row, at a random time of the first 5 to 50 ms; with `held`
     /// after [`LoadSender::release`].
     pub(crate) fn new(cx: &mut Context<'_>, row: Row, v6: bool, random: bool, held: bool) -> Self {
+        let row = bounded(row);
         let mut sender = LoadSender {
             row,
             due: [None; 2],
@@ -111,6 +112,7 @@ impl LoadSender {
 
     /// Another row from the next tick on.
     pub(crate) fn set_row(&mut self, now: Mono, row: Row) {
+        let row = bounded(row);
         self.row = row;
         if self.due == [None, None] && !self.held {
             // No tick would ever be.
@@ -289,5 +291,31 @@ impl LoadSender {
             self.burst = Burst::default();
         }
         counts
+    }
+}
+
+/// Shortest interval of a transmitter, µs.
+const SHORTEST_US: u32 = 100;
+
+/// A row within the bounds of the table: one arrives in each report of a server.
+fn bounded(row: Row) -> Row {
+    let transmitters = row.transmitters.map(|one| Transmitter {
+        interval_us: if one.interval_us == 0 { 0 } else { one.interval_us.max(SHORTEST_US) },
+        burst: one.burst.min(BURST),
+        ..one
+    });
+    Row { transmitters, ..row }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_a_server_is_bounded() {
+        let wild = Transmitter { interval_us: 1, size: Size::just(u32::MAX), burst: u32::MAX };
+        let row = bounded(Row { transmitters: [wild, Transmitter::default()], ..Row::default() });
+        let [first, second] = row.transmitters;
+        assert_eq!((first.interval_us, first.burst, second.interval_us), (100, 100, 0));
     }
 }

@@ -3,6 +3,7 @@
 use crate::Settings;
 use crate::keys::KeyFile;
 use crate::one_sided::{Calls, GROUP};
+use crate::result::Results;
 use crate::setup::{ClientPlan, Handover, Place, SetupFlow};
 use common::Servers;
 use common::round_robin::RoundRobin;
@@ -28,6 +29,7 @@ pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
         key,
         test: OnceLock::new(),
         group: GROUP,
+        results: Arc::new(Results::new(phase.pattern == Pattern::Push, usize::clamped(count))),
     });
     let workers = calls.workers.max(1);
     let one = |worker: u16| -> Box<dyn Connector> {

@@ -1,7 +1,13 @@
 //! The result of a test: its sub-intervals over all connections, their sum, and the best one.
 
+use crate::NAME;
 use crate::report::{News, Report, SubIntervalReport};
-use metrics::{Wall, real};
+use common::message::post_result;
+use metrics::{Wall, percent_of, real};
+use model::{Curve, Event, Extra, Figure, Outcome, Point, Reading, Shown, Unit, Way};
+use serde::{Deserialize, Serialize};
+use std::sync::{Mutex, PoisonError};
+use transport::Context;
 
 /// Octets of a datagram beside its IP packet: by the layer that is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,6 +218,134 @@ impl Fold {
     }
 }
 
+/// The result of a client's test: the maximum IP-layer capacity (RFC 9097).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TestResult {
+    /// The server's address.
+    pub peer: String,
+    /// The client sent.
+    pub upstream: bool,
+    /// Connections.
+    pub connections: u32,
+    /// Rate of IP packets in the best sub-interval, bits/s.
+    pub capacity_bps: f64,
+    /// The number of that sub-interval, from 1.
+    pub best: u32,
+    /// Mean of the sub-intervals, bits/s.
+    pub mean_bps: f64,
+    /// Datagrams received.
+    pub received: u64,
+    /// Datagrams missing.
+    pub lost: u64,
+    /// Datagrams that a later one had overtaken.
+    pub reordered: u64,
+    /// Repeated datagrams.
+    pub duplicated: u64,
+    /// Shortest round trip, ms; `None` without a sample.
+    pub round_trip_min_ms: Option<u32>,
+    /// The sub-intervals: their ends, ms since the first report, and their rates, bits/s.
+    pub sub_intervals: Vec<(u32, f64)>,
+}
+
+impl TestResult {
+    /// The result of finished sub-intervals; `None` without one.
+    fn new(peer: String, upstream: bool, connections: usize, all: &[Counted]) -> Option<Self> {
+        let best = Counted::best(all)?;
+        let sum = Counted::sum(all);
+        let bps = |one: &Counted| one.mbps[0] * 1e6;
+        Some(TestResult {
+            peer,
+            upstream,
+            connections: u32::try_from(connections).unwrap_or(u32::MAX),
+            capacity_bps: bps(best),
+            best: best.number,
+            mean_bps: bps(&sum),
+            received: sum.datagrams,
+            lost: sum.lost,
+            reordered: sum.reordered,
+            duplicated: sum.duplicated,
+            round_trip_min_ms: sum.round_trip_min_ms,
+            sub_intervals: all.iter().map(|one| (one.end_ms, bps(one))).collect(),
+        })
+    }
+
+    /// The results of a phase.
+    pub fn of(point: &Point) -> impl Iterator<Item = Self> {
+        point.extras.iter().filter_map(|extra| extra.read(NAME))
+    }
+
+    /// The results of a run.
+    pub fn all(outcome: &Outcome) -> impl Iterator<Item = Self> {
+        outcome.points.iter().flat_map(Self::of)
+    }
+
+    fn shown(&self) -> Shown {
+        let way = if self.upstream { Way::Up } else { Way::Down };
+        let count = |key: &str, label: &str, n: u64| Reading::new(key, label, Unit::Count, real(n));
+        let rate = |key: &str, label: &str, bps: f64| Reading::new(key, label, Unit::BitsPerSecond, bps);
+        let sent = self.received.saturating_add(self.lost);
+        let ns = |ms: u32| f64::from(ms) * 1e6;
+        let trip = self.round_trip_min_ms.map(|ms| Reading::new("rtt_min", "round trip", Unit::Ns, ns(ms)));
+        let counts = [
+            rate("capacity", "IP capacity", self.capacity_bps),
+            count("best", "in sub-interval", self.best.into()),
+            rate("capacity_mean", "mean", self.mean_bps),
+            count("lost", "lost", self.lost),
+            count("reordered", "out of order", self.reordered),
+        ];
+        // A rate holds until the next sub-interval ends.
+        let starts = std::iter::once(0).chain(self.sub_intervals.iter().map(|(end_ms, _)| *end_ms));
+        let rates = self.sub_intervals.iter().map(|(_, bps)| Some(*bps)).chain([None]);
+        Shown {
+            title: format!("IP capacity {} (receiver's count)", if self.upstream { "up" } else { "down" }),
+            peer: self.peer.clone(),
+            settings: vec![count("connections", "connections", self.connections.into())],
+            counts: counts.into_iter().chain(trip).collect(),
+            figures: vec![Reading::of(Figure::Loss(way), "loss", percent_of(self.lost, sent.max(1)))],
+            curves: vec![Curve {
+                title: "Rate of IP packets by sub-interval".to_owned(),
+                note: "The best of them is the capacity.".to_owned(),
+                x: ("time".to_owned(), Unit::Ns),
+                y: ("rate".to_owned(), Unit::BitsPerSecond),
+                steps: true,
+                points: starts.map(ns).zip(rates).collect(),
+            }],
+            bad: false,
+        }
+    }
+}
+
+/// Reports of the connections of a client's test, and their result.
+#[derive(Debug)]
+pub(crate) struct Results {
+    upstream: bool,
+    fold: Mutex<Fold>,
+}
+
+impl Results {
+    /// Of a test in this direction.
+    pub(crate) fn new(upstream: bool, connections: usize) -> Self {
+        Results { upstream, fold: Mutex::new(Fold::new(connections)) }
+    }
+
+    /// Passes a report to the session, and behind the end of the last connection the result.
+    pub(crate) fn post(&self, cx: &mut Context<'_>, report: Report) {
+        let mut fold = self.fold.lock().unwrap_or_else(PoisonError::into_inner);
+        fold.on_report(&report);
+        let is_last = matches!(report.news, News::End(_)) && fold.active() == 0;
+        let peer = report.remote.to_string();
+        let result = is_last.then(|| TestResult::new(peer, self.upstream, fold.connections, &fold.finished));
+        drop(fold);
+        report.post(cx, true);
+        if let Some(result) = result.flatten() {
+            post_result(cx, move || {
+                let shown = Some(Box::new(result.shown()));
+                Event::Extra(Extra { shown, ..Extra::new(NAME, &result) })
+            });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +379,14 @@ mod tests {
         let (sum, best) = (Counted::sum(&fold.finished), Counted::best(&fold.finished).unwrap());
         assert_eq!((sum.datagrams, best.number), (40, 1));
         assert!(sum.mbps[0] < best.mbps[0]);
+        let result = TestResult::new("192.0.2.1:9".to_owned(), false, 2, &fold.finished).unwrap();
+        assert_eq!((result.best, result.received, result.sub_intervals.len()), (1, 40, 2));
+        let shown = result.shown();
+        assert!((shown.counts[0].value - 0.2e6).abs() < 1e-3);
+        assert_eq!(shown.curves[0].points.len(), 3);
+        let extra = Extra::new(NAME, &result);
+        assert_eq!(extra.read(NAME), Some(result));
+        assert_eq!(extra.read::<Report>(NAME), None);
         // What one connection alone has finished at its end is given out.
         fold.on_report(&report(0, 3, 6_000));
         let over = Report { news: News::End(crate::EndReport::default()), ..report(1, 0, 0) };

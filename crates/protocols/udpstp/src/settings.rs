@@ -245,6 +245,17 @@ impl Parameters {
         }
     }
 
+    /// The parameters in a server's answer, within their ranges: a test is no longer than
+    /// the client asked for.
+    pub(crate) fn bounded(self, asked: &Parameters) -> Parameters {
+        Parameters {
+            trial_ms: self.trial_ms.clamp(5, 250),
+            test_s: self.test_s.clamp(1, asked.test_s.max(1)),
+            sub_interval_ms: self.sub_interval_ms.clamp(100, 10_000),
+            ..self
+        }
+    }
+
     /// The only row of the test; `None` where it searches.
     pub(crate) fn fixed_row(&self) -> Option<u16> {
         (self.row != AUTOMATIC && self.modifiers & START_ROW == 0).then_some(self.row)
@@ -342,6 +353,14 @@ mod tests {
         assert_eq!(asked(|p| p.suppressed = 10).suppressed, 0);
         let fast = Parameters { row: 1_100, ..Parameters::default() };
         assert_eq!(Settings::of_server().granted(&fast, false).row, 1_000);
+    }
+
+    #[test]
+    fn an_answer_bounds_reports_and_length() {
+        let asked = Parameters { test_s: 10, ..Parameters::default() };
+        let answer = Parameters { trial_ms: 0, test_s: u16::MAX, sub_interval_ms: 0, ..asked };
+        let p = answer.bounded(&asked);
+        assert_eq!((p.trial_ms, p.test_s, p.sub_interval_ms), (5, 10, 100));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use crate::codec::{Deriver, Keys, Seal, Setup, Unsealed, VERSION, setup_code};
 use crate::flow::{Connection, TestFlow, seconds};
 use crate::report::{EndReport, News};
+use crate::result::Results;
 use crate::{Settings, flow};
 use common::kernel::Core;
 use metrics::{Clamped, Ending, Group, Mono, SECOND};
@@ -31,6 +32,7 @@ pub(crate) struct ClientPlan {
     /// Number of the test, drawn by its first connection.
     pub(crate) test: OnceLock<u16>,
     pub(crate) group: Group,
+    pub(crate) results: Arc<Results>,
 }
 
 /// A connection that goes on at another port of the server.
@@ -96,7 +98,8 @@ impl SetupFlow {
     }
 
     fn post(&self, cx: &mut Context<'_>, news: News) {
-        self.connection().report(cx.clock.wall(cx.now), self.path, news).post(cx, true);
+        let report = self.connection().report(cx.clock.wall(cx.now), self.path, news);
+        self.plan.results.post(cx, report);
     }
 
     fn request(&mut self, cx: &mut Context<'_>) -> [u8; crate::codec::SETUP] {
@@ -165,7 +168,8 @@ impl SetupFlow {
             return self.fail(cx, code, Violation::Malformed(refusal(answer.code)));
         }
         let Some(path) = self.path else { return Ok(()) };
-        let flow = TestFlow::client(self.plan.group, self.slot, self.connection(), self.until);
+        let flow = TestFlow::client(self.plan.group, self.slot, self.connection(), self.until)
+            .with_results(Arc::clone(&self.plan.results));
         if answer.port == path.peer.port() {
             self.next = Some(Box::new(flow));
         } else {
@@ -263,8 +267,9 @@ impl Flow for SetupFlow {
                     return self.fail(cx, 1, SETUP.violation().likely(flow::NO_SERVER));
                 }
             }
-            FlowEvent::Stop => {
-                self.over.get_or_insert(Ending::Stopped);
+            FlowEvent::Stop if self.over.is_none() && self.next.is_none() => {
+                self.over = Some(Ending::Stopped);
+                self.post(cx, News::End(EndReport::default()));
             }
             _ => {}
         }
