@@ -42,6 +42,12 @@ impl Cli {
         }
     }
 
+    /// False of commands that other processes start: workers, and shells for their completion.
+    pub(crate) fn is_for_users(command: &[String]) -> bool {
+        let whole = Cli::whole();
+        command.get(1).and_then(|name| whole.find_subcommand(name)).is_none_or(|verb| !verb.is_hide_set())
+    }
+
     /// All of the command line, the originals' names included.
     pub(crate) fn whole() -> clap::Command {
         let original =
@@ -59,8 +65,8 @@ pub(crate) enum Command {
     Question(Question),
     /// Run the server, for any number of clients at once.
     Serve(Box<Lazy<serve::ServeArgs>>),
-    /// Run tests of a fleet at this host, for a controller (needs a build with the feature
-    /// `fleet`).
+    /// Run tests of a fleet at this host, for a controller
+    #[cfg_attr(not(feature = "fleet"), doc = " (needs a build with the feature `fleet`).")]
     Agent(Box<Lazy<agent::AgentArgs>>),
     /// Ask a server to end once its sessions are over.
     Stop(Lazy<serve::StopArgs>),
@@ -90,7 +96,7 @@ pub(crate) enum Command {
     /// or the right to make network namespaces.
     Lab(Box<Lazy<lab::LabArgs>>),
     /// Measure the pairs of many hosts, without conflicts, and name what is worse than the rest
-    /// (needs a build with the feature `fleet`).
+    #[cfg_attr(not(feature = "fleet"), doc = " (needs a build with the feature `fleet`).")]
     Fleet(Box<Lazy<fleet::FleetArgs>>),
     /// Show the configuration file: defaults of commands, named targets, named tests.
     Config,
@@ -105,9 +111,11 @@ pub(crate) enum Command {
     Complete(pages::complete::CompleteArgs),
     /// Explain the options that several commands share: target, sockets, output, store, live view.
     Options,
-    /// Print the completion script for a shell (needs a build with the feature `man`).
+    /// Print the completion script for a shell
+    #[cfg_attr(not(feature = "man"), doc = " (needs a build with the feature `man`).")]
     Completions(Lazy<pages::CompletionsArgs>),
-    /// Write the manual pages (needs a build with the feature `man`).
+    /// Write the manual pages
+    #[cfg_attr(not(feature = "man"), doc = " (needs a build with the feature `man`).")]
     Man(Lazy<pages::ManArgs>),
 }
 
@@ -144,6 +152,19 @@ fn run_verb(verb: Command, command: Vec<String>) -> Result<Exit, CliError> {
         Command::Run(args) => config::run(&args),
         Command::Completions(args) => pages::completions(&args),
         Command::Man(args) => pages::man(&args),
+    }
+}
+
+/// Asserts that an example is a command line; three blanks separate its remark.
+#[cfg(test)]
+pub(crate) fn reads(example: &str) {
+    let line = example.split("   ").next().unwrap_or(example);
+    let words = line.split('\'').enumerate().flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    if let Err(error) = Cli::try_parse_from(words) {
+        panic!("{line}: {error}");
     }
 }
 

@@ -34,8 +34,10 @@ pub(crate) const TESTS: &str = "tests";
 /// A configuration file that was read.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
-    /// Its path, or the path of a missing one.
+    /// Its path, or the path of one that is missing or cannot be read.
     path: Option<PathBuf>,
+    /// Why it cannot be read, although it may be there.
+    unread: Option<String>,
     /// Its text, if there is one.
     text: Option<String>,
     sections: Map<String, Value>,
@@ -43,29 +45,38 @@ pub(crate) struct Config {
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
-/// Its path: NETCALIPER_CONFIG, or by the specification of base directories; `None` when it is
-/// `off` or there is no home.
-fn path() -> Option<PathBuf> {
+/// Its path, and whether the user names it: NETCALIPER_CONFIG, or by the specification of base
+/// directories; `None` when it is `off` or there is no home.
+fn path() -> Option<(PathBuf, bool)> {
     if let Some(path) = std::env::var_os("NETCALIPER_CONFIG").filter(|path| !path.is_empty()) {
-        return Some(PathBuf::from(path)).filter(|path| path.as_os_str() != "off");
+        return Some((PathBuf::from(path), true)).filter(|(path, _)| path.as_os_str() != "off");
     }
-    Some(file::own_folder("XDG_CONFIG_HOME", ".config", "APPDATA")?.join("config.toml"))
+    Some((file::own_folder("XDG_CONFIG_HOME", ".config", "APPDATA")?.join("config.toml"), false))
 }
 
 impl Config {
-    /// Reads the file of this user. Its sections and keys follow the `whole` command line.
+    /// Reads the file of this user. Its sections and keys follow the `whole` command line. The file
+    /// of a home directory that belongs to another user, as under `sudo -u` or cron, is left out.
     ///
     /// # Errors
-    /// One sentence when it cannot be read or says what cannot be.
+    /// One sentence when a file that the user names cannot be read, or when any says what cannot
+    /// be.
     pub(crate) fn read(whole: fn() -> clap::Command) -> Result<Config, CliError> {
-        let Some(path) = path() else { return Ok(Config::default()) };
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Config::parse(&path, text, whole()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Ok(Config { path: Some(path), ..Config::default() })
-            }
-            Err(error) => Err(CliError::usage(format!("cannot read {}: {error}", path.display()))),
-        }
+        let Some((path, is_named)) = path() else { return Ok(Config::default()) };
+        let cannot = |error| format!("cannot read {}: {error}", path.display());
+        let unread = match std::fs::read_to_string(&path) {
+            Ok(text) => return Config::parse(&path, text, whole()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) if is_named => return Err(CliError::usage(cannot(error))),
+            Err(error) => Some(cannot(error)),
+        };
+        Ok(Config { path: Some(path), unread, ..Config::default() })
+    }
+
+    /// The warning about a file that nobody named and that cannot be read.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let cannot = self.unread.as_ref()?;
+        Some(format!("warning: {cannot}: its defaults do not apply (NETCALIPER_CONFIG=off: no such file)"))
     }
 
     fn parse(path: &Path, text: String, mut whole: clap::Command) -> Result<Config, CliError> {
@@ -94,7 +105,7 @@ impl Config {
                 )));
             }
         }
-        Ok(Config { path: Some(path.to_owned()), text: Some(text), sections })
+        Ok(Config { path: Some(path.to_owned()), text: Some(text), sections, ..Config::default() })
     }
 
     /// The command line with the file's additions: the words of a named test, the defaults of the
@@ -143,6 +154,11 @@ pub(crate) fn target(name: &str) -> String {
     CONFIG.get().and_then(|config| config.text_of(TARGETS, name)).unwrap_or(name).to_owned()
 }
 
+/// True if there may be a file that cannot be read, of which the user has been warned.
+pub(crate) fn is_unread() -> bool {
+    CONFIG.get().is_some_and(|config| config.unread.is_some())
+}
+
 /// Names in a section of the file, and what they stand for.
 #[cfg(feature = "man")]
 pub(crate) fn names(section: &str) -> Vec<(String, String)> {
@@ -187,6 +203,7 @@ pub(crate) fn show() -> Result<Exit, CliError> {
         Some(Config { path: Some(path), text: Some(text), .. }) => {
             writeln!(out, "# {}\n{}", path.display(), text.trim_end())
         }
+        Some(Config { unread: Some(cannot), .. }) => writeln!(out, "# {cannot}"),
         Some(Config { path: Some(path), .. }) => {
             writeln!(out, "# {} is not there; it could say:\n{}", path.display(), EXAMPLE.trim_end())
         }

@@ -35,6 +35,9 @@ fn main() -> ExitCode {
     // Help is what is needed to mend the file.
     let configured =
         config::Config::read(Cli::whole).inspect_err(|_| Cli::help_if_asked(&command)).map(|config| {
+            if let Some(warning) = config.warning().filter(|_| Cli::is_for_users(&command)) {
+                stderr::say(format_args!("netcaliper: {warning}"));
+            }
             let configured = config.applied(&command);
             config.keep();
             configured

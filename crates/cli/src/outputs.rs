@@ -77,6 +77,8 @@ pub(crate) struct Outputs {
     serves: bool,
     /// The reason of a failure is reported on stderr elsewhere.
     reason_elsewhere: bool,
+    /// The latest failure that stands on stderr.
+    said: Option<String>,
     /// Failures of the protocols that a server answers beside its own.
     failed_beside: BTreeMap<&'static str, u64>,
 }
@@ -365,7 +367,10 @@ impl Outputs {
 
     /// Machine formats keep stdout; a person is still told what went wrong.
     fn notice(&mut self, event: &Event) {
-        if let Event::Notice { level: Level::Warning | Level::Error, text } = event {
+        if let Event::Notice { level: level @ (Level::Warning | Level::Error), text } = event {
+            if *level == Level::Error {
+                self.said = Some(text.clone());
+            }
             self.complain(format!("netcaliper: {text}"));
         }
     }
@@ -422,7 +427,7 @@ impl Outputs {
         drop(out);
         // Where the report and stderr are read together, the report has the reason already.
         let together = self.console.is_some() && stdout::is_read_with_stderr();
-        let told = together || self.reason_elsewhere;
+        let told = together || self.reason_elsewhere || outcome.reason == self.said;
         let why = outcome.reason.as_ref().filter(|_| outcome.status == Status::Failed && !told);
         let failed_why = why.map(|why| report::clean(why).into_owned());
         failed_why

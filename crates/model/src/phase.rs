@@ -360,6 +360,9 @@ fn within(value: Option<u64>, range: RangeInclusive<u64>) -> bool {
 }
 
 impl Phase {
+    /// Most bytes of a connection; a connection of this many is one without end.
+    pub const MAX_TRANSFER: u64 = 1 << 50;
+
     /// Time from the agreement on the phase to its start, ns: the schedule is set up within it.
     pub fn lead_ns(&self) -> u64 {
         let open = self.ping.filter(|ping| ping.schedule != Schedule::Closed);
@@ -373,7 +376,7 @@ impl Phase {
     pub fn check(&self) -> Result<(), String> {
         let must = |ok: bool, what: &str| if ok { Ok(()) } else { Err(what.to_owned()) };
         must((1..=MAX_CONNECTIONS).contains(&self.connections), "connections must be 1 to 1000000")?;
-        must((1..=1 << 50).contains(&self.transfer), "the transfer must be 1 byte to 1 PiB")?;
+        must((1..=Phase::MAX_TRANSFER).contains(&self.transfer), "the transfer must be 1 byte to 1 PiB")?;
         let apart = within(self.inside_gap_ns, SECOND / 1000..=3600 * SECOND);
         must(apart, "exchanges inside the payload must be 1 ms to 1 h apart")?;
         must(self.iterations != Some(0), "iterations must be at least 1")?;
@@ -390,7 +393,7 @@ impl Phase {
             within(self.rate, 8..=10_000_000_000_000),
             "the rate must be 8 bit/s to 10T, or left out for no limit",
         )?;
-        let rises = within(self.transfer_high, self.transfer..=1 << 50);
+        let rises = within(self.transfer_high, self.transfer..=Phase::MAX_TRANSFER);
         must(rises, "a range of transfers must rise, to 1 PiB at most")?;
         let rises = self.rate_high.is_none_or(|high| self.rate.is_some_and(|low| low <= high));
         must(rises, "a range of rates must rise")?;

@@ -76,6 +76,19 @@ pub struct Console {
     so_far: Option<Interval>,
     /// Ending of the last phase that was not complete.
     last_end: String,
+    /// The latest failure: printed before the next event, unless that event or the answer has its
+    /// sentence.
+    pending: Option<Pending>,
+}
+
+/// A failure that waits for the next event.
+#[derive(Clone, Debug)]
+struct Pending {
+    tone: Tone,
+    label: &'static str,
+    text: String,
+    /// Its sentence.
+    reason: String,
 }
 
 impl Console {
@@ -93,6 +106,7 @@ impl Console {
     /// Writes what `event` is worth to a person: nothing, or some lines.
     pub fn on_event(&mut self, event: &Event, out: &mut dyn Write) -> io::Result<()> {
         let mut page = Page::new(out, self.style.color).within(self.style.columns);
+        self.settle(event, &mut page);
         self.within = match event {
             Event::Phase { .. } => true,
             Event::PhaseEnd { .. } => false,
@@ -120,19 +134,43 @@ impl Console {
             }
             Event::Interval(interval) => self.interval(interval, &mut page),
             Event::Connection(record) if self.style.verbose => connection_line(record, &mut page),
-            Event::Notice { level, text } => notice(*level, text, &mut page),
+            Event::Notice { level: Level::Error, text } if self.within && !self.serving => {
+                let (text, reason) = (text.clone(), text.clone());
+                let label = words::level(Level::Error);
+                self.pending = Some(Pending { tone: tone_of(Level::Error), label, text, reason });
+            }
+            Event::Notice { level, text } => {
+                page.paragraph(tone_of(*level), words::level(*level), text);
+            }
             Event::PhaseEnd { status, reason } if *status != Status::Complete && self.tells_ends() => {
                 let why = reason.as_deref().unwrap_or("no reason given");
                 let text = format!("{}: {why}", status.name());
                 // Stages of `load` have several parts, which fail alike.
                 if !self.loads || self.last_end != text {
-                    page.paragraph(Tone::Warning, "", &text);
+                    let (text, reason) = (text.clone(), why.to_owned());
+                    self.pending = Some(Pending { tone: Tone::Warning, label: "", text, reason });
                 }
                 self.last_end = text;
             }
             _ => {}
         }
         page.end()
+    }
+
+    /// Prints the failure that waits, before an event that prints something. The end of the run has
+    /// its reason in the answer, and the end of a phase has its own.
+    fn settle(&mut self, event: &Event, page: &mut Page<'_>) {
+        let repeats = match event {
+            Event::PhaseEnd { reason, .. } | Event::End { reason, .. } => reason.as_deref(),
+            // A failure ends a load, and the parts of its stage follow each other.
+            Event::Phase { .. } if self.loads => return,
+            Event::Interval(_) | Event::Phase { .. } | Event::Notice { .. } | Event::Session(_) => None,
+            _ => return,
+        };
+        let Some(Pending { tone, label, text, reason }) = self.pending.take() else { return };
+        if !repeats.is_some_and(|repeats| repeats.contains(&reason)) {
+            page.paragraph(tone, label, &text);
+        }
     }
 
     /// Writes the final report on `outcome`.
@@ -413,13 +451,12 @@ fn connection_line(record: &ConnectionRecord, page: &mut Page<'_>) {
     page.line(Tone::bad_if(record.error.is_some()), &text);
 }
 
-fn notice(level: Level, text: &str, page: &mut Page<'_>) {
-    let tone = match level {
+fn tone_of(level: Level) -> Tone {
+    match level {
         Level::Info => Tone::Plain,
         Level::Warning => Tone::Warning,
         Level::Error => Tone::Bad,
-    };
-    page.paragraph(tone, words::level(level), text);
+    }
 }
 
 #[cfg(test)]

@@ -130,7 +130,8 @@ pub(crate) fn phase(phase: &Phase) -> String {
     } else {
         let connections = count(u64::from(phase.connections), "connection");
         // A run of another program may not say how much each was to move; nobody asked for the default.
-        let is_default = phase.transfer == Phase::default().transfer && phase.transfer_high.is_none();
+        let is_default = [Phase::default().transfer, Phase::MAX_TRANSFER].contains(&phase.transfer)
+            && phase.transfer_high.is_none();
         words.push(match phase.transfer {
             _ if is_default => connections,
             0 => connections,

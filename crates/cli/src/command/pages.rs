@@ -44,9 +44,19 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<Exit, CliError> {
         return Ok(stdout::write(script.as_bytes()));
     }
     let shell: clap_complete::Shell = args.shell.parse().map_err(CliError::usage)?;
+    Ok(stdout::write(&names(shell)))
+}
+
+/// A script with the names of commands and options. Commands that no user types are left out.
+#[cfg(feature = "man")]
+fn names(shell: clap_complete::Shell) -> Vec<u8> {
+    let whole = Cli::whole();
+    let shown = whole.get_subcommands().filter(|verb| !verb.is_hide_set()).cloned();
+    let mut program =
+        clap::Command::new("netcaliper").args(whole.get_arguments().cloned()).subcommands(shown);
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Cli::whole(), "netcaliper", &mut text);
-    Ok(stdout::write(&text))
+    clap_complete::generate(shell, &mut program, "netcaliper", &mut text);
+    text
 }
 
 /// Folder of the pages.
@@ -82,4 +92,20 @@ pub(crate) fn man(args: &ManArgs) -> Result<Exit, CliError> {
 /// Explains the options that several commands share.
 pub(crate) fn options() -> Result<Exit, CliError> {
     Ok(stdout::write(help::shared().render_long_help().to_string().as_bytes()))
+}
+
+#[cfg(all(test, feature = "man"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_of_names_has_no_hidden_command() {
+        for shell in [clap_complete::Shell::PowerShell, clap_complete::Shell::Elvish] {
+            let text = String::from_utf8(names(shell)).unwrap();
+            assert!(text.contains("netcaliper;tcp") && text.contains("--congestion"), "{shell}: {text}");
+            for hidden in ["worker-process", "netcaliper;complete'", "netcaliper;ctstraffic"] {
+                assert!(!text.contains(hidden), "{shell}: {hidden}");
+            }
+        }
+    }
 }

@@ -10,7 +10,7 @@ use crate::verbs::{measure, plan};
 use crate::{protocols, signals};
 use clap::Args;
 use common::ClientConfig;
-use metrics::{Clamped, SECOND};
+use metrics::{Clamped, SECOND, format_duration};
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status};
 use runtime::Interrupt;
@@ -96,6 +96,10 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
     let interrupt = signals::interrupt()?;
     outputs.watch(&interrupt, planned(&load, &args.repeat))?;
     outputs.begin(runtime::begin(&config, "load", command, &load.filler));
+    if !args.output.quiet {
+        let length = format_duration(length_ns(args));
+        outputs.print(format!("load, 4 stages, at least {length}\n").into_bytes());
+    }
     let (mut status, mut reason) = (Status::Complete, None);
     'all: for repeat in 1..=args.repeat.most() {
         if args.repeat.until_confidence.is_some_and(|until| until.reached_by_all(&parts(&outputs.outcome())))

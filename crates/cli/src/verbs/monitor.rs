@@ -9,7 +9,7 @@ use crate::outputs::alert::Alert;
 use crate::outputs::export;
 use crate::outputs::scrape::{self, MetricsFile};
 use crate::verbs::{Question, measure};
-use crate::{outputs, provenance, signals, stderr};
+use crate::{config, outputs, provenance, signals, stderr};
 use clap::Args;
 use clap::error::ErrorKind;
 use metrics::Spread;
@@ -213,12 +213,16 @@ fn measure_once(
     state: &mut State<'_>,
 ) -> Result<Measured, CliError> {
     let mut command = Command::new(program);
-    command.args(&args.question).arg("--json").stdin(Stdio::null()).stdout(Stdio::piped());
+    command.args(&args.question).arg("--json").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    if config::is_unread() {
+        // The user has been warned.
+        command.env("NETCALIPER_CONFIG", "off");
+    }
     command.env("NETCALIPER_STORE", args.store.path()?.unwrap_or_else(|| "off".into()));
     let cannot = "cannot start a measurement";
     let mut child = command.spawn().context(cannot)?;
-    let pipe = child.stdout.take();
-    let reader = thread::spawn(move || pipe.map_or(Ok(String::new()), io::read_to_string));
+    let (results, messages) = (reader(child.stdout.take()), reader(child.stderr.take()));
     let mut asked = false;
     let began = Instant::now();
     let mut late_at = planned.map(|planned| planned + PATIENCE);
@@ -236,12 +240,13 @@ fn measure_once(
         }
         thread::sleep(LOOK);
     };
-    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    let [text, messages] = [results, messages].map(|reader| reader.join().unwrap_or_default());
     let outcome = report::read_run(&text).ok();
     // Ctrl-C goes to both, and the measurement may have ended by itself.
     if asked || interrupt.is_requested() {
         let interrupted = outcome.as_ref().is_none_or(|outcome| outcome.status != Status::Complete);
         if interrupted {
+            pass_on(&messages, &[]);
             return Ok(Measured { outcome, broken: Vec::new(), interrupted });
         }
     }
@@ -253,7 +258,26 @@ fn measure_once(
         Some(code) => broken.push(reason(code, outcome.as_ref())),
         None => broken.push("the measurement was killed".to_owned()),
     }
+    pass_on(&messages, &broken);
     Ok(Measured { outcome, broken, interrupted: false })
+}
+
+/// A thread that reads all that a process writes.
+fn reader(pipe: Option<impl io::Read + Send + 'static>) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut all = Vec::new();
+        // A part is better than nothing.
+        let _ = pipe.map(|mut pipe| pipe.read_to_end(&mut all));
+        String::from_utf8_lossy(&all).into_owned()
+    })
+}
+
+/// Prints the messages of a measurement but the sentences that its line has.
+fn pass_on(messages: &str, broken: &[String]) {
+    let is_known = |line: &str| {
+        line.strip_prefix("netcaliper: ").is_some_and(|text| broken.iter().any(|why| why == text))
+    };
+    messages.lines().filter(|line| !is_known(line)).for_each(stderr::say);
 }
 
 /// The sentence about a measurement that ended with this exit code: its own reason, where it left

@@ -34,8 +34,8 @@ const LOOK: Duration = Duration::from_millis(50);
 // Wide: a field for each option, as clap wants them.
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: [::],
-    /// both families].
+    /// Address to listen on, TCP and UDP: ADDR, ADDR:PORT or [V6]:PORT; repeatable [default: all
+    /// addresses of both families].
     #[arg(short = 'B', long, visible_alias = "bind", value_name = "ADDR")]
     pub(crate) listen: Vec<String>,
     /// Port, TCP and UDP; 0 lets the system choose one.

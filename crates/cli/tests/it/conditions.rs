@@ -37,6 +37,18 @@ fn a_condition_that_is_not_met_is_exit_code_3() {
 }
 
 #[test]
+fn a_monitored_failure_is_printed_once() {
+    let at = format!("127.0.0.1:{}", crate::support::net::free_port());
+    let done = netcaliper("monitor").args("--count 1 -- ping").arg(&at).run().exits(3);
+    assert_eq!(done.out.matches("Connection refused").count(), 1, "{}", done.tell());
+    assert_eq!(done.err, "", "{}", done.tell());
+    // A message that its line does not have stays.
+    let server = serve("");
+    let line = netcaliper("monitor").args("--count 1 -- ping").arg(server.at());
+    line.args("-n 3 --assert p50<1ns").run().exits(3).complains(&["not met: p50<1ns"]);
+}
+
+#[test]
 fn every_question_takes_conditions_and_repetitions() {
     let (server, scratch) = (serve(""), Scratch::new());
     let all: [(&str, &str, &str); 6] = [

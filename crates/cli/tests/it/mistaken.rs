@@ -198,6 +198,22 @@ fn an_address_of_ipv6_with_its_port_wants_brackets() {
 }
 
 #[test]
+fn a_configuration_file_that_nobody_named_and_nobody_can_read_is_one_warning() {
+    let scratch = Scratch::new();
+    // A folder is no file for any user, root included.
+    let file = scratch.file("netcaliper/config.toml");
+    std::fs::create_dir_all(&file).unwrap();
+    let folder = scratch.file("netcaliper");
+    let folder = folder.parent().unwrap();
+    let line = |verb: &str| as_it_is(verb).env("NETCALIPER_CONFIG", "").env("XDG_CONFIG_HOME", folder);
+    let done = line("key").args("public nosuch").run();
+    assert_eq!(done.err.matches("netcaliper: warning: cannot read").count(), 1, "{}", done.tell());
+    line("config").run().exits(0).prints(&["# cannot read"]);
+    let named = as_it_is("config").env("NETCALIPER_CONFIG", &file).run().exits(2).says_one_sentence();
+    named.complains(&["cannot read"]);
+}
+
+#[test]
 fn a_mistake_in_the_configuration_file_is_one_sentence_and_help_needs_no_file() {
     let scratch = Scratch::new();
     for (text, sentence) in [

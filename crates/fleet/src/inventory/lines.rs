@@ -154,7 +154,7 @@ fn pair(word: &str) -> Result<(&str, &str), String> {
 }
 
 fn no_pair(word: &str) -> String {
-    format!("{word:?}: expected NAME=VALUE")
+    format!("{word:?}: expected NAME=VALUE, such as address=192.0.2.1")
 }
 
 fn unquoted(text: &str) -> &str {

@@ -143,7 +143,10 @@ fn the_client_runs_where_a_connection_can_begin() {
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     assert_eq!(refused("a\na\n", Format::Lines), "line 2: host a is listed twice");
-    assert_eq!(refused("a site\n", Format::Lines), "line 1: \"site\": expected NAME=VALUE");
+    assert_eq!(
+        refused("a site\n", Format::Lines),
+        "line 1: \"site\": expected NAME=VALUE, such as address=192.0.2.1"
+    );
     assert_eq!(
         refused("-oProxy=x\n", Format::Lines),
         "line 1: \"-oProxy=x\" is no name or address of a host"

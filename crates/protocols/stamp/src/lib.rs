@@ -75,7 +75,8 @@ fn carries(phase: &Phase) -> Result<(), &'static str> {
     refused([
         (phase.kind != Kind::Ping, "answers packets and measures round trips only: use it with ping"),
         (ping.stamp.is_none(), "needs a packet format"),
-        (ping.transport != Transport::Udp || ping.chunk.is_some(), "has packets that are whole datagrams"),
+        (ping.transport != Transport::Udp, "is over UDP only"),
+        (ping.chunk.is_some(), "has packets that are whole datagrams"),
         (stamp.cos.is_some_and(|dscp| dscp > 63), "has answers with a DSCP of 0 to 63"),
         (
             !settings::fits(&stamp, ping.size),

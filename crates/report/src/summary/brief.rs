@@ -10,6 +10,8 @@ use model::{Caveat, CaveatLevel, Figure, Kind, Outcome, Point, Status};
 const MOST_CAVEATS: usize = 3;
 /// Causes of failures that are named.
 const MOST_CAUSES: usize = 2;
+/// Settings of a sweep beyond which its table hides the answer above it.
+const LONG_TABLE: usize = 12;
 /// Lines about figures beside the answer.
 const MOST_LINES: usize = 3;
 
@@ -33,7 +35,7 @@ pub(super) fn write(outcome: &Outcome, tone: Tone, page: &mut Page<'_>) {
     causes(outcome, page);
     caveats(outcome, page);
     // Below a long table the answer is out of sight.
-    if sweep::is_one(outcome) {
+    if sweep::is_one(outcome) && outcome.sweep.len() > LONG_TABLE {
         page.paragraph(tone, "", &result_words_of_all(outcome).join(", "));
     }
 }
@@ -58,10 +60,10 @@ pub(crate) fn line(outcome: &Outcome) -> String {
             (outcome.status, &outcome.reason, &conditions[..])
         {
             let found = found.join(", ");
-            return format!(
-                "Run partial: {}{target}: {reason}, after {lasted}; until then {found}",
-                begin.verb
-            );
+            // A reason of one target may begin with it, and may have the time of its event.
+            let reason = begin.targets.first().map_or(reason.as_str(), |target| without(reason, target));
+            let after = if reason.contains(" after ") { String::new() } else { format!(", after {lasted}") };
+            return format!("Run partial: {}{target}: {reason}{after}; until then {found}", begin.verb);
         }
         found.extend(conditions);
     }
@@ -75,6 +77,11 @@ pub(crate) fn line(outcome: &Outcome) -> String {
     let of =
         if nothing && outcome.reason.is_some() { String::new() } else { format!("{}{target}: ", begin.verb) };
     format!("{how}{of}{}", found.join(", "))
+}
+
+/// A reason without the name of the target in front.
+fn without<'a>(reason: &'a str, target: &str) -> &'a str {
+    reason.strip_prefix(target).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(reason)
 }
 
 /// Duration and number of concurrent connections; of a server, which chooses neither, the number of

@@ -344,8 +344,14 @@ pub(super) fn over_repetitions(outcome: &Outcome) -> Vec<String> {
     let about = Figure::deciding(kind).iter().filter_map(|figure| {
         let spread = spread(&outcome.points, *figure)?;
         let show = |value: f64| figure.unit().show(value);
-        let known = spread.margin().map_or_else(String::new, |width| format!(" ± {}", show(width)));
-        Some(format!("{figure} {}{known} in {}", show(spread.mean), words::count(spread.n, "run")))
+        let (mean, runs) = (show(spread.mean), words::count(spread.n, "run"));
+        // Too few or too scattered readings for a margin have a range.
+        let [low, high] = [spread.min, spread.max].map(show);
+        Some(match spread.margin() {
+            Some(width) => format!("{figure} {mean} ± {} in {runs}", show(width)),
+            None if low != high => format!("{figure} {mean} ({low} to {high}) in {runs}"),
+            None => format!("{figure} {mean} in {runs}"),
+        })
     });
     about.collect()
 }

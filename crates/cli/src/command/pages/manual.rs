@@ -14,7 +14,8 @@ pub(super) type Page = (String, Vec<u8>);
 /// Questions: their results, exit codes and keys are alike.
 const QUESTIONS: &str = "tcp connect ping stream delay train load demo";
 
-/// Exit codes: commands, code, meaning. The first row of a code that names the command counts.
+/// Exit codes: commands, or commands with one of their own, code, meaning. The first row of a code
+/// that names the command counts.
 const EXIT_STATUS: &[(&str, &str, &str)] = &[
     ("lab", "N", "The exit code of the command."),
     ("lab", "125", "The path could not be built."),
@@ -44,6 +45,12 @@ const EXIT_STATUS: &[(&str, &str, &str)] = &[
         "4",
         "Partial: an end vanished or a limit of the server ended the run; the result covers the time until then.",
     ),
+    (
+        "fleet-run fleet-resume fleet-stand-by",
+        "4",
+        "Partial: pairs or rounds have no result; the matrix shows the others.",
+    ),
+    ("fleet-run fleet-resume fleet-stand-by", "130", "Interrupted by SIGINT or SIGTERM before its end."),
     (QUESTIONS, "130", "Interrupted by SIGINT or SIGTERM; the result covers the time until then."),
 ];
 
@@ -142,13 +149,16 @@ fn collect(command: &Command, above: &[&str], all: &mut Vec<Page>) -> io::Result
     command.get_subcommands().filter(shown).try_for_each(|verb| collect(verb, &names, all))
 }
 
-/// True if the commands of a row have this one.
-fn is_of(row: &str, verb: &str) -> bool {
-    row == "*" || row.split(' ').any(|name| name == verb)
+/// True if the commands of a row have the one of a page, without the program's name: `fleet-run`
+/// is in the rows of `fleet`, too.
+fn is_of(row: &str, page: &str) -> bool {
+    let verb = page.split('-').next().unwrap_or(page);
+    row == "*" || row.split(' ').any(|name| name == verb || name == page)
 }
 
 fn page(command: &Command, names: &[&str]) -> io::Result<Vec<u8>> {
     let verb = names.get(1).copied().unwrap_or_default();
+    let own = names[1..].join("-");
     let man = Man::new(command.clone()).title(names.join("-").to_uppercase());
     let man = man.source(format!("netcaliper {VERSION}")).manual("netcaliper");
     let mut out = Vec::new();
@@ -175,7 +185,7 @@ fn page(command: &Command, names: &[&str]) -> io::Result<Vec<u8>> {
         .collect();
     list(&mut out, "COMMANDS", commands.iter().map(|(name, about)| (name.as_str(), about.as_str())))?;
     let mut codes: Vec<(&str, &str)> = Vec::new();
-    for (of, code, text) in EXIT_STATUS.iter().filter(|(of, ..)| is_of(of, verb)) {
+    for (of, code, text) in EXIT_STATUS.iter().filter(|(of, ..)| is_of(of, &own)) {
         // A command in a lab may end with any code.
         let is_own = !(verb == "lab" && *of == "*");
         if is_own && !codes.iter().any(|(known, _)| known == code) {
@@ -184,18 +194,16 @@ fn page(command: &Command, names: &[&str]) -> io::Result<Vec<u8>> {
     }
     list(&mut out, "EXIT STATUS", codes.into_iter())?;
     let of = |rows: &'static [(&'static str, &'static str, &'static str)]| {
-        rows.iter().filter(move |(of, ..)| is_of(of, verb)).map(|(_, name, text)| (*name, *text))
+        rows.iter().filter(|(of, ..)| is_of(of, &own)).map(|(_, name, text)| (*name, *text))
     };
     list(&mut out, "ENVIRONMENT", of(ENVIRONMENT))?;
     list(&mut out, "FILES", of(FILES))?;
-    let first: &[&str] = if verb.is_empty() { &FIRST_STEPS } else { &[] };
-    let examples = help::examples(verb).filter(|_| names.len() <= 2).unwrap_or(first);
-    if !examples.is_empty() {
-        heading(&mut out, "EXAMPLES")?;
-        writeln!(out, ".EX")?;
-        examples.iter().try_for_each(|line| writeln!(out, "{}", roff(line)))?;
-        writeln!(out, ".EE")?;
-    }
+    let further = EXAMPLES.iter().find(|(page, _)| *page == own).map_or(&[][..], |(_, lines)| lines);
+    let examples = help::examples(&own).unwrap_or(further);
+    heading(&mut out, "EXAMPLES")?;
+    writeln!(out, ".EX")?;
+    examples.iter().try_for_each(|line| writeln!(out, "{}", roff(line)))?;
+    writeln!(out, ".EE")?;
     if verb.is_empty()
         && let Some(text) = command.get_after_help()
     {
@@ -214,11 +222,60 @@ fn page(command: &Command, names: &[&str]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Examples of the first page.
-const FIRST_STEPS: [&str; 3] = [
-    "netcaliper demo                          this host against itself",
-    "netcaliper serve                         on the remote host",
-    "netcaliper tcp HOST                      on this one",
+/// Examples of the pages whose command has no three in its help; the first page has no name.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "netcaliper demo                          this host against itself",
+            "netcaliper serve                         on the remote host",
+            "netcaliper tcp HOST                      on this one",
+        ],
+    ),
+    ("config", &["netcaliper config                        the file with its path, or one as it could be"]),
+    ("options", &["netcaliper options                       all shared options, with their defaults"]),
+    (
+        "key-new",
+        &[
+            "netcaliper key new key                   for --psk-file of both ends",
+            "netcaliper key new --name lab1 lab1.key",
+            "netcaliper key new --pair client.key     for --key-file; prints the public key",
+        ],
+    ),
+    ("key-public", &["netcaliper key public --name lab1 client.key"]),
+    (
+        "fleet-plan",
+        &[
+            "netcaliper fleet plan hosts --test tcp",
+            "netcaliper fleet plan hosts --test 'tcp -t 5s' --limit wan:1",
+        ],
+    ),
+    (
+        "fleet-run",
+        &[
+            "netcaliper fleet run hosts --copy        round trips of all pairs, over ssh",
+            "netcaliper fleet run hosts --test 'tcp -t 5s' --state result --html fleet.html",
+            "netcaliper fleet run hosts --every 1h --count 24 --fail-on-verdict",
+        ],
+    ),
+    (
+        "fleet-report",
+        &[
+            "netcaliper fleet report result           the matrix as text",
+            "netcaliper fleet report result --html fleet.html --pages pairs",
+            "netcaliper fleet report result --baseline before --fail-on-verdict",
+        ],
+    ),
+    (
+        "fleet-resume",
+        &[
+            "netcaliper fleet resume                  the last run, whose controller has ended",
+            "netcaliper fleet resume result --html fleet.html",
+        ],
+    ),
+    ("fleet-status", &["netcaliper fleet status result"]),
+    ("fleet-cancel", &["netcaliper fleet cancel result"]),
+    ("fleet-stand-by", &["netcaliper fleet stand-by --nats tls://nats.example:4222"]),
 ];
 
 fn heading(out: &mut impl Write, title: &str) -> io::Result<()> {
@@ -289,12 +346,21 @@ mod tests {
         assert!(names.iter().all(|name| !name.contains("help")), "{names:?}");
         for (name, text) in &pages {
             let text = String::from_utf8_lossy(text);
-            for section in
-                ["NAME", "SYNOPSIS", "DESCRIPTION", "EXIT STATUS", "ENVIRONMENT", "FILES", "SEE ALSO"]
-            {
+            for section in [
+                "NAME",
+                "SYNOPSIS",
+                "DESCRIPTION",
+                "EXIT STATUS",
+                "ENVIRONMENT",
+                "FILES",
+                "EXAMPLES",
+                "SEE ALSO",
+            ] {
                 let is_there = text.lines().any(|line| line.replace('"', "") == format!(".SH {section}"));
                 assert!(is_there, "{name} has no {section}");
             }
+            let examples = text.lines().skip_while(|line| *line != ".EX").nth(1).unwrap_or_default();
+            assert!(examples.starts_with("netcaliper"), "{name} has no example");
             let what = text.lines().skip_while(|line| !line.contains("NAME")).nth(1).unwrap_or_default();
             assert!(what.contains(" \\- ") && !what.ends_with(['?', '.']), "{name}: {what}");
         }
@@ -302,5 +368,16 @@ mod tests {
         let tcp = String::from_utf8_lossy(&tcp.1);
         assert!(tcp.contains("[OPTION]... HOST..."), "a synopsis of one line");
         assert!(tcp.contains("netcaliper tcp HOST \\-R"), "{tcp}");
+        let run = pages.iter().find(|(name, _)| name == "netcaliper-fleet-run.1").unwrap();
+        let codes =
+            String::from_utf8_lossy(&run.1).split("EXIT STATUS").nth(1).unwrap_or_default().to_owned();
+        assert!(["3", "4", "130"].iter().all(|code| codes.contains(&format!("\\fB{code}\\fR"))), "{codes}");
+    }
+
+    #[test]
+    fn examples_are_command_lines() {
+        for (_, lines) in EXAMPLES {
+            lines.iter().for_each(|line| crate::command::reads(line));
+        }
     }
 }

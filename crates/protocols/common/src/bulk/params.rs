@@ -6,7 +6,7 @@ use model::{Pace, Payload, Phase, Verify};
 use std::sync::Arc;
 
 /// A transfer of this many bytes, the largest that a phase may ask for, is one without end.
-pub const UNLIMITED: u64 = 1 << 50;
+pub const UNLIMITED: u64 = Phase::MAX_TRANSFER;
 
 /// Common settings of all connections of a test.
 #[derive(Clone, Debug)]
