@@ -18,7 +18,7 @@ use crate::codec::{
 use crate::load::LoadSender;
 use crate::meter::{Finished, Meter};
 use crate::proof::Proof;
-use crate::report::{Activated, EndReport, News, Report, SubIntervalReport};
+use crate::report::{Activated, EndReport, News, Report, SubIntervalReport, Warning};
 use crate::result::Results;
 use common::capacity::{LAST, RateSearch, RateTable, Row, TrialReport};
 use common::kernel::Core;
@@ -116,6 +116,11 @@ pub(crate) struct TestFlow {
     refused: Option<Fault>,
     /// The exit code of the reference for the end.
     code: u8,
+    /// Nothing has arrived for a second, here and at the other end.
+    silent: bool,
+    peer_silent: bool,
+    /// Time of the report to which the last reported loss of reports belongs.
+    losses_of: Moment,
     /// The stop was reported.
     stopping: bool,
     /// A report that says stop has left: later load is in no report, and does not count.
@@ -147,6 +152,9 @@ impl TestFlow {
             counts: Packets::default(),
             refused: None,
             code: 0,
+            silent: false,
+            peer_silent: false,
+            losses_of: Moment::default(),
             stopping: false,
             closed: false,
             results: None,
@@ -365,7 +373,7 @@ impl TestFlow {
     fn on_load(&mut self, cx: &mut Context<'_>, got: &Received<'_>, at: Mono, bytes: &[u8]) -> bool {
         let Some(load) = Load::decode(bytes, bytes.len()) else { return false };
         let Some(meter) = &mut self.meter else { return false };
-        self.heard = at;
+        (self.heard, self.silent) = (at, false);
         if load.action != 0 {
             return true;
         }
@@ -376,6 +384,12 @@ impl TestFlow {
         self.counts.add(&counts);
         self.core.packets(cx, &counts);
         self.core.received(cx, bytes.len());
+        self.hear_peer(cx, load.silent);
+        // Repeated in every datagram until the next report.
+        if (1..u16::MAX).contains(&load.status_errors) && load.echoed != self.losses_of {
+            self.losses_of = load.echoed;
+            self.post(cx, News::Warning(Warning::ReportsLostThere(load.status_errors)));
+        }
         if self.proof.as_mut().is_some_and(|proof| proof.hears_load(&load, bytes.len())) {
             self.proof = None;
         }
@@ -386,7 +400,7 @@ impl TestFlow {
     fn on_status(&mut self, cx: &mut Context<'_>, at: Mono, bytes: &[u8]) -> bool {
         let Some(status) = Status::decode(bytes, self.connection.version) else { return false };
         let Some(load) = &mut self.load else { return false };
-        self.heard = at;
+        (self.heard, self.silent) = (at, false);
         self.core.framing_received(cx, bytes.len());
         if status.action != 0 {
             self.count_report(&status);
@@ -403,6 +417,11 @@ impl TestFlow {
         if is_old {
             return false;
         }
+        let lost = load.reports_lost();
+        if lost > 0 {
+            self.post(cx, News::Warning(Warning::ReportsLost(lost)));
+        }
+        self.hear_peer(cx, status.silent);
         self.bleached |= status.bleached;
         if let Some(sample) = status.trial.round_trip_ms {
             self.trips = (self.trips.0 + u64::from(sample), self.trips.1.saturating_add(1));
@@ -426,6 +445,20 @@ impl TestFlow {
             self.finish(cx, &finished, (Some(status.delay_min_ms.into()), status.round_trip_min_ms));
         }
         false
+    }
+
+    /// The other end says whether anything arrives there.
+    fn hear_peer(&mut self, cx: &mut Context<'_>, silent: bool) {
+        if silent && !self.peer_silent {
+            self.post(cx, News::Warning(Warning::StoppedThere));
+        }
+        self.peer_silent = silent;
+    }
+
+    /// When this end has received nothing for a second, unless that was reported.
+    fn falls_silent(&self) -> Option<Mono> {
+        let receives = self.meter.as_ref().is_some_and(Meter::has_begun);
+        (receives && !self.silent && !self.stopping).then(|| self.heard.plus(SILENCE))
     }
 
     /// Adds a report to the receiver's counts. A sub-interval has those of its trial intervals
@@ -471,6 +504,10 @@ impl TestFlow {
                         return Ok(());
                     }
                     return self.fail(cx, 1, WATCHDOG.violation().likely(UNANSWERED));
+                }
+                if self.falls_silent().is_some_and(|at| at <= cx.now) {
+                    self.silent = true;
+                    self.post(cx, News::Warning(Warning::LoadStopped));
                 }
                 if self.side == Side::Client && cx.now >= self.stops_at() {
                     self.stop(cx, Ending::Completed);
@@ -565,6 +602,9 @@ impl Flow for TestFlow {
             Stage::Activate(true, until) => Interest { read, wake: Some(until), ..Interest::NONE },
             Stage::Running => {
                 let mut wake = self.watchdog().until();
+                if let Some(at) = self.falls_silent() {
+                    wake = wake.min(at);
+                }
                 if !self.stopping {
                     wake = wake.min(self.stops_at());
                 }

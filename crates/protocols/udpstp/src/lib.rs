@@ -45,7 +45,7 @@ pub use keys::KeyFile;
 pub use listen::acceptors;
 use model::{Count, Counts, CountsByWay, EndCounts, Kind, Pattern, Phase};
 pub use open::connectors;
-pub use report::{Activated, EndReport, News, Report, SubIntervalReport};
+pub use report::{Activated, EndReport, News, Report, SubIntervalReport, Warning};
 pub use result::{Counted, Fold, Layer, TestResult, Variation};
 pub use settings::Settings;
 

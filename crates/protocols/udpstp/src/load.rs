@@ -135,6 +135,11 @@ impl LoadSender {
         is_next
     }
 
+    /// Reports missing before the last one.
+    pub(crate) fn reports_lost(&self) -> u16 {
+        self.heard.map_or(0, |heard| heard.errors).checked_rem(u16::MAX).unwrap_or(0)
+    }
+
     /// When the next datagram is due.
     pub(crate) fn interest(&self, proof: Option<&Proof>) -> When {
         if let Some(proof) = proof {

@@ -55,6 +55,22 @@ pub enum News {
     Stop,
     /// The connection's test is over, or never began.
     End(EndReport),
+    /// PDUs are missing, and the test goes on.
+    Warning(Warning),
+}
+
+/// Missing PDUs of a test that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warning {
+    /// Number of reports that did not arrive here.
+    ReportsLost(u16),
+    /// The same at the other end.
+    ReportsLostThere(u16),
+    /// No load arrives here any more.
+    LoadStopped,
+    /// Nothing arrives at the other end any more.
+    StoppedThere,
 }
 
 /// The parameters in force.

@@ -3,7 +3,7 @@
 use super::args::{Form, Spec};
 use super::json::Json;
 use crate::codec::AUTOMATIC;
-use crate::report::{Activated, News, Report};
+use crate::report::{Activated, News, Report, Warning};
 use crate::result::{Counted, Fold};
 use crate::{NAME, Settings};
 use ::compat::Text;
@@ -153,6 +153,11 @@ impl Printer {
                     self.interval(Some(n), &Counted::of(sub, report.at), out);
                 }
                 self.aggregate(report, out);
+            }
+            News::Warning(warning) => {
+                let (code, text) = words(*warning);
+                let text = format!("{}{text} [Server {}]", self.prefix(n), self.server_of(report));
+                self.error(out, code, text);
             }
             News::Stop if verbose => writeln!(out, "[{n}]Test stop received"),
             News::End(end) => {
@@ -484,6 +489,7 @@ impl Printer {
                 News::SubInterval(sub) if !self.spec.summary_only => {
                     self.interval(Some(n), &Counted::of(sub, report.at), out);
                 }
+                News::Warning(warning) => writeln!(out, "[{n}]{}", words(*warning).1),
                 News::Stop => writeln!(out, "[{n}]Sending test stop"),
                 News::End(_) => writeln!(out, "[{n}]End time reached"),
                 _ => {}
@@ -492,6 +498,20 @@ impl Printer {
         if matches!(report.news, News::End(_)) {
             self.numbers.remove(&remote);
         }
+    }
+}
+
+/// A warning: its exit code, and its words.
+fn words(warning: Warning) -> (u8, String) {
+    match warning {
+        Warning::ReportsLost(n) => {
+            (2, format!("LOCAL WARNING: Incoming status feedback messages lost ({n})"))
+        }
+        Warning::ReportsLostThere(n) => {
+            (3, format!("REMOTE WARNING: Incoming status feedback messages lost ({n})"))
+        }
+        Warning::LoadStopped => (4, "LOCAL WARNING: Incoming traffic has completely stopped".to_owned()),
+        Warning::StoppedThere => (5, "REMOTE WARNING: Incoming traffic has completely stopped".to_owned()),
     }
 }
 

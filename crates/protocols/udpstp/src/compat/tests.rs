@@ -3,7 +3,7 @@
 use super::args::{Form, Spec};
 use super::print::{Host, Printer, rates};
 use crate::codec::Parameters;
-use crate::report::{Activated, EndReport, News, Report, SubIntervalReport};
+use crate::report::{Activated, EndReport, News, Report, SubIntervalReport, Warning};
 use crate::{NAME, Settings};
 use metrics::Wall;
 use model::Event;
@@ -113,6 +113,17 @@ fn refusals_have_the_words_and_the_exit_codes_of_the_original() {
         "\"ErrorStatus\":200,\"ErrorMessage\":\"ERROR: Minimum required connections (1) unavailable\",\"ErrorMessage2\":\
          \"WARNING: Timeout awaiting response from server 10.84.0.2:24601\"}\n"
     ));
+}
+
+#[test]
+fn warnings_have_the_words_and_the_exit_codes_of_the_original() {
+    let mut all = events();
+    all.insert(1, report(9, News::Warning(Warning::ReportsLostThere(1))));
+    let (text, code) = printed(&spec(Form::Text), &all);
+    assert!(text.contains(
+        "\nREMOTE WARNING: Incoming status feedback messages lost (1) [Server 10.84.0.2:24601]\nSub-Interval[1]"
+    ));
+    assert_eq!(code, 3);
 }
 
 #[test]
