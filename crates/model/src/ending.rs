@@ -142,10 +142,10 @@ impl Account {
         if let Some(pings) = &interval.pings {
             self.local.answers(&pings.counts);
             self.local.sends(pings.counts.sent, pings.counts.refused);
-            self.local.answers_until(interval.end_ns, pings.counts.sent, pings.counts.received);
+            self.local.answers_until(interval, pings.counts.sent, pings.counts.received);
         }
         if let Some(frames) = &interval.frames {
-            self.local.answers_until(interval.end_ns, frames.judged(), frames.completed.max(frames.repeated));
+            self.local.answers_until(interval, frames.judged(), frames.completed.max(frames.repeated));
         }
         self.of_server(interval);
     }
@@ -207,6 +207,13 @@ impl Account {
         if is_alone && self.local.fell_silent() {
             let since = format_duration(self.local.answered_until);
             let n = were(self.local.since);
+            if self.local.few > 0 {
+                let (few, all) = (self.local.few, self.local.few.saturating_add(self.local.since));
+                return Some(match phase.kind {
+                    Kind::Stream => format!("of {all} frames that were due after {since}, {few} arrived"),
+                    _ => format!("of {all} messages that were sent after {since}, {few} returned"),
+                });
+            }
             return Some(match phase.kind {
                 Kind::Stream => format!("no frame arrived after {since}: {n} due since"),
                 _ => format!("no message returned after {since}: {n} sent since"),

@@ -39,7 +39,8 @@ pub(super) struct Pipe {
     fin: bool,
     /// Swallows everything.
     dead: bool,
-    /// Bytes from a segment on that is larger than the path carries: the receiver never gets them.
+    /// Bytes from a segment on that is larger than the path carries, or that a dead path has lost:
+    /// the receiver never gets them.
     stuck: u64,
     /// Instants at which the socket's readiness changes at the receiver.
     pub(super) pokes: Vec<Mono>,
@@ -86,6 +87,7 @@ impl Pipe {
         self.offered += bytes.len() as u64;
         self.held += bytes.len();
         if self.dead || self.end.is_some() {
+            self.stuck += if self.dead { bytes.len() as u64 } else { 0 };
             return (None, None);
         }
         let mut cut = None;
@@ -157,6 +159,8 @@ impl Pipe {
     /// Nothing gets through from `now` on.
     pub(super) fn silence(&mut self, now: Mono) {
         self.dead = true;
+        let lost = self.flight.iter().filter(|s| s.arrives > now);
+        self.stuck += lost.map(|s| s.bytes.len() as u64).sum::<u64>();
         self.flight.retain(|s| s.arrives <= now);
         self.end = self.end.filter(|e| e.0 <= now);
     }

@@ -245,6 +245,16 @@ fn failures(event: &Event) -> Option<(String, u64)> {
     (errors > 0).then(|| (text(), damaged.sum()))
 }
 
+/// Connections of a test that is over whose clients have sent no end.
+fn open(event: &Event) -> String {
+    match event {
+        Event::Local(totals) if totals.stopped > 0 => {
+            format!("; {} cut off while open", format_count(totals.stopped, "connection"))
+        }
+        _ => String::new(),
+    }
+}
+
 /// Answers a legacy protocol until its end is asked for; says what a person should know. `fail`
 /// counts failures.
 pub(crate) fn answer(
@@ -264,7 +274,7 @@ pub(crate) fn answer(
                 Event::Notice { level, text } => say(*level, text),
                 // A test is kept with what the server itself does.
                 Event::Extra(extra) if extra.shown.is_some() => tell(&event),
-                event => match ((info.notice)(event), failures(event)) {
+                event => match ((info.notice)(event).map(|text| text + &open(event)), failures(event)) {
                     (Some(text), None) => say(Level::Info, &text),
                     (text, Some((failed, damaged))) => {
                         fail(protocol.name(), damaged);

@@ -66,6 +66,8 @@ fn a_server_that_receives_is_paced_and_ended() {
     // The buffers of both kernels take some megabytes at once.
     assert!(sent <= most(1.0) + (16 << 20), "{sent} bytes");
     server.proc.hears("ended after 1 s");
+    // The line is wrapped.
+    server.proc.hears("sent no end");
     server.still_serves();
 }
 

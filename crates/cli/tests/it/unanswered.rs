@@ -88,7 +88,8 @@ fn nothing_that_is_not_answered_is_a_success() {
         match done.code {
             // The protocol has no such question.
             Some(2) => return,
-            Some(0) => {
+            // A kernel takes what its buffers hold, and acknowledges no more.
+            Some(0 | 4) => {
                 assert!(is_unreported(protocol, verb, args), "{}", done.tell());
                 assert_eq!(done.json()["points"][0]["up"]["confirmed"], false, "{}", done.tell());
             }

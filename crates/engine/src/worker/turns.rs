@@ -204,6 +204,8 @@ impl<P: Platform> Worker<P> {
             self.report(Finding::Limited { group, ends: over, text: format!("{target}: {text}") });
         }
         if over {
+            // The flow reports its bytes until now.
+            self.deliver(key, FlowEvent::Stop);
             self.close(key, Ok(Ending::Stopped), true);
         }
         over

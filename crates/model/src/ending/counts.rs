@@ -1,7 +1,7 @@
 //! Counts of the ends of a phase, as the rules of its ending ask for them.
 
 use super::{LARGE, TOO_FEW, UNCONFIRMED, WRONG_DATA};
-use crate::{Count, Counts, PacketReport, PingCounts, Totals, Traffic};
+use crate::{Count, Counts, Interval, PacketReport, PingCounts, Totals, Traffic};
 use metrics::real;
 
 /// Begin of a cause of connections that could not be established.
@@ -64,12 +64,14 @@ pub(super) struct EndTotals {
     pub(super) messages: u64,
     pub(super) missed: u64,
     pub(super) lost: u64,
-    /// Messages sent before and since the last interval with an answer, the answers, and the end of
-    /// that interval, ns.
+    /// Messages sent before and since the last answer that the intervals show, the answers, and
+    /// the instant from which on there was none, or hardly any, ns.
     pub(super) answered_until: u64,
     before: u64,
     pub(super) since: u64,
     pub(super) answers: u64,
+    /// Answers of the interval in which they ended, where few of its messages have one.
+    pub(super) few: u64,
     /// Frames of a stream that did not arrive whole, and whether any did.
     pub(super) incomplete: u64,
     pub(super) has_whole: bool,
@@ -92,6 +94,13 @@ pub(super) struct EndTotals {
     pub(super) cause: Option<String>,
 }
 
+/// True if `since` messages in a row without an answer are more than chance makes of a path that
+/// answered `answers` of the `before` ones before.
+fn is_silence(before: u64, answers: u64, since: u64) -> bool {
+    let missing = real(before.saturating_sub(answers) + 1) / real(before + 2);
+    since >= SILENT && missing.powf(real(since)) < BY_CHANCE
+}
+
 impl EndTotals {
     pub(super) fn traffic(&mut self, traffic: &Traffic, unknown: Counts) {
         self.sent.add(!unknown.has(Count::SentBytes), traffic.tx_bytes);
@@ -111,21 +120,28 @@ impl EndTotals {
     }
 
     /// Takes in an interval's messages and answers, or frames that were due and that arrived, for
-    /// the instant from which on none did.
-    pub(super) fn answers_until(&mut self, end_ns: u64, sent: u64, received: u64) {
-        self.since = self.since.saturating_add(sent);
+    /// the instant from which on none did, or hardly any in that interval.
+    pub(super) fn answers_until(&mut self, interval: &Interval, sent: u64, received: u64) {
+        let missing = sent.saturating_sub(received);
+        let before = self.before.saturating_add(self.since);
+        let ends_within = received.saturating_mul(4) <= missing && is_silence(before, self.answers, missing);
         self.answers = self.answers.saturating_add(received);
-        if received > 0 {
-            self.before = self.before.saturating_add(std::mem::take(&mut self.since));
-            self.answered_until = end_ns;
+        match received {
+            0 => self.since = self.since.saturating_add(sent),
+            few if ends_within => {
+                self.before = before.saturating_add(few);
+                (self.since, self.few, self.answered_until) = (missing, few, interval.start_ns);
+            }
+            _ => {
+                self.before = before.saturating_add(sent);
+                (self.since, self.few, self.answered_until) = (0, 0, interval.end_ns);
+            }
         }
     }
 
     /// True if so many of the last messages went unanswered that no loss explains it.
     pub(super) fn fell_silent(&self) -> bool {
-        let missing = real(self.before.saturating_sub(self.answers) + 1) / real(self.before + 2);
-        let chance = missing.powf(real(self.since));
-        self.since >= SILENT && self.lost >= self.since && chance < BY_CHANCE
+        self.lost >= self.since && is_silence(self.before, self.answers, self.since)
     }
 
     /// True if the end has any count of payload.
@@ -173,7 +189,7 @@ impl EndTotals {
             let counts = pings.counts;
             self.answered |= pings.rtt_ns.is_some();
             self.messages = self.messages.saturating_add(counts.sent);
-            self.lost = self.lost.saturating_add(u64::try_from(counts.lost).unwrap_or(0));
+            self.lost = self.lost.saturating_add(counts.missing());
             self.missed = self.missed.saturating_add(counts.missed);
             self.refused = self.refused.saturating_add(counts.refused);
             self.answers(&counts);

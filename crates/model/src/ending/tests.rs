@@ -413,14 +413,19 @@ fn round_trips_whose_peer_stops_answering_are_partial() {
         let mut all = PingCounts { lost, ..PingCounts::default() };
         for (second, &[sent, received, refused]) in (0..).zip(seconds) {
             account.absorb(&replies(second, sent, received, refused));
-            (all.sent, all.received, all.refused) =
-                (all.sent + sent, all.received + received, all.refused + refused);
+            (all.sent, all.refused) = (all.sent + sent, all.refused + refused);
         }
+        // What is not lost returned, in an interval or behind the last one.
+        all.received = all.sent - lost as u64;
         account.absorb(&Event::Local(Box::new(messages(all))));
         judged(&account, &phase)
     };
     let silent = "no message returned after 2.00 s: 20 were sent since";
     check(of(&[[20, 20, 0], [20, 15, 0], [20, 0, 0]], 25), Status::Partial, silent);
+    let within = "of 40 messages that were sent after 1.00 s, 2 returned";
+    check(of(&[[20, 20, 0], [20, 2, 0], [20, 0, 0]], 38), Status::Partial, within);
+    check(of(&[[20, 20, 0], [20, 2, 0], [20, 19, 0]], 19), Status::Complete, "");
+    check(of(&[[20, 20, 0], [20, 9, 0]], 11), Status::Complete, "");
     let refused = "the peer's host refused 12 datagrams until the end: nothing listens there any more";
     check(of(&[[20, 20, 0], [20, 10, 4], [12, 0, 8]], 22), Status::Partial, refused);
     // Loss, a pause, answers after the last interval and refusals before a program began to listen
@@ -430,6 +435,19 @@ fn round_trips_whose_peer_stops_answering_are_partial() {
     check(of(&[[20, 20, 0], [20, 0, 0]], 0), Status::Complete, "");
     check(of(&[[20, 20, 0], [2, 0, 0]], 2), Status::Complete, "");
     check(of(&[[20, 5, 9], [20, 20, 0]], 15), Status::Complete, "");
+}
+
+#[test]
+fn messages_over_tcp_are_never_lost_but_stay_without_an_answer() {
+    let of = |received: u64| {
+        let mut account = Account::default();
+        [replies(0, 20, 20, 0), replies(1, 20, 0, 0)].iter().for_each(|event| account.absorb(event));
+        let counts = PingCounts { sent: 40, received, ..PingCounts::default() };
+        account.absorb(&Event::Local(Box::new(messages(counts))));
+        judged(&account, &ping(Transport::Tcp))
+    };
+    check(of(20), Status::Partial, "no message returned after 1.00 s: 20 were sent since");
+    check(of(40), Status::Complete, "");
 }
 
 #[test]

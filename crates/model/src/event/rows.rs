@@ -25,12 +25,17 @@ pub struct Portion {
     pub to_ns: u64,
     /// Send or receive calls, as the original counts them.
     pub calls: u64,
+    /// True if the connection had no end of its own: it broke, or was still open when this end
+    /// ended it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
 }
 
 impl Portion {
     /// A connection between these addresses that begins then, on which nothing has moved.
     pub fn new(local: SocketAddr, remote: SocketAddr, from_ns: u64) -> Self {
-        Portion { slot: 0, local, remote, tx_bytes: 0, rx_bytes: 0, from_ns, to_ns: from_ns, calls: 0 }
+        let (to_ns, calls, cut) = (from_ns, 0, false);
+        Portion { slot: 0, local, remote, tx_bytes: 0, rx_bytes: 0, from_ns, to_ns, calls, cut }
     }
 }
 

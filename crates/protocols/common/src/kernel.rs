@@ -15,6 +15,10 @@ use transport::{
 };
 use uuid::Uuid;
 
+/// The wait for a sign of the peer at the end of a connection that its protocol ends without one:
+/// shorter than the time that sessions give connections to end.
+pub const CONFIRMED: Patience = Patience::of("no sign of the peer", 4 * SECOND);
+
 /// Which way paced payload goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacedWay {
@@ -177,6 +181,32 @@ impl Core {
     /// The wait for the next bytes.
     pub fn patience(&self) -> Patience {
         Patience::new("no progress", self.moved).within(self.stall_ns)
+    }
+
+    /// The end of the run: from now on a sign of the peer is waited for, [`CONFIRMED`] at most from
+    /// one to the next.
+    pub fn part(&mut self, now: Mono) {
+        (self.moved, self.stall_ns, self.queued) = (now, CONFIRMED.ns(), None);
+    }
+
+    /// True if the kernel knows that the peer has acknowledged bytes since `since`; of a flow that
+    /// `only_sends`, also if all bytes are acknowledged.
+    pub fn is_acknowledged(&self, since: Mono, only_sends: bool) -> bool {
+        self.queued.is_some_and(|(moved, bytes)| moved > since || (only_sends && bytes == 0))
+    }
+
+    /// The violation of a peer that has acknowledged nothing for too long, although bytes were
+    /// under way: the path, or the host of the peer, is gone.
+    pub fn unacknowledged(&self, now: Mono) -> Option<Violation> {
+        let bytes = self.queued.map_or(0, |(_, bytes)| bytes);
+        let why = "the last bytes were not acknowledged: the path, or the other host, is gone";
+        self.stalled(now).filter(|_| bytes > 0).map(|stalled| stalled.likely(why))
+    }
+
+    /// The violation of a peer of which nothing arrives any more, although it was sending.
+    pub fn silent(&self, now: Mono) -> Option<Violation> {
+        let why = "nothing arrived any more: the path, or the other host, is gone";
+        self.stalled(now).map(|stalled| stalled.likely(why))
     }
 
     /// When nothing has moved for too long.

@@ -191,7 +191,8 @@ pub fn carried(event: &Event) -> Option<String> {
             let ns = portion.to_ns.saturating_sub(portion.from_ns);
             let (bytes, from) = (portion.rx_bytes, portion.remote);
             let rate = Traffic { tx_bytes: 0, rx_bytes: bytes, ns, ..Traffic::default() }.rx_bps() / 1e6;
-            Some(format!("{bytes} bytes from {from} in {:.6} s, {rate:.3} Mbit/s", seconds(ns)))
+            let cut = if portion.cut { ", cut off: the client sent no end" } else { "" };
+            Some(format!("{bytes} bytes from {from} in {:.6} s, {rate:.3} Mbit/s{cut}", seconds(ns)))
         }
         Event::Local(totals) if totals.opened > 0 || totals.traffic.rx_bytes > 0 => {
             let what = match (totals.traffic.tx_bytes, totals.traffic.rx_bytes) {

@@ -28,14 +28,18 @@
 use super::codec::{DONE, ID, decode_id, encode_id};
 use super::pacing::{Pacing, pacing};
 use crate::payload::Source;
-use common::kernel::{Core, PacedWay};
+use common::kernel::{CONFIRMED, Core, PacedWay};
 use common::{Params, draws};
-use metrics::{Clamped, Ending, Mono};
+use metrics::{Clamped, Ending, Mono, SECOND};
 use model::{Pattern, Verify};
 use std::sync::Arc;
 use transport::{
     Checked, Context, End, Flow, FlowEvent, FlowId, Interest, Read, Received, Sent, Transmit, Violation, When,
 };
+
+/// First wait between two looks at the acknowledged bytes, ns; each further wait is as long as all
+/// before.
+const LOOK: u64 = SECOND / 1_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
@@ -62,6 +66,8 @@ enum TransferStep {
     Done,
     /// The end of the stream is waited for.
     Parting,
+    /// The run is over: an acknowledgement of sent payload is waited for.
+    Confirming,
     /// The end has been decided on ([`Core::over`]), or the peer was found at fault: nothing more
     /// is said.
     Over,
@@ -100,6 +106,12 @@ pub struct Connection {
     word: [u8; ID],
     word_moved: usize,
     rude: bool,
+    /// When payload began.
+    begun: Mono,
+    /// Rate of received payload until the end of the run, bits/s.
+    pull_bps: u64,
+    /// Begin of [`TransferStep::Confirming`], and the next look at the kernel's queue.
+    confirms: (Mono, Mono),
 }
 
 impl Connection {
@@ -125,6 +137,9 @@ impl Connection {
             word: [0; ID],
             word_moved: 0,
             rude,
+            begun: Mono(0),
+            pull_bps: 0,
+            confirms: (Mono(0), Mono(0)),
             params,
         }
     }
@@ -234,6 +249,7 @@ impl Connection {
         if self.step == TransferStep::Id {
             self.core.id = decode_id(&self.word);
             self.step = TransferStep::Payload;
+            self.begun = cx.now;
             // A pace that began with the connection would owe the round trip of the identifier, and
             // pay it with a burst.
             self.tx.pacing = pacing(&self.params, cx.rng, cx.now);
@@ -296,6 +312,43 @@ impl Connection {
         }
     }
 
+    /// The run is over. A client waits first for an acknowledgement of payload that is under way,
+    /// or for more payload: nothing else shows that the server is there.
+    fn stop(&mut self, cx: &mut Context<'_>) {
+        let idle = self.tx.sent == 0 && self.rx.got == 0;
+        if self.role == Role::Server || self.step == TransferStep::Id || idle {
+            return self.end(Ending::Stopped, true);
+        }
+        self.core.complete(cx, cx.now);
+        let (moved, up) = (self.core.moved, self.begun);
+        self.pull_bps = u64::clamped(
+            u128::from(self.rx.got) * 8 * u128::from(SECOND) / u128::from(moved.since(up).max(1)),
+        );
+        self.core.part(cx.now);
+        self.step = TransferStep::Confirming;
+        self.confirms = (cx.now, cx.now);
+    }
+
+    /// Ends the connection once the server gives a sign, or none for too long.
+    fn confirm(&mut self, now: Mono) -> Checked {
+        let (since, _) = self.confirms;
+        self.confirms.1 = now.plus(now.since(since).max(LOOK));
+        let receives = self.allowed().1 > 0;
+        if self.core.is_acknowledged(since, !receives) {
+            self.end(Ending::Stopped, true);
+            return Ok(());
+        }
+        // A server whose pace leaves longer pauses is none that fell silent.
+        let due = u128::from(self.pull_bps) * u128::from(CONFIRMED.ns()) / u128::from(8 * SECOND);
+        let silent = self.core.silent(now).filter(|_| receives && due > 2 * u128::from(self.rx.size));
+        match self.core.unacknowledged(now).or(silent) {
+            Some(gone) => return self.fail(gone),
+            None if self.core.stalled(now).is_some() => self.end(Ending::Stopped, true),
+            None => {}
+        }
+        Ok(())
+    }
+
     fn stalled(&mut self, stalled: Violation) -> Checked {
         if self.role == Role::Server && self.step == TransferStep::Parting {
             self.end(Ending::Completed, true);
@@ -333,6 +386,7 @@ impl Connection {
                 if self.params.verify == Verify::None { Read::skip(n) } else { Read::look(n) }
             }
             (TransferStep::Parting, _) => Read::look(DONE.len()),
+            (TransferStep::Confirming, _) => Read::skip(self.allowed().1.min(self.rx.size)),
             _ => Read::Pause,
         }
     }
@@ -352,10 +406,12 @@ impl Flow for Connection {
             return last;
         }
         let half = self.step == TransferStep::Parting && self.role == Role::Client;
+        let confirming = self.step == TransferStep::Confirming;
+        let wake = if confirming { self.confirms.1 } else { Mono(u64::MAX) };
         Interest {
             send: self.send(),
             read: self.read(),
-            wake: Some(self.core.stalls_at()),
+            wake: Some(wake.min(self.core.stalls_at())),
             end: half.then_some(End::Half),
         }
     }
@@ -393,6 +449,10 @@ impl Flow for Connection {
         match self.step {
             TransferStep::Id | TransferStep::Done => self.take_word(cx, got.bytes),
             TransferStep::Payload => self.take_payload(cx, got),
+            TransferStep::Confirming => {
+                self.end(Ending::Stopped, true);
+                Ok(())
+            }
             _ => {
                 let what = if self.role == Role::Client { "after its DONE" } else { "after all payload" };
                 let why = format!(
@@ -414,20 +474,27 @@ impl Flow for Connection {
                     self.word = encode_id(self.core.id);
                 }
             }
+            FlowEvent::Fin | FlowEvent::Broken(_) if self.step == TransferStep::Confirming => {
+                self.end(Ending::Stopped, true);
+            }
             FlowEvent::Fin => return self.fin(),
             FlowEvent::Broken(_) if self.role == Role::Server && self.step == TransferStep::Parting => {
                 self.end(Ending::Completed, false);
             }
+            FlowEvent::State(state) => self.core.note_queue(cx.now, state.queued),
+            FlowEvent::Wake if self.step == TransferStep::Confirming => return self.confirm(cx.now),
             FlowEvent::Wake => {
                 return self.core.stalled(cx.now).map_or(Ok(()), |stalled| self.stalled(stalled));
             }
             // Nothing in the protocol says "enough": a connection before its goodbye is aborted.
-            FlowEvent::Stop if matches!(self.step, TransferStep::Id | TransferStep::Payload) => {
-                self.end(Ending::Stopped, true);
-            }
+            FlowEvent::Stop if matches!(self.step, TransferStep::Id | TransferStep::Payload) => self.stop(cx),
             _ => {}
         }
         Ok(())
+    }
+
+    fn wants_socket_state(&self) -> bool {
+        self.step == TransferStep::Confirming
     }
 
     fn id(&self) -> FlowId {

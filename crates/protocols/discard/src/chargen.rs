@@ -171,18 +171,28 @@ pub struct Reader {
     transfer: u64,
     buffer: u64,
     verify: Verify,
+    /// The run is over: a last sign of the server is waited for.
+    stopping: bool,
 }
 
 impl Reader {
     pub fn new(phase: &Phase, slot: u32) -> Self {
         let Phase { transfer, verify, stall_ns, .. } = *phase;
-        Reader { core: Core::new(GROUP, slot, stall_ns), got: 0, transfer, buffer: phase.buffer.high, verify }
+        let core = Core::new(GROUP, slot, stall_ns);
+        Reader { core, got: 0, transfer, buffer: phase.buffer.high, verify, stopping: false }
     }
 
     /// The server would send for ever: only a reset ends it at once.
     fn end(&mut self, cx: &mut Context<'_>, how: Ending) {
-        self.core.complete(cx, self.core.moved);
+        if !self.stopping {
+            self.core.complete(cx, self.core.moved);
+        }
         self.core.over = Some((how, true));
+    }
+
+    /// Ending of a reader by the end of the run.
+    fn stopped(&self) -> Ending {
+        if self.transfer < UNLIMITED { Ending::Stopped } else { Ending::Completed }
     }
 }
 
@@ -195,6 +205,10 @@ impl Flow for Reader {
     }
 
     fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
+        if self.stopping {
+            self.end(cx, self.stopped());
+            return Ok(());
+        }
         if self.verify == Verify::Data {
             STREAM.check(self.got, got.bytes)?;
         }
@@ -210,14 +224,21 @@ impl Flow for Reader {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => self.core.up(cx, path),
+            FlowEvent::Fin | FlowEvent::Broken(_) if self.stopping => self.end(cx, self.stopped()),
             FlowEvent::Fin if self.transfer < UNLIMITED => {
                 return Err(Violation::TooFew { got: self.got, want: self.transfer });
             }
             FlowEvent::Fin => {
                 return Err(Violation::Malformed("the service hung up, which is the client's part"));
             }
-            FlowEvent::Stop if self.transfer < UNLIMITED => self.end(cx, Ending::Stopped),
-            FlowEvent::Stop => self.end(cx, Ending::Completed),
+            FlowEvent::Stop if self.got == 0 => self.end(cx, self.stopped()),
+            // The server sends for as long as it is there.
+            FlowEvent::Stop => {
+                self.core.complete(cx, self.core.moved);
+                self.core.part(cx.now);
+                self.stopping = true;
+            }
+            FlowEvent::Wake if self.stopping => self.core.silent(cx.now).map_or(Ok(()), Err)?,
             FlowEvent::Wake => self.core.check_stall(cx.now)?,
             _ => {}
         }

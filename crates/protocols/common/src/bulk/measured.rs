@@ -22,6 +22,8 @@ pub(super) struct Measured {
     pub(super) since: Mono,
     pub(super) last: Mono,
     pub(super) stopping: bool,
+    /// The connection has no end of its own.
+    pub(super) cut: bool,
     told: bool,
 }
 
@@ -37,6 +39,7 @@ impl Measured {
             since: Mono(0),
             last: Mono(0),
             stopping: false,
+            cut: false,
             told: false,
         }
     }
@@ -122,6 +125,7 @@ impl Measured {
             rx_bytes,
             to_ns: self.last.max(self.since).0,
             calls: self.calls,
+            cut: self.cut,
             ..Portion::new(path.local, path.peer, self.since.0)
         };
         post_event(cx, Event::Portion(Box::new(portion)));

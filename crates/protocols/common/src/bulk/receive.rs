@@ -40,6 +40,7 @@ impl Receiver {
 
     /// The end of the stream, or of the test.
     fn end(&mut self, cx: &mut Context<'_>, how: Ending, reset: bool) {
+        self.measured.cut = how != Ending::Completed;
         self.measured.complete(cx);
         self.measured.core.over = Some((how, reset));
     }
@@ -77,7 +78,10 @@ impl Flow for Receiver {
                 self.measured.moved(cx, 0, 1);
                 self.end(cx, Ending::Completed, false);
             }
-            FlowEvent::Broken(_) => self.measured.report(cx),
+            FlowEvent::Broken(_) => {
+                self.measured.cut = true;
+                self.measured.report(cx);
+            }
             FlowEvent::Stop => self.end(cx, Ending::Stopped, false),
             FlowEvent::Wake => {
                 if let Some(stalled) = self.measured.core.stalled(cx.now) {

@@ -8,7 +8,8 @@
 //! 2. The time of a connection is that of its writes; what follows is its goodbye.
 //! 3. A sender ends by FIN, never by RST: ntttcp's receiver takes bytes off its count for a reset.
 //! 4. Then the receiver's FIN is waited for, for a while: it shows that everything was read.
-//!    Receivers that keep their end open (ntttcp's does) lose nothing by that.
+//!    Receivers that keep their end open (ntttcp's does) lose nothing by that. A receiver whose
+//!    host acknowledges nothing of the rest is gone, and so is its connection.
 
 use super::Params;
 use super::measured::Measured;
@@ -85,7 +86,11 @@ impl Sender {
     }
 
     fn check_end(&mut self, cx: &mut Context<'_>) {
-        self.measured.stops(cx.now);
+        let stopping = self.measured.stopping;
+        if self.measured.stops(cx.now) && !stopping {
+            // The rest of a buffer is sent as long as the receiver acknowledges something.
+            self.measured.core.part(cx.now);
+        }
         if self.step != SendStep::Send || self.left() > 0 || self.measured.owes(cx.now).is_some() {
             return;
         }
@@ -102,6 +107,7 @@ impl Sender {
         if let SendStep::Hold(until) = self.step
             && until <= now
         {
+            self.measured.core.part(now);
             self.step =
                 if self.hushed { self.last_step() } else { SendStep::Part(LINGER.since(now).until()) };
         }
@@ -126,6 +132,9 @@ impl Sender {
                 self.fail(stalled.likely(why))
             }
             (SendStep::Part(until), _) if until <= cx.now => {
+                if let Some(gone) = self.measured.core.unacknowledged(cx.now) {
+                    return self.fail(gone);
+                }
                 self.step = self.last_step();
                 Ok(())
             }
@@ -150,14 +159,16 @@ impl Flow for Sender {
             SendStep::Send if self.left() == 0 => Interest { wake: self.measured.owes(Mono(0)), ..quiet },
             SendStep::Send => Interest {
                 send: pace.map_or(When::Now, |pace| When::At(pace.due())),
-                wake: core
-                    .stalls_at()
-                    .min(if *stopping { Mono(u64::MAX) } else { params.table.quiet() })
-                    .into(),
+                wake: match *stopping {
+                    true => Some(core.looks_at()),
+                    false => Some(core.stalls_at().min(params.table.quiet())),
+                },
                 ..quiet
             },
             SendStep::Hold(until) => Interest { wake: Some(until), ..quiet },
-            SendStep::Part(until) => Interest { wake: Some(until), end: Some(End::Half), ..quiet },
+            SendStep::Part(until) => {
+                Interest { wake: Some(until.min(core.looks_at())), end: Some(End::Half), ..quiet }
+            }
             SendStep::Over(how) => Interest::done(how),
             SendStep::Failed => Interest::NONE,
         }
@@ -212,6 +223,7 @@ impl Flow for Sender {
             }
             FlowEvent::Stop => {
                 self.measured.stopping = true;
+                self.measured.core.part(cx.now);
                 if self.step == SendStep::Wait {
                     self.step = SendStep::Hold(cx.now);
                 }
@@ -221,10 +233,21 @@ impl Flow for Sender {
                 }
                 self.let_go(cx.now);
             }
+            FlowEvent::State(state) => {
+                let core = &mut self.measured.core;
+                core.note_queue(cx.now, state.queued);
+                if let SendStep::Part(until) = &mut self.step {
+                    *until = if state.queued > 0 { core.stalls_at() } else { *until };
+                }
+            }
             FlowEvent::Wake => return self.wake(cx),
             _ => {}
         }
         Ok(())
+    }
+
+    fn wants_socket_state(&self) -> bool {
+        self.measured.stopping || matches!(self.step, SendStep::Part(_))
     }
 
     fn id(&self) -> FlowId {

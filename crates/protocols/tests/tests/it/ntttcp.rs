@@ -3,9 +3,9 @@
 
 use crate::support::run::{MS, Told, client_ip, told};
 use crate::support::sized;
-use common::Acl;
+use common::{Acl, Limits, ServerConfig};
 use metrics::{Mono, SECOND};
-use model::{Event, Kind, Phase, Probe, Range, Status, Verify};
+use model::{Event, Kind, Phase, Probe, Range, Status, Traffic, Verify};
 use ntttcp::{Layout, Receiver, ReceiverPlan, Sender, SenderPlan};
 use sim::{Host, HungUp, Link, Network, Quirks, Say};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -139,6 +139,21 @@ fn both_ends_measure_what_was_agreed_on() {
 }
 
 #[test]
+fn a_test_that_a_limit_of_the_server_ends_keeps_its_totals() {
+    let (mut net, receiver) = receiving(5, layout());
+    let limits = Limits { duration_ns: Some(SECOND), ..Limits::default() };
+    let config = ServerConfig { limits, ..ServerConfig::legacy(&ntttcp::PROTOCOL, phase()) };
+    net.limits(receiver, config.clients());
+    send(&mut net, 1, layout());
+    finish(&mut net);
+    let there = told(&net, receiver);
+    let Traffic { rx_bytes, .. } = there.local().traffic;
+    // Eight paths of 1 Mbit/s for a second.
+    assert!((500_000..=1_100_000).contains(&rx_bytes), "{rx_bytes}");
+    assert_eq!((there.local().opened, there.local().stopped), (8, 8));
+}
+
+#[test]
 fn without_a_conversation_connections_end_with_the_time() {
     // A receiver of ttcp computes its rate up to the end of the connection; where the ends talk, it
     // is held half a second.
@@ -216,7 +231,7 @@ fn an_announcement_is_answered_once_and_opens_nothing() {
 }
 
 /// The tests that a receiver has told of: connections and traffic.
-fn tests(net: &Network, host: Host) -> Vec<(u64, model::Traffic)> {
+fn tests(net: &Network, host: Host) -> Vec<(u64, Traffic)> {
     let local = |(_, event): &(Mono, Event)| match event {
         Event::Local(totals) => Some((totals.opened, totals.traffic)),
         _ => None,

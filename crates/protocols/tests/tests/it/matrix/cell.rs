@@ -1,6 +1,6 @@
 //! One cell: a client, its servers and the trouble between them, in virtual time.
 
-use super::table::{Limit, Nature, Spoken, Trouble, UNLIMITED, Verb};
+use super::table::{LENGTH, Limit, Nature, Spoken, Trouble, UNLIMITED, Verb};
 use crate::support::host::{RANDOM, host};
 use crate::support::run::{MS, client_ip};
 use common::protocol::{Calling, Serving, Started};
@@ -25,6 +25,8 @@ pub(super) const RATE: u64 = 3_000_000;
 const PATIENCE: u64 = 60 * SECOND;
 /// In the middle of every run: datagrams begin half a second after the agreement.
 const MIDDLE: u64 = 800 * MS;
+/// Half a second before the end of every run.
+const LATE: u64 = LENGTH - SECOND / 2;
 /// Longest time from an event to a late thread of a server, ns: several datagrams.
 const WAKES: u64 = 60 * MS;
 
@@ -146,6 +148,9 @@ impl Cell {
         }
         if self.trouble == Trouble::Dies {
             net.kill_at(hosts[0], START.plus(MIDDLE));
+        }
+        if self.trouble == Trouble::Silent {
+            net.unplug_at(hosts[0], START.plus(LATE));
         }
         net.run_until(START.plus(PATIENCE));
         let took = net.done(client).map(|at| at.since(START));

@@ -140,6 +140,7 @@ troubles! {
     good_paths: None,
     mute_servers: Mute,
     servers_that_die: Dies,
+    servers_cut_off_near_the_end: Silent,
     paths_that_end_behind_the_handshake: Behind,
     paths_that_drop_large_packets: Narrow,
     two_servers: Two,

@@ -114,8 +114,13 @@ fn ending(cell: &Cell, ran: &Ran) -> Result<(), String> {
         Trouble::Dies if cell.phase.kind == Kind::Connect || cell.verb.nature == Nature::Passes => {
             &[Complete, Partial, Failed]
         }
+        Trouble::Silent if cell.phase.kind == Kind::Connect || cell.verb.nature == Nature::Passes => {
+            &[Complete, Partial, Failed]
+        }
         Trouble::Dies if blind && !shows(point) => &[Complete, Partial, Failed],
-        Trouble::Dies => &[Partial, Failed],
+        // Acknowledgements show whether a stream arrives, datagrams that nobody reports nothing.
+        Trouble::Silent if blind && cell.verb.datagrams => &[Complete, Partial, Failed],
+        Trouble::Dies | Trouble::Silent => &[Partial, Failed],
         // What was to come from the server did not.
         _ if arrived == 0 && half => &[Partial, Failed],
         _ if arrived == 0 && silent => &[Complete, Partial, Failed],

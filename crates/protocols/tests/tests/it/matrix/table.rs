@@ -254,6 +254,8 @@ pub(super) enum Trouble {
     Mute,
     /// The server's process is killed in the middle.
     Dies,
+    /// The server's host is cut off in silence, half a second before the planned end.
+    Silent,
     /// The path drops everything behind the handshake.
     Behind,
     /// The path drops packets of more than 1,280 bytes without notice.
@@ -273,10 +275,11 @@ pub(super) enum Trouble {
 }
 
 /// The troubles, in words.
-pub(super) const TROUBLES: [(Trouble, &str); 11] = [
+pub(super) const TROUBLES: [(Trouble, &str); 12] = [
     (Trouble::None, "a good path"),
     (Trouble::Mute, "a server that accepts and says nothing"),
     (Trouble::Dies, "a server whose process is killed in the middle"),
+    (Trouble::Silent, "a server whose host is cut off half a second before the planned end"),
     (Trouble::Behind, "a path that drops everything behind the handshake"),
     (Trouble::Narrow, "a path that drops packets of more than 1,280 bytes without notice"),
     (Trouble::Two, "two servers"),

@@ -12,6 +12,7 @@ fn portion(spec: &Spec, bytes: u64, seconds: f64, calls: u64) -> Event {
         from_ns: 5_000,
         to_ns: 5_000 + (seconds * 1e9).round() as u64,
         calls,
+        cut: false,
     }))
 }
 
