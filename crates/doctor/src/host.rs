@@ -245,6 +245,10 @@ fn clock_sync(host: &HostSnapshot, place: Place) -> Check {
         let text = format!("The wall clock is disciplined, to ±{bound} by the kernel's estimate.");
         return Check::new(NAME, place, State::Ok, text);
     }
+    if !host.kernel.starts_with("Linux") && !host.clock_synced {
+        let text = "The system does not say whether something disciplines the wall clock.";
+        return Check::new(NAME, place, State::Unknown, text);
+    }
     let text = match host.clock_synced {
         true => format!(
             "The wall clock is disciplined to ±{bound} only: --clock realtime is no better than that."

@@ -20,7 +20,7 @@ mod text;
 #[cfg(test)]
 mod tests;
 
-pub use path::{Datagrams, Path};
+pub use path::{Datagrams, PATIENCE_NS, Path};
 pub use text::{Detail, write_json, write_text};
 
 use model::{Abilities, HostSnapshot};

@@ -29,7 +29,7 @@ pub(crate) fn checks(host: &HostSnapshot, abilities: &Abilities) -> Vec<Check> {
         card_stamps(host),
         descriptors(abilities),
         tracked(host, abilities),
-        firewall(abilities),
+        firewall(host, abilities),
         clock_source(abilities),
         cpus(host),
         busy(abilities),
@@ -183,13 +183,14 @@ fn tracked(host: &HostSnapshot, abilities: &Abilities) -> Check {
 }
 
 /// Rules for incoming packets: of concern where this host serves.
-fn firewall(abilities: &Abilities) -> Check {
+fn firewall(host: &HostSnapshot, abilities: &Abilities) -> Check {
     const NAME: &str = "firewall";
     match abilities.firewall {
         None => {
             let text = "The firewall's rules for incoming packets are not visible: root may be permitted to read them.";
             let unknown = check(NAME, State::Unknown, text);
-            if is_privileged(abilities) { unknown } else { unknown.mend("sudo netcaliper doctor") }
+            let is_user = host.kernel.starts_with("Linux") && !is_privileged(abilities);
+            if is_user { unknown.mend("sudo netcaliper doctor") } else { unknown }
         }
         Some(FirewallPolicy::Open) => check(NAME, State::Ok, "No rule hinders incoming packets."),
         Some(FirewallPolicy::Accept) => {

@@ -13,8 +13,8 @@ use std::net::SocketAddr;
 const TRANSFER: u64 = 16 << 10;
 /// Longest run that is proposed, ns: a server that allows less says so.
 const LONGEST: u64 = 3_600 * SECOND;
-/// Time for a connect, and without progress, ns.
-const PATIENCE: u64 = 3 * SECOND;
+/// Time for a connect, and without progress, ns: Linux sends the third SYN after 3 s.
+pub const PATIENCE_NS: u64 = 4 * SECOND;
 /// Datagrams in each direction: their payload, rate and time.
 const PAYLOAD: u32 = 200;
 const DATAGRAMS_PER_SECOND: u64 = 100;
@@ -103,8 +103,8 @@ impl Path {
             iterations: Some(1),
             buffer: Range::just(TRANSFER),
             duration_ns: Some(LONGEST),
-            connect_timeout_ns: PATIENCE,
-            stall_ns: PATIENCE,
+            connect_timeout_ns: PATIENCE_NS,
+            stall_ns: PATIENCE_NS,
             ..Phase::default()
         }
     }
@@ -117,8 +117,8 @@ impl Path {
             connections: 1,
             rate: Some(u64::from(PAYLOAD) * 8 * DATAGRAMS_PER_SECOND),
             duration_ns: Some(LENGTH),
-            connect_timeout_ns: PATIENCE,
-            stall_ns: PATIENCE,
+            connect_timeout_ns: PATIENCE_NS,
+            stall_ns: PATIENCE_NS,
             probe: Some(Probe {
                 size: PAYLOAD,
                 late_ns: LATE,
@@ -182,6 +182,13 @@ impl Path {
         idle.into_iter().chain(self.udp_rtt_ns).filter(|ns| *ns > 0).min()
     }
 
+    /// A reason as the end of a sentence, without the server's name, which reasons begin with.
+    fn sentence(&self, why: &str) -> String {
+        let name = format!("{}: ", self.target);
+        let why = why.strip_prefix(&name).unwrap_or(why);
+        if why.ends_with(['.', '?']) { why.to_owned() } else { format!("{why}.") }
+    }
+
     /// The port behind a command, where it is not the usual one.
     fn port_option(&self) -> String {
         match self.address.port() {
@@ -235,8 +242,7 @@ fn tcp(path: &Path) -> Check {
             check(NAME, State::Ok, format!("TCP to {at} connects, and short messages pass."))
         }
         (Connecting::Connected, Some(why)) => {
-            let why = why.trim_end_matches('.');
-            missing(format!("TCP to {at} connects, but the run failed: {why}."))
+            missing(format!("TCP to {at} connects, but the run failed: {}", path.sentence(why)))
         }
         (Connecting::Refused, _) => missing(format!(
             "TCP to {at} is refused: no server listens there, or a firewall answers in its place."
@@ -244,7 +250,7 @@ fn tcp(path: &Path) -> Check {
         .mend_at(Place::Remote, format!("netcaliper serve{}", path.port_option())),
         (Connecting::Silent, _) => missing(format!(
             "TCP to {at} is blocked: nothing answers within {} s, because a firewall drops it or no host has the address.",
-            PATIENCE / SECOND
+            PATIENCE_NS / SECOND
         ))
         .mend_at(Place::Remote, format!("sudo ufw allow {port}/tcp")),
         (Connecting::Unreachable, _) => missing(format!(
@@ -304,8 +310,7 @@ fn udp(path: &Path) -> Check {
         let Some(why) = &path.udp_failure else {
             return check(NAME, State::Ok, format!("UDP to {at} passes: a datagram is answered."));
         };
-        let text =
-            format!("UDP to {at} passes, but the run with datagrams failed: {}.", why.trim_end_matches('.'));
+        let text = format!("UDP to {at} passes, but the run with datagrams failed: {}", path.sentence(why));
         return check(NAME, State::Missing, text).prevents(&OF_DATAGRAMS);
     }
     if path.session.is_none() && path.tcp != Connecting::Silent {

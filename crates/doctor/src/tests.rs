@@ -97,9 +97,11 @@ fn a_good_host_has_only_good_checks() {
 fn a_host_that_says_nothing_is_unknown_and_not_bad() {
     let report = Report::new("1", HostSnapshot::default(), Abilities::default(), None);
     let state = |name: &str| report.checks.iter().find(|check| check.check == name).unwrap().state;
-    let bad = report.checks.iter().find(|check| check.state < State::Unknown && check.check != "clock-sync");
+    let bad = report.checks.iter().find(|check| check.state < State::Unknown || check.mend.is_some());
     assert_eq!(bad, None);
-    for name in ["offloads", "receive-buffer", "tcp-window", "descriptors", "cpus", "cpu-steal", "tun"] {
+    for name in
+        ["offloads", "receive-buffer", "tcp-window", "descriptors", "cpus", "cpu-steal", "tun", "clock-sync"]
+    {
         assert_eq!(state(name), State::Unknown, "{name}");
     }
     assert!(!report.prevents_measuring());
@@ -429,7 +431,7 @@ fn a_server_that_is_not_there_is_missing_and_the_rest_unknown() {
     };
     let cases = [
         (Connecting::Refused, "no server listens there", "netcaliper serve", Place::Remote),
-        (Connecting::Silent, "nothing answers within 3 s", "sudo ufw allow 7411/tcp", Place::Remote),
+        (Connecting::Silent, "nothing answers within 4 s", "sudo ufw allow 7411/tcp", Place::Remote),
         (Connecting::Unreachable, "no route or no host", "ip route get 192.0.2.7", Place::Local),
         (Connecting::Forbidden, "own firewall", "sudo ufw allow out 7411/tcp", Place::Local),
     ];
@@ -461,9 +463,14 @@ fn a_server_that_is_not_there_is_missing_and_the_rest_unknown() {
     // Something connects, and is no server.
     let report = towards(|path| {
         none(path);
-        path.tcp_failure = Some("it answers in iperf3".to_owned());
+        path.tcp_failure = Some("b: it answers in iperf3".to_owned());
     });
-    assert!(text_of(&report, "tcp").text.contains("it answers in iperf3."));
+    assert!(text_of(&report, "tcp").text.ends_with("the run failed: it answers in iperf3."));
+    let report = towards(|path| {
+        none(path);
+        path.tcp_failure = Some("b: it said nothing for 4 s: is it netcaliper?".to_owned());
+    });
+    assert!(text_of(&report, "tcp").text.ends_with("is it netcaliper?"));
 }
 
 #[test]

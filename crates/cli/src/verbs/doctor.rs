@@ -4,7 +4,7 @@ use crate::args::{LocalArgs, TargetArgs};
 use crate::error::{CliError, Exit};
 use crate::verbs::{measure, plan};
 use crate::{protocols, provenance, signals, stderr, stdout};
-use ::doctor::{Detail, Path, Report};
+use ::doctor::{Detail, PATIENCE_NS, Path, Report};
 use clap::{ArgAction, Args};
 use common::ClientConfig;
 use model::{Builder, Event, Level, Method, Outcome, Phase, Status, Step};
@@ -12,8 +12,6 @@ use runtime::Interrupt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-/// Longest wait for a single TCP connection.
-const CONNECT: Duration = Duration::from_secs(3);
 /// An address for documents (RFC 5737), to which the default route leads; nothing is sent there.
 const FAR: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
 
@@ -78,7 +76,7 @@ fn tried(config: &ClientConfig, mut path: Path) -> Result<Path, CliError> {
     let once = |phase: Phase| Method::list(vec![(Default::default(), phase)], 1).map_err(CliError::usage);
     path.take_tcp(&run(config, once(Path::tcp_phase())?, &interrupt)?);
     if path.tcp_failure.is_some() {
-        path.tcp = runtime::connecting(path.address, CONNECT);
+        path.tcp = runtime::connecting(path.address, Duration::from_nanos(PATIENCE_NS));
     }
     if path.udp_rtt_ns.is_none()
         && let Some(hello) = &config.protocol.info().hello
@@ -106,10 +104,13 @@ fn run(config: &ClientConfig, mut method: Method, interrupt: &Interrupt) -> Resu
     {
         builder.absorb(&Event::Phase { label, repeat, phase: phase.clone() });
         let config = ClientConfig { run: runtime::run_id(), ..config.clone() };
+        let mut is_granted = false;
         let ended = measure::one(&config, &phase, interrupt, &mut |event| {
-            // The client waits for other sessions, say.
-            if let Event::Notice { level: Level::Info, text } = &event {
-                stderr::say(text);
+            match &event {
+                Event::Session(_) => is_granted = true,
+                // The client waits for other sessions to end.
+                Event::Notice { level: Level::Info, text } if !is_granted => stderr::say(text),
+                _ => {}
             }
             builder.absorb(&event);
         });

@@ -108,5 +108,6 @@ pub(super) const HABITS: &[Habit] = habits! {
     "" ["netem" "tc" "impair"] "use `netcaliper lab --delay 10ms --loss 1% -- COMMAND`";
     "" ["list" "ls" "runs" "results"] "use `netcaliper history`";
     "" ["diff"] "use `netcaliper compare RUN RUN`";
+    "" ["check" "diagnose" "diagnostics" "preflight"] "use `netcaliper doctor {host}`";
     "" ["version"] "use `netcaliper --version`";
 };
