@@ -121,7 +121,17 @@ mod tests {
             assert!(tests.pop_finished(late).is_none(), "a connection is open");
             let Path { peer: remote, local } = path;
             let (tx_bytes, from_ns, to_ns) = (0, 1, SECOND);
-            tests.closed(&Portion { slot: 0, local, remote, tx_bytes, rx_bytes, from_ns, to_ns, calls: 1 });
+            tests.closed(&Portion {
+                slot: 0,
+                local,
+                remote,
+                tx_bytes,
+                rx_bytes,
+                from_ns,
+                to_ns,
+                calls: 1,
+                cut: false,
+            });
         }
         let Some(Event::Local(totals)) = tests.pop_finished(late) else { panic!("the test is not over") };
         assert_eq!((totals.opened, totals.traffic.rx_bytes), (2, 3_000));

@@ -66,7 +66,12 @@ mod tests {
     fn fields_are_where_freebsd_puts_them() {
         let info = parse(&ramp(ROOM)[..236]).unwrap();
         let mss = word(16);
-        assert_eq!((info.snd_mss, info.cwnd, info.ssthresh), (mss, word(80) / mss, Some(word(76) / mss)));
+        assert_eq!((info.snd_mss, info.cwnd), (mss, word(80) / mss));
+        assert_eq!(info.ssthresh, None, "above the largest window");
+        let mut low = ramp(ROOM);
+        low[at::SND_SSTHRESH..at::SND_SSTHRESH + 4].copy_from_slice(&(3 * mss).to_ne_bytes());
+        assert!(3_u32.checked_mul(mss).is_some_and(|bytes| bytes < NO_SSTHRESH));
+        assert_eq!(parse(&low).unwrap().ssthresh, Some(3));
         assert_eq!((info.rtt_us, info.rttvar_us, info.retransmits), (word(68), word(72), word(120)));
         assert_eq!((info.snd_wnd, info.bytes_sent, info.min_rtt_us), (Some(word(100)), None, None));
         assert_eq!(parse_state(&ramp(ROOM)).unwrap().cwnd_bytes, u64::from(word(80)));

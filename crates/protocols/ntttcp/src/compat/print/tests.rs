@@ -100,6 +100,7 @@ fn the_report_is_that_of_the_original() {
         from_ns: 0,
         to_ns: ns,
         calls: 1,
+        cut: false,
     };
     let traffic = Traffic { tx_bytes: 1_801_250_000, rx_bytes: 0, ns: 500_000_000, ..Traffic::default() };
     let interval = model::Interval { local: traffic, ..model::Interval::default() };
