@@ -63,7 +63,8 @@ impl Case {
 }
 
 /// Verbs that end by themselves: these have nothing to wait for but a reader of stdout.
-const SHORT: [&str; 13] = [
+const SHORT: [&str; 14] = [
+    "doctor",
     "stop",
     "key",
     "report",

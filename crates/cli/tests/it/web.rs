@@ -477,7 +477,7 @@ fn shows_the_history(tab: &mut Tab, server: &Server) {
     click(tab, "form[action=\"/compare\"] button", "location.pathname === '/compare'");
     let told = tab.says("document.querySelector('main').textContent");
     let told = told.as_str().unwrap();
-    assert!(told.contains("goodput to server") && told.contains("-b 5.00 Mbit/s -> 20.0 Mbit/s"), "{told}");
+    assert!(told.contains("goodput to server") && told.contains("-b 5M -> 20M"), "{told}");
     assert_eq!(tab.says("document.querySelectorAll('#timeline .wide .dashed').length > 0"), true);
     tab.fits("compare");
     tab.open(&format!("http://{at}/history?verb=tcp"));
