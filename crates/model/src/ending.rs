@@ -3,8 +3,9 @@
 //! A session proposes an ending by its conversation; the counts of both ends decide. A phase that
 //! asked for payload, or for answers, and of which no end counted any has failed, and a phase that
 //! asked for both directions and got one is partial. A phase is partial, too, whose connections
-//! broke or whose peer stopped answering before the planned end, and one that its server's time
-//! limit ended before the bytes that were asked for had passed.
+//! broke or whose peer stopped answering before the planned end, one that its server's time limit
+//! ended before the bytes that were asked for had passed, and one that was over within its omitted
+//! start.
 //!
 //! Exceptions, each with a test:
 //!
@@ -184,6 +185,12 @@ impl Account {
             return None;
         }
         let EndTotals { broken, moved, last, .. } = self.local;
+        if phase.omit_ns > 0 && phase.kind == Kind::Tcp && moved.max(self.remote.moved) == 0 {
+            let start = format_duration(metrics::real(phase.omit_ns));
+            return Some(format!(
+                "the run was over within its omitted start of {start}: nothing was measured"
+            ));
+        }
         let is_reported = self.remote.is_heard();
         // A server that began to listen later than its client.
         let was_late = broken == self.local.unconnected && self.local.recovered;

@@ -515,6 +515,30 @@ fn bytes_that_a_servers_time_limit_left_out_make_a_phase_partial() {
 }
 
 #[test]
+fn a_run_that_is_over_within_its_omitted_start_is_partial() {
+    let phase =
+        Phase { omit_ns: 5 * metrics::SECOND, duration_ns: Some(10 * metrics::SECOND), ..tcp(Pattern::Push) };
+    let early = |rx_bytes| Interval {
+        local: Traffic { tx_bytes: 9, ..Traffic::default() },
+        remote: Some(Traffic { rx_bytes, ..Traffic::default() }),
+        ..Interval::default()
+    };
+    let of = |measured: u64| {
+        let mut account = Account::default();
+        account.absorb(&Event::Interval(Box::new(early(9))));
+        account.absorb(&Event::Local(Box::new(bytes(1, measured, 0))));
+        account.absorb(&Event::Remote(Box::new(bytes(1, 0, measured))));
+        judged(&account, &phase)
+    };
+    check(
+        of(0),
+        Status::Partial,
+        "the run was over within its omitted start of 5.00 s: nothing was measured",
+    );
+    check(of(9), Status::Complete, "");
+}
+
+#[test]
 fn a_stream_whose_server_stops_sending_is_partial() {
     let phase = Phase { kind: Kind::Stream, pattern: Pattern::Pull, ..Phase::default() };
     // Frames of each second that arrived and that did not.

@@ -33,7 +33,7 @@ pub(crate) const ORIGINALS: &[Original] = &[Original {
     name: "iperf3",
     about: "Be iperf3: its options, its report, its JSON (also when called by that name)",
     run: run::run,
-    print: |outcome, _| Ok(print(outcome)),
+    print: |outcome, _| print(outcome),
     tables: None,
 }];
 

@@ -10,17 +10,22 @@ use compat::Text;
 use metrics::Clamped;
 use model::{Direction, Interval, Kind, Outcome, PacketReport, Point, Totals};
 
-/// A saved run, one report for each of its points.
-pub(crate) fn print(outcome: &Outcome) -> String {
+/// True if something moved in a test that iperf3 has, too.
+fn is_shown(point: &Point) -> bool {
+    matches!(point.phase.kind, Kind::Tcp | Kind::Delay) && (point.up.is_some() || point.down.is_some())
+}
+
+/// A saved run, one report for each of its points that iperf3 could have had.
+///
+/// # Errors
+/// When there is no such point.
+pub(crate) fn print(outcome: &Outcome) -> Result<String, String> {
+    if !outcome.points.iter().any(is_shown) {
+        let what = "iperf3 shows what moved in a test of TCP or of datagrams, and this was none";
+        return Err(what.to_owned());
+    }
     let mut out = Text::default();
-    for point in &outcome.points {
-        if !matches!(point.phase.kind, Kind::Tcp | Kind::Delay)
-            || (point.up.is_none() && point.down.is_none())
-        {
-            let what = "a report of iperf3 shows what moved in a test of TCP or of datagrams; this was none";
-            writeln!(out, "iperf3: {what}");
-            continue;
-        }
+    for point in outcome.points.iter().filter(|point| is_shown(point)) {
         let session = point.sessions.first();
         if let Some(session) = session {
             writeln!(out, "Connecting to host {}, port {}", session.target, session.address.port());
@@ -38,7 +43,7 @@ pub(crate) fn print(outcome: &Outcome) -> String {
         }
         writeln!(out, "\niperf Done.");
     }
-    out.0
+    Ok(out.0)
 }
 
 /// A point as the news of a test.
@@ -172,7 +177,7 @@ mod tests {
             outcome.points.push(point.clone());
             print(&outcome)
         };
-        let text = said(&point);
+        let text = said(&point).unwrap();
         // 12.5 MB are 11.9 MiB, and 100 Mbit; 24 MB in 2 s are 96 Mbit/s.
         assert!(text.contains("[  5]   1.00-2.00   sec  11.9 MBytes   100 Mbits/sec    3 "), "{text}");
         assert!(
@@ -180,6 +185,6 @@ mod tests {
             "{text}"
         );
         (point.up, point.down) = (None, None);
-        assert!(said(&point).contains("none"), "{}", said(&point));
+        assert!(said(&point).unwrap_err().contains("this was none"));
     }
 }
