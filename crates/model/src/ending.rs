@@ -185,7 +185,8 @@ impl Account {
             return None;
         }
         let EndTotals { broken, moved, last, .. } = self.local;
-        if phase.omit_ns > 0 && phase.kind == Kind::Tcp && moved.max(self.remote.moved) == 0 {
+        let has_end = phase.total_bytes.is_some() || phase.iterations.is_some();
+        if has_end && phase.omit_ns > 0 && moved.max(self.remote.moved) == 0 {
             let start = format_duration(metrics::real(phase.omit_ns));
             return Some(format!(
                 "the run was over within its omitted start of {start}: nothing was measured"

@@ -516,8 +516,7 @@ fn bytes_that_a_servers_time_limit_left_out_make_a_phase_partial() {
 
 #[test]
 fn a_run_that_is_over_within_its_omitted_start_is_partial() {
-    let phase =
-        Phase { omit_ns: 5 * metrics::SECOND, duration_ns: Some(10 * metrics::SECOND), ..tcp(Pattern::Push) };
+    let phase = Phase { omit_ns: 5 * metrics::SECOND, total_bytes: Some(9), ..tcp(Pattern::Push) };
     let early = |rx_bytes| Interval {
         local: Traffic { tx_bytes: 9, ..Traffic::default() },
         remote: Some(Traffic { rx_bytes, ..Traffic::default() }),
