@@ -6,7 +6,6 @@ pub(crate) mod mistaken;
 pub(crate) mod pages;
 
 use crate::args::help::{self, Lazy};
-use crate::error::{CliError, Exit};
 use crate::fleet::{self, agent};
 use crate::runs::{compare, import_export, kept, saved};
 use crate::verbs::{Question, demo, doctor, key, lab, monitor, processes, serve};
@@ -14,6 +13,7 @@ use crate::{config, protocols};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use common::Original;
+use console::error::{CliError, Exit};
 
 /// A measuring instrument for networks: goodput with every byte compared, connections, round trips,
 /// one-way delay and loss, media streams. One program is both ends.

@@ -1,9 +1,9 @@
 //! The configuration file: defaults of each command, named targets, named tests; `netcaliper
 //! config` and `netcaliper run`.
 
-use crate::error::{CliError, Exit};
-use crate::{file, stdout};
 use clap::Args;
+use console::error::{CliError, Exit};
+use console::{file, stdout};
 use serde_json::{Map, Value};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};

@@ -25,8 +25,8 @@ mod standby;
 use crate::args::export::ExportArgs;
 use crate::args::store::StoreArgs;
 use crate::args::values;
-use crate::error::{CliError, Exit};
 use clap::{Args, Subcommand};
+use console::error::{CliError, Exit};
 use std::path::PathBuf;
 
 /// The commands of a fleet.

@@ -6,21 +6,16 @@ mod command;
 mod config;
 #[cfg(test)]
 mod documents;
-mod error;
-mod file;
 mod fleet;
 mod originals;
 mod outputs;
 mod protocols;
 mod provenance;
 mod runs;
-mod signals;
-mod stderr;
-mod stdout;
-mod terminal;
 mod verbs;
 
 use command::Cli;
+use console::{stderr, stdout};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

@@ -2,12 +2,12 @@
 //! are part of.
 
 use crate::args::{store, values};
-use crate::error::{CliError, Exit};
-use crate::file::{NewFile, SavedRun};
-use crate::{protocols, provenance, signals, stderr};
+use crate::{protocols, provenance};
 use common::original::{Bound, Driver, Original, Refusal};
 use common::{Peer, ServerConfig};
-use runtime::EngineError;
+use console::error::{CliError, Exit};
+use console::file::{NewFile, SavedRun};
+use console::{signals, stderr};
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -61,18 +61,14 @@ impl Write for Stdout {
     }
 }
 
-impl From<CliError> for Refusal {
-    fn from(error: CliError) -> Self {
-        match error.exit {
-            Exit::Usage => Refusal::Usage(error.text),
-            Exit::Interrupted => Refusal::Interrupted(error.text),
-            _ => Refusal::Failed(error.text),
-        }
+/// The same failure, as an original reports it.
+fn refused(error: impl Into<CliError>) -> Refusal {
+    let CliError { text, exit } = error.into();
+    match exit {
+        Exit::Usage => Refusal::Usage(text),
+        Exit::Interrupted => Refusal::Interrupted(text),
+        _ => Refusal::Failed(text),
     }
-}
-
-fn refused(error: EngineError) -> Refusal {
-    CliError::from(error).into()
 }
 
 /// This program, run with this command line.
@@ -86,17 +82,17 @@ fn driver(command: &[String]) -> Driver {
         is_ours: runtime::is_ours,
         open_files: runtime::rlimit_nofile,
         resolve: |host, port, v4, v6| {
-            let interrupt = signals::interrupt()?;
+            let interrupt = signals::interrupt().map_err(refused)?;
             let targets = [host.to_owned()];
             let peers = runtime::resolve_targets(&targets, port, (v4, v6), &interrupt).map_err(refused)?;
             Ok(peers.into_iter().flat_map(Peer::each).collect())
         },
-        open_to: |networks| Ok(values::open_to(networks)?),
+        open_to: |networks| values::open_to(networks).map_err(refused),
         say: |text| stderr::say(text),
         stdout: || Box::new(Stdout(io::stdout())),
         quoted: |line, to_stdout| report::hanging(line, stderr::stdout_columns().filter(|_| to_stdout)),
         read_hidden: runtime::read_hidden,
-        on_signals: || Ok(signals::interrupt()?),
+        on_signals: || signals::interrupt().map_err(refused),
         on_any_key: |interrupt| Some(Box::new(runtime::interrupt_by_any_key(interrupt)?)),
         to_background: runtime::to_background,
         sleep: std::thread::sleep,

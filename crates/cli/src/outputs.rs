@@ -11,12 +11,13 @@ pub(crate) mod series;
 pub(crate) mod watch;
 
 use crate::args::{JsonArg, OutputArgs, WebArgs, store};
-use crate::error::{CliError, Exit};
-use crate::file::{self, NewFile};
 use crate::outputs::watch::Page;
-use crate::stdout::is_stdout;
-use crate::{provenance, signals, stderr, stdout};
+use crate::provenance;
 use ::export::Exporter;
+use console::error::{CliError, Exit};
+use console::file::{self, NewFile};
+use console::stdout::is_stdout;
+use console::{signals, stderr, stdout};
 use live::Live;
 use model::{Assertion, Begin, Builder, Event, Level, Outcome, Status};
 use report::{Console, Detail, EventCsv, EventWriter, Journal, Rows, RunMetrics, Style};

@@ -23,8 +23,8 @@ pub(crate) mod train;
 
 use crate::args::help::Lazy;
 use crate::args::{OutputArgs, TargetArgs};
-use crate::error::{CliError, Exit};
 use clap::{Parser, Subcommand};
+use console::error::{CliError, Exit};
 use model::{Cost, Phase};
 
 /// The commands that measure, each a question about a path.

@@ -2,9 +2,9 @@
 
 use crate::args::HeaderArgs;
 use crate::args::values::{self, Named};
-use crate::error::CliError;
 use crate::protocols::{self, Protocol};
 use clap::{Args, ValueEnum};
+use console::error::CliError;
 use model::{SocketSettings, Waiting};
 
 /// Options of UDP sockets, for both ends.

@@ -1,8 +1,8 @@
 //! `--export`: the receivers of results, and their secrets.
 
-use crate::error::CliError;
-use crate::file;
 use clap::Args;
+use console::error::CliError;
+use console::file;
 use export::{Exporter, Receiver, Secret};
 use std::fs::File;
 use std::io::Read as _;

@@ -1,11 +1,12 @@
 //! Keys: the files that they lie in.
 
 use crate::args::{KeyArgs, TargetArgs, values};
-use crate::error::CliError;
-use crate::{file, protocols};
+use crate::protocols;
 use common::auth::{DRAWN, unhex};
 use common::keys::{Named, PUBLIC, PrivateKey, VERBS};
 use common::{Keyring, Psk, Rights};
+use console::error::CliError;
+use console::file;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::fs::File;

@@ -1,12 +1,12 @@
 //! Options that protocols bring to commands, and the lines of the help that list protocols.
 
 use crate::args::values::{self, Legacy, LegacyAsked};
-use crate::error::CliError;
 use crate::protocols::{self, Protocol};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use common::options::{OptionValue, ProtocolOption};
+use console::error::CliError;
 use model::Phase;
 use std::path::{Path, PathBuf};
 

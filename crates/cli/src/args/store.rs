@@ -1,8 +1,8 @@
 //! The store of runs: where it is, and how a run gets there.
 
-use crate::error::CliError;
-use crate::{file, stderr};
 use clap::Args;
+use console::error::CliError;
+use console::{file, stderr};
 use model::{Outcome, Point};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;

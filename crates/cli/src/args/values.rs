@@ -1,9 +1,9 @@
 //! Values on the command line.
 
-use crate::error::CliError;
 use crate::protocols;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use common::{Original, Placement};
+use console::error::CliError;
 use model::{Kind, Phase, Range};
 use std::fmt::Display;
 use std::net::SocketAddr;

@@ -3,11 +3,11 @@
 
 use crate::args::{JsonArg, OutputArgs};
 use crate::command::Command;
-use crate::error::{CliError, Exit};
 use crate::outputs::{self, Outputs};
 use crate::protocols::{self, Protocol};
 use crate::provenance;
 use common::ClientConfig;
+use console::error::{CliError, Exit};
 use model::{Begin, Builder, Event, Phase, Status};
 use report::{EventWriter as _, Journal};
 use std::io::{self, Write};

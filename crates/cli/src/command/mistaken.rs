@@ -3,8 +3,9 @@
 mod habits;
 
 use crate::command::Cli;
-use crate::{config, protocols, provenance, stderr, stdout};
+use crate::{config, protocols, provenance};
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use console::{stderr, stdout};
 use habits::HABITS;
 use metrics::nearest;
 

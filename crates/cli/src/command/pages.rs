@@ -8,11 +8,11 @@ mod manual;
 use crate::args::help;
 #[cfg(feature = "man")]
 use crate::command::Cli;
-#[cfg(feature = "man")]
-use crate::error::Context as _;
-use crate::error::{CliError, Exit};
-use crate::stdout;
 use clap::Args;
+#[cfg(feature = "man")]
+use console::error::Context as _;
+use console::error::{CliError, Exit};
+use console::stdout;
 use std::path::PathBuf;
 
 /// For which shell.

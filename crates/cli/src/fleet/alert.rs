@@ -2,10 +2,10 @@
 //! beside the folders of the runs.
 
 use super::ShowArgs;
-use crate::error::CliError;
-use crate::file::state_folder;
 use crate::outputs::alert::Alert;
-use crate::{file, stderr};
+use console::error::CliError;
+use console::file::state_folder;
+use console::{file, stderr};
 use fleet::matrix::{FEWEST, Matrix, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
 //! The options for a NATS server in the middle of a fleet.
 
-#[cfg(feature = "fleet")]
-use crate::error::CliError;
 use clap::Args;
+#[cfg(feature = "fleet")]
+use console::error::CliError;
 use std::path::PathBuf;
 
 /// Address of the server, and this end's proof of identity.

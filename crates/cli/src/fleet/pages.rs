@@ -2,10 +2,11 @@
 
 use super::reach::WhichArgs;
 use super::{ShowArgs, alert};
-use crate::error::{CliError, Context as _, Exit};
 use crate::outputs::export;
+use crate::provenance;
 use crate::runs::saved;
-use crate::{file, provenance, stderr, stdout};
+use console::error::{CliError, Context as _, Exit};
+use console::{file, stderr, stdout};
 use fleet::matrix::{Matrix, MatrixBuilder, write_html, write_metrics, write_text};
 use fleet::record::Record;
 use fleet::result::Counts;

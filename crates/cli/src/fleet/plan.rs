@@ -1,9 +1,9 @@
 //! A plan from the command line, and its forecast.
 
 use super::{PlanArgs, ShapeArgs, questions, rounds};
-use crate::error::{CliError, Exit};
 use crate::runs::saved;
-use crate::{stderr, stdout};
+use console::error::{CliError, Exit};
+use console::{stderr, stdout};
 use fleet::inventory::{Format, Inventory, Limit};
 use fleet::plan::{Plan, Request, Round, Shape};
 use std::io::{self, Write as _};

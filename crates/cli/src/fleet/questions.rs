@@ -1,8 +1,8 @@
 //! A test of a plan from the words of a command line: its length, its bytes, and how much it
 //! disturbs others.
 
-use crate::error::CliError;
 use crate::verbs::Question;
+use console::error::CliError;
 use fleet::agent::Demand;
 use fleet::plan::{CostClass, Test, Verb};
 use metrics::SECOND;

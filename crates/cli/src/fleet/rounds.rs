@@ -2,8 +2,9 @@
 
 use super::run::{count, shown, work};
 use super::{ShowArgs, WhenArgs};
-use crate::error::{CliError, Context as _, Exit};
-use crate::{provenance, signals, stderr};
+use crate::provenance;
+use console::error::{CliError, Context as _, Exit};
+use console::{signals, stderr};
 use fleet::controller::{self, Journal, Wish};
 use fleet::plan::{Plan, Round, Rounds};
 use jiff::civil::{DateTime, Time};

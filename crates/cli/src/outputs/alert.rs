@@ -1,7 +1,7 @@
 //! Commands of the user, for `monitor` and fleets: one runs once when something breaks, the other
 //! once when nothing is broken any more.
 
-use crate::stderr;
+use console::stderr;
 use std::process::{Child, Command, Stdio};
 #[cfg(feature = "fleet")]
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Results on their way to other programs' servers.
 
 use crate::outputs::watch::host_name;
-use crate::{signals, stderr};
+use console::{signals, stderr};
 use export::{Background, Delivery, Exporter, Reading};
 use metrics::Wall;
 use model::{Assertion, Outcome, Point};

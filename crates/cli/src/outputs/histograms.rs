@@ -1,8 +1,8 @@
 //! Files with the distribution of round trips.
 
 use crate::args::HistogramArgs;
-use crate::error::CliError;
 use crate::outputs::{self, Failures, Sink, Target};
+use console::error::CliError;
 use metrics::Spectrum;
 use model::Outcome;
 

@@ -10,10 +10,10 @@
 mod canvas;
 
 use crate::args::When;
-use crate::error::{CliError, Context as _, lock};
-use crate::terminal::{self, Pen, Place, UP};
-use crate::{file, signals, stderr, stdout};
 use canvas::Canvas;
+use console::error::{CliError, Context as _, lock};
+use console::terminal::{self, Pen, Place, UP};
+use console::{file, signals, stderr, stdout};
 use metrics::SECOND;
 use model::Event;
 use runtime::{Called, CpuMeter, Interrupt, Keys};

@@ -1,8 +1,8 @@
 //! Metrics, to be fetched over HTTP or left in a file for a textfile collector.
 
-use crate::error::{CliError, lock};
-use crate::stdout::is_stdout;
-use crate::{file, stderr};
+use console::error::{CliError, lock};
+use console::stdout::is_stdout;
+use console::{file, stderr};
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ impl MetricsFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Exit;
+    use console::error::Exit;
 
     #[test]
     fn metrics_that_cannot_be_written_are_an_error_at_first_and_told_once_later() {

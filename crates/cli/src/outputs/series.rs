@@ -1,8 +1,9 @@
 //! Data series that protocols make of an outcome: as tables, and as CSV files.
 
-use crate::error::CliError;
-use crate::{file, protocols};
+use crate::protocols;
 use common::Series;
+use console::error::CliError;
+use console::file;
 use model::Outcome;
 use std::io::{self, Write};
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use crate::args::WebArgs;
 use crate::args::store::StoreArgs;
-use crate::error::CliError;
-use crate::{signals, stderr};
+use console::error::CliError;
+use console::{signals, stderr};
 use model::Outcome;
 use std::io::ErrorKind;
 use std::time::Duration;

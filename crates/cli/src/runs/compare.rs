@@ -1,10 +1,10 @@
 //! `netcaliper compare`: which differences between runs are real.
 
 use crate::args::store::StoreArgs;
-use crate::error::{CliError, Exit};
 use crate::runs::saved;
-use crate::{stderr, stdout};
 use clap::Args;
+use console::error::{CliError, Exit};
+use console::{stderr, stdout};
 use model::Outcome;
 use report::Comparison;
 use std::io::Write as _;

@@ -1,11 +1,11 @@
 //! `netcaliper import` and `export`: runs from other programs' files, and runs for other programs.
 
 use crate::args::store::StoreArgs;
-use crate::error::{CliError, Context as _, Exit};
 use crate::runs::kept::RunsArgs;
 use crate::runs::saved;
-use crate::{file, stderr};
 use clap::{Args, ValueEnum};
+use console::error::{CliError, Context as _, Exit};
+use console::{file, stderr};
 use model::KeptRun;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};

@@ -2,10 +2,10 @@
 
 use crate::args::store::StoreArgs;
 use crate::args::{OutputArgs, values};
-use crate::error::{CliError, Exit};
 use crate::runs::saved;
-use crate::{stderr, stdout};
 use clap::Args;
+use console::error::{CliError, Exit};
+use console::{stderr, stdout};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use metrics::{Clamped, Wall, format_count};

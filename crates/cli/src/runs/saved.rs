@@ -3,15 +3,16 @@
 
 use crate::args::store::StoreArgs;
 use crate::args::{HistogramArgs, OutputArgs, When, values};
-use crate::error::{CliError, Context as _, Exit};
 use crate::outputs::histograms::Histograms;
 use crate::outputs::{Outputs, series};
-use crate::stdout::is_stdout;
-use crate::{file, protocols, stderr, stdout};
+use crate::protocols;
 use clap::Args;
 use common::Original;
 use compat::NamedFile;
 use compat::file::read_bounded;
+use console::error::{CliError, Context as _, Exit};
+use console::stdout::is_stdout;
+use console::{file, stderr, stdout};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::{Count, Outcome, Point};

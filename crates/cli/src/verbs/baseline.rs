@@ -1,11 +1,11 @@
 //! The local baseline: round trips of the same messages within this host, before the run.
 
-use crate::error::CliError;
 use crate::protocols;
 use crate::verbs::loopback::Loopback;
 use crate::verbs::measure;
 use common::auth::DRAWN;
 use common::{ClientConfig, Keyring, Limits, Psk, ServerConfig};
+use console::error::CliError;
 use metrics::SECOND;
 use model::{Baseline, Event, Level, Phase, Ping, Schedule, SocketSettings, Verify};
 use runtime::Interrupt;

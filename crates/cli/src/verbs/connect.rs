@@ -2,10 +2,10 @@
 
 use crate::args::repeat::RepeatArgs;
 use crate::args::{LocalArgs, OutputArgs, RunArgs, SocketArgs, TargetArgs, values};
-use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::verbs::{measure, plan};
 use clap::Args;
+use console::error::{CliError, Exit};
 use metrics::SECOND;
 use model::{Kind, Pattern, Phase, Range};
 

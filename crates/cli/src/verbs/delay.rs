@@ -5,11 +5,11 @@ use crate::args::protocol::ProtocolArgs;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values::{self, Named, NumberOrNone};
 use crate::args::{LocalArgs, OutputArgs, SessionArgs, TargetArgs};
-use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::verbs::{measure, plan};
 use clap::Args;
+use console::error::{CliError, Exit};
 use metrics::{Clamped, ClockKind, SECOND, real};
 use model::{
     Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Spacing, Trace, Verify, Waiting,

@@ -2,13 +2,13 @@
 
 use crate::args::OutputArgs;
 use crate::args::values;
-use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::verbs::loopback::Loopback;
 use crate::verbs::measure;
 use clap::Args;
 use common::{ClientConfig, ServerConfig};
+use console::error::{CliError, Exit};
 use metrics::SECOND;
 use model::{Event, Kind, Method, Pattern, Phase, Range};
 use runtime::Interrupt;

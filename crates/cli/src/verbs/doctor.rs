@@ -1,12 +1,13 @@
 //! `netcaliper doctor`: facts of this host and of a path, judged.
 
 use crate::args::{LocalArgs, TargetArgs};
-use crate::error::{CliError, Exit};
 use crate::verbs::{measure, plan};
-use crate::{protocols, provenance, signals, stderr, stdout};
+use crate::{protocols, provenance};
 use ::doctor::{Detail, PATIENCE_NS, Path, Report};
 use clap::{ArgAction, Args};
 use common::ClientConfig;
+use console::error::{CliError, Exit};
+use console::{signals, stderr, stdout};
 use model::{Builder, Event, Level, Method, Outcome, Phase, Status, Step};
 use runtime::Interrupt;
 use std::net::{Ipv4Addr, SocketAddr};

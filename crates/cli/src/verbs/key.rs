@@ -1,11 +1,11 @@
 //! `netcaliper key`, which makes keys.
 
 use crate::args::key;
-use crate::error::{CliError, Context as _, Exit};
-use crate::{stderr, stdout};
 use clap::{Args, Subcommand};
 use common::auth::{DRAWN, hex};
 use common::keys::{PrivateKey, public_text};
+use console::error::{CliError, Context as _, Exit};
+use console::{stderr, stdout};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,12 @@
 //! `netcaliper lab`: a command on an impaired path with known truth.
 
 use crate::args::values::{self, Named};
-#[cfg(target_os = "linux")]
-use crate::error::Context as _;
-use crate::error::{CliError, Exit};
-#[cfg(target_os = "linux")]
-use crate::stderr;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
+#[cfg(target_os = "linux")]
+use console::error::Context as _;
+use console::error::{CliError, Exit};
+#[cfg(target_os = "linux")]
+use console::stderr;
 #[cfg(target_os = "linux")]
 use metrics::real;
 use std::ffi::OsString;
@@ -140,7 +140,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
 /// Runs a command on an impaired path.
 #[cfg(target_os = "linux")]
 pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
-    use crate::file::NewFile;
+    use console::file::NewFile;
     let [up, down] = args.paths()?;
     let open = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| NewFile::create(path).context(path.display())).transpose()

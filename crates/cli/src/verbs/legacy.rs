@@ -3,10 +3,10 @@
 use crate::args::protocol::LegacyArgs;
 use crate::args::values::{self, Legacy};
 use crate::args::{CoreArgs, key};
-use crate::error::CliError;
 use crate::protocols;
 use crate::verbs::plan;
 use common::{Keyring, ServerConfig};
+use console::error::CliError;
 use metrics::format_count;
 use model::ending::WRONG_DATA;
 use model::{Event, Level, Phase};

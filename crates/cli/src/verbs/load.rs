@@ -3,13 +3,14 @@
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
 use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
-use crate::error::{CliError, Exit, lock};
 use crate::outputs::Outputs;
+use crate::protocols;
 use crate::verbs::measure::Ended;
 use crate::verbs::{measure, plan};
-use crate::{protocols, signals};
 use clap::Args;
 use common::ClientConfig;
+use console::error::{CliError, Exit, lock};
+use console::signals;
 use metrics::{Clamped, SECOND, format_duration};
 use model::load::{Load, Part, Stage};
 use model::{Event, Outcome, Phase, Point, Status};

@@ -1,8 +1,8 @@
 //! A server in this process, over loopback, and clients of it.
 
-use crate::error::CliError;
 use crate::{protocols, provenance};
 use common::{ClientConfig, Keyring, Peer, ServerConfig};
+use console::error::CliError;
 use runtime::{Bound, EngineError, Interrupt};
 use std::net::SocketAddr;
 use std::thread::JoinHandle;

@@ -1,10 +1,10 @@
 //! How a method is run.
 
 use crate::args::OutputArgs;
-use crate::error::{CliError, Exit};
 use crate::outputs::Outputs;
-use crate::signals;
 use common::ClientConfig;
+use console::error::{CliError, Exit};
+use console::signals;
 use model::{Assertion, Event, Method, Outcome, Phase, Status, Step};
 use runtime::Interrupt;
 use screen::Planned;

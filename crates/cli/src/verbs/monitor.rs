@@ -4,14 +4,15 @@
 use crate::args::export::ExportArgs;
 use crate::args::store::StoreArgs;
 use crate::args::values;
-use crate::error::{CliError, Context as _, Exit, lock};
 use crate::outputs::alert::Alert;
 use crate::outputs::export;
 use crate::outputs::scrape::{self, MetricsFile};
 use crate::verbs::{Question, measure};
-use crate::{config, outputs, provenance, signals, stderr};
+use crate::{config, outputs, provenance};
 use clap::Args;
 use clap::error::ErrorKind;
+use console::error::{CliError, Context as _, Exit, lock};
+use console::{signals, stderr};
 use metrics::Spread;
 use model::{Assertion, Cost, Figure, Outcome, Status};
 use report::RunMetrics;

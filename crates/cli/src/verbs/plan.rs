@@ -2,10 +2,11 @@
 
 use crate::args::key;
 use crate::args::{CoreArgs, LocalArgs, RunArgs, SocketArgs, TargetArgs};
-use crate::error::CliError;
 use crate::protocols::Protocol;
-use crate::{config, protocols, provenance, signals};
+use crate::{config, protocols, provenance};
 use common::{ClientConfig, Placement};
+use console::error::CliError;
+use console::signals;
 use metrics::Clamped;
 use model::{Kind, Phase, Verify};
 use std::net::SocketAddr;

@@ -1,8 +1,8 @@
 //! Worker processes: the command that a client or a server runs to have one.
 
-use crate::error::{CliError, Exit};
 use crate::protocols::{self, Protocol};
 use clap::Args;
+use console::error::{CliError, Exit};
 use std::net::SocketAddr;
 
 #[derive(Args, Debug)]

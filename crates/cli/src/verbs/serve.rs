@@ -4,15 +4,16 @@
 use crate::args::protocol::LegacyArgs;
 use crate::args::{CoreArgs, KeyArgs, LocalArgs, OutputArgs, TargetArgs};
 use crate::args::{key, values};
-use crate::error::{CliError, Exit, lock};
 use crate::outputs::Outputs;
 use crate::outputs::scrape::{self, MetricsFile};
 use crate::verbs::lines::LineBudget;
 use crate::verbs::{legacy, plan};
-use crate::{protocols, provenance, signals, stderr};
+use crate::{protocols, provenance};
 use clap::Args;
 use common::config::StopServers;
 use common::{Acl, Limits, Processes, ProtocolOptions, ServerConfig};
+use console::error::{CliError, Exit, lock};
+use console::{signals, stderr};
 use model::{Event, Level, Phase, Status};
 use report::ServerMetrics;
 use runtime::{Bound, EngineError, Interrupt};

@@ -4,11 +4,11 @@ use crate::args::datagrams::{self, DatagramArgs, WAITING};
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
 use crate::args::{LocalArgs, OutputArgs, SessionArgs, TargetArgs};
-use crate::error::{CliError, Exit};
-use crate::file;
 use crate::outputs::{Outputs, series};
 use crate::verbs::{measure, plan};
 use clap::{Args, ValueEnum};
+use console::error::{CliError, Exit};
+use console::file;
 use metrics::Clamped;
 use model::{
     Axis, AxisName, Kind, Method, Pattern, Phase, Probe, SocketSettings, Train, Until, Verify, Waiting,

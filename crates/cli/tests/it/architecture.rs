@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &str)] = &[
     ("engine", "metrics, model, transport; its tests io"),
     ("runtime", "engine, io, metrics, model, protocols/common, transport"),
     ("sim", "engine, metrics, model, transport"),
+    ("console", "model, report, runtime"),
     ("report", "metrics, model; its tests screen"),
     ("screen", "metrics, model, report"),
     ("doctor", "metrics, model, report"),
@@ -31,7 +32,7 @@ const MAY_USE: &[(&str, &str)] = &[
     ("fleet", "io, metrics, model, report, transport"),
     (
         "cli",
-        "compat, doctor, export, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
+        "compat, console, doctor, export, fleet, lab, metrics, model, protocols/*, protocols/common, report, runtime, screen, store, transport, web",
     ),
     ("protocols/tests", "metrics, model, protocols/*, protocols/common, sim, transport"),
 ];
@@ -64,14 +65,8 @@ const PROTOCOLS: [(&str, &str); 10] = [
 /// The binary's table, which names them all.
 const TABLE: &str = "cli/src/protocols.rs";
 /// The modules of the binary from the ground up: each imports those before it only.
-const LAYERS: [&str; 17] = [
-    "stderr",
+const LAYERS: [&str; 11] = [
     "provenance",
-    "error",
-    "stdout",
-    "file",
-    "terminal",
-    "signals",
     "config",
     "protocols",
     "args",

@@ -3,9 +3,10 @@
 
 use crate::args::store::StoreArgs;
 use crate::command::{Cli, mistaken};
-use crate::error::Exit;
-use crate::{config, protocols, stdout};
+use crate::{config, protocols};
 use clap::{Arg, Args, Command};
+use console::error::Exit;
+use console::stdout;
 use std::fs;
 
 /// Most saved runs that are offered, the latest ones.

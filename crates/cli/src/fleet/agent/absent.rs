@@ -1,8 +1,8 @@
 //! Agents in builds that have none.
 
 use super::AgentArgs;
-use crate::error::{CliError, Exit};
 use crate::verbs::serve::{Beside, ServeArgs};
+use console::error::{CliError, Exit};
 
 /// Why nothing of fleets can be done.
 pub(crate) fn absent() -> CliError {

@@ -2,12 +2,13 @@
 
 use super::AgentArgs;
 use crate::args::{key, values};
-use crate::error::{CliError, Context as _, Exit};
 use crate::fleet::questions;
 use crate::fleet::secure::Keyed;
+use crate::provenance;
 use crate::verbs::serve::{Beside, FLEET_PORT, ServeArgs};
-use crate::{file, provenance, signals, stderr};
 use common::Keyring;
+use console::error::{CliError, Context as _, Exit};
+use console::{file, signals, stderr};
 use fleet::agent::{self, Agent, Ceilings, Input, OwnLock};
 use fleet::spool::Spool;
 use std::net::{SocketAddr, TcpListener};

@@ -92,7 +92,7 @@ fn set_style(style: CellStyle, out: &mut impl Write) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::LEAVE;
+    use console::terminal::LEAVE;
 
     /// A terminal as far as it concerns the view: written from ECMA-48 (CUP, ED, SGR) and xterm's
     /// handling of wide characters.

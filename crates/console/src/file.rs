@@ -21,7 +21,7 @@ static PARTIAL: Mutex<Vec<(PathBuf, bool)>> = Mutex::new(Vec::new());
 /// A file that is being made. Unless it is finished, the old file stays, and the new one is removed
 /// when dropped, but for one that [outlives the program](NewFile::outlives_the_program) and is not
 /// empty.
-pub(crate) struct NewFile {
+pub struct NewFile {
     file: File,
     /// Its name until it is whole, and then; `None` where it is written in its place.
     names: Option<(PathBuf, PathBuf)>,
@@ -29,7 +29,7 @@ pub(crate) struct NewFile {
 
 impl NewFile {
     /// A file that takes this name when it is finished.
-    pub(crate) fn create(path: &Path) -> io::Result<NewFile> {
+    pub fn create(path: &Path) -> io::Result<NewFile> {
         let before = fs::metadata(path).ok();
         if before.as_ref().is_some_and(|before| !before.is_file()) {
             return NewFile::in_place(path);
@@ -62,20 +62,17 @@ impl NewFile {
     }
 
     /// A log, which is read while it is written: it stands in its place from the start.
-    pub(crate) fn in_place(path: &Path) -> io::Result<NewFile> {
+    pub fn in_place(path: &Path) -> io::Result<NewFile> {
         Ok(NewFile { file: File::create(path)?, names: None })
     }
 
     /// Another handle of it, to write to.
-    pub(crate) fn handle(&self) -> io::Result<File> {
+    pub fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
     /// Has `write` write all of it.
-    pub(crate) fn fill(
-        mut self,
-        write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
-    ) -> io::Result<()> {
+    pub fn fill(mut self, write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> io::Result<()> {
         let mut out = BufWriter::new(&mut self.file);
         write(&mut out)?;
         out.flush()?;
@@ -83,7 +80,7 @@ impl NewFile {
         self.finish()
     }
 
-    pub(crate) fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<()> {
         let Some((partial, path)) = self.names.take() else { return Ok(()) };
         // Both in one step: a program that ends at once finds the file either partial or whole.
         let mut all = lock(&PARTIAL);
@@ -93,14 +90,14 @@ impl NewFile {
     }
 
     /// Something is lost, and the beginning is worth keeping: where that is, if not in its place.
-    pub(crate) fn keep(mut self) -> Option<PathBuf> {
+    pub fn keep(mut self) -> Option<PathBuf> {
         let (partial, _) = self.names.take()?;
         unregister(&partial);
         Some(partial)
     }
 
     /// Its beginning is worth keeping when the program ends at once.
-    pub(crate) fn outlives_the_program(self) -> NewFile {
+    pub fn outlives_the_program(self) -> NewFile {
         let mut all = lock(&PARTIAL);
         let own = |partial: &Path| self.names.as_ref().is_some_and(|(own, _)| own == partial);
         all.iter_mut().filter(|(partial, _)| own(partial)).for_each(|(_, removed)| *removed = false);
@@ -121,15 +118,12 @@ impl Drop for NewFile {
 }
 
 /// Makes a file of what `write` writes.
-pub(crate) fn write(
-    path: &Path,
-    write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn write(path: &Path, write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> io::Result<()> {
     NewFile::create(path)?.fill(write)
 }
 
 /// The same, for commands that end when it cannot be made.
-pub(crate) fn put(
+pub fn put(
     path: &Path,
     write: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>,
 ) -> Result<(), CliError> {
@@ -137,24 +131,24 @@ pub(crate) fn put(
 }
 
 /// Why there is no output in this file.
-pub(crate) fn unwritten(path: &Path, error: &io::Error) -> CliError {
+pub fn unwritten(path: &Path, error: &io::Error) -> CliError {
     CliError::failed(format!("cannot write to {}: {error}", path.display()))
 }
 
 /// Makes a folder, unless it is there.
-pub(crate) fn folder(path: &Path) -> Result<(), CliError> {
+pub fn folder(path: &Path) -> Result<(), CliError> {
     fs::create_dir_all(path).context(format_args!("cannot make the folder {}", path.display()))
 }
 
 /// The folder that a variable names. By the specification of base directories one that is not
 /// absolute does not count.
-pub(crate) fn folder_in(variable: &str) -> Option<PathBuf> {
+pub fn folder_in(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
-/// This program's folder of one kind: in the folder that the variable `xdg` names, in `usual` of
+/// Netcaliper's folder of one kind: in the folder that the variable `xdg` names, in `usual` of
 /// the home directory, or in the folder that the variable `windows` names. `None` without a home.
-pub(crate) fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBuf> {
+pub fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBuf> {
     let folder = folder_in(xdg)
         .or_else(|| folder_in("HOME").map(|home| home.join(usual)))
         .or_else(|| folder_in(windows))?;
@@ -162,7 +156,7 @@ pub(crate) fn own_folder(xdg: &str, usual: &str, windows: &str) -> Option<PathBu
 }
 
 /// Folder of this program's own state: never results of the user's runs, which are in the store.
-pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
+pub fn state_folder() -> Result<PathBuf, CliError> {
     let of_service = folder_in("STATE_DIRECTORY").map(|folder| folder.join("netcaliper"));
     let usual = || own_folder("XDG_STATE_HOME", ".local/state", "LOCALAPPDATA");
     of_service.or_else(usual).ok_or_else(|| {
@@ -172,21 +166,21 @@ pub(crate) fn state_folder() -> Result<PathBuf, CliError> {
     })
 }
 
-/// Whether a regular file can be read by users that are neither its owner nor in its group.
+/// True where a regular file can be read by users that are neither its owner nor in its group.
 #[cfg(unix)]
-pub(crate) fn is_world_readable(file: &Metadata) -> bool {
+pub fn is_world_readable(file: &Metadata) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     file.is_file() && file.permissions().mode() & 0o004 != 0
 }
 
 /// Access lists are not looked at.
 #[cfg(not(unix))]
-pub(crate) fn is_world_readable(_: &Metadata) -> bool {
+pub fn is_world_readable(_: &Metadata) -> bool {
     false
 }
 
 /// Removes the partial files, right before the process exits.
-pub(crate) fn remove_partial() {
+pub fn remove_partial() {
     let all = lock(&PARTIAL);
     for (partial, _) in all.iter().filter(|(_, removed)| *removed) {
         let _ = fs::remove_file(partial);
@@ -257,11 +251,11 @@ fn inherit(file: &File, before: &Metadata) {
 }
 
 /// The file in which an original's run is saved, until it is whole or has failed.
-pub(crate) struct SavedRun(Option<(report::Journal<File>, NewFile)>);
+pub struct SavedRun(Option<(report::Journal<File>, NewFile)>);
 
 impl SavedRun {
     /// A server's is a log, in its place from the start.
-    pub(crate) fn open(path: &Path, serves: bool) -> Result<SavedRun, String> {
+    pub fn open(path: &Path, serves: bool) -> Result<SavedRun, String> {
         let create = if serves { NewFile::in_place } else { NewFile::create };
         let file = create(path).map(NewFile::outlives_the_program);
         let opened = file.and_then(|file| Ok((report::Journal::new(file.handle()?), file)));
@@ -272,7 +266,7 @@ impl SavedRun {
     ///
     /// # Errors
     /// Once, when the file fails.
-    pub(crate) fn on_event(&mut self, event: &Event) -> Result<(), String> {
+    pub fn on_event(&mut self, event: &Event) -> Result<(), String> {
         let Some((mut journal, file)) = self.0.take() else { return Ok(()) };
         let failed = |error: io::Error| format!("cannot write to the file of --save: {error}");
         if let Err(error) = journal.on_event(event) {
@@ -288,7 +282,7 @@ impl SavedRun {
 }
 
 /// A clause that names the kept beginning of a file that has failed.
-pub(crate) fn before(kept: Option<PathBuf>) -> String {
+pub fn before(kept: Option<PathBuf>) -> String {
     kept.map_or_else(String::new, |path| format!("; its beginning is in {}", path.display()))
 }
 

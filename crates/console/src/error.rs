@@ -1,24 +1,24 @@
-//! Why a command ends, and how: its exit code, and the sentence of an error.
+//! The reason and the exit code with which a command ends.
 
 use crate::stderr;
 use std::fmt::Display;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How a command ended, for scripts.
+/// The end of a command, as scripts see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub enum Exit {
     Good,
-    /// Something failed: nothing could be measured, or connections ended in errors.
+    /// Nothing could be measured, or connections ended in errors.
     Failed,
     Usage,
-    /// A figure is worse than was to be accepted.
+    /// A figure is worse than its limit.
     Threshold,
-    /// The remote end vanished: the result covers what was measured until then.
+    /// The remote end vanished: the result covers the time until then.
     Partial,
-    /// Ended by SIGINT or SIGTERM; the result covers what was measured until then.
+    /// SIGINT or SIGTERM ended the run; the result covers the time until then.
     Interrupted,
-    /// What a command ended with that was run for the user.
+    /// The exit code of a program that was run for the user.
     Command(u8),
 }
 
@@ -39,34 +39,34 @@ impl From<Exit> for ExitCode {
 /// Why a command could not do its work: one sentence (none where the reader of stdout has closed
 /// it), and the exit code.
 #[derive(Debug)]
-pub(crate) struct CliError {
-    pub(crate) text: String,
-    pub(crate) exit: Exit,
+pub struct CliError {
+    pub text: String,
+    pub exit: Exit,
 }
 
 impl CliError {
-    pub(crate) fn usage(text: impl ToString) -> Self {
+    pub fn usage(text: impl ToString) -> Self {
         CliError { text: text.to_string(), exit: Exit::Usage }
     }
 
-    pub(crate) fn failed(text: impl ToString) -> Self {
+    pub fn failed(text: impl ToString) -> Self {
         CliError { text: text.to_string(), exit: Exit::Failed }
     }
 
     /// Stdout takes no more. A reader that has closed it, as `head` does, wants no sentence about
     /// that either.
-    pub(crate) fn stdout(error: &std::io::Error) -> Self {
+    pub fn stdout(error: &std::io::Error) -> Self {
         CliError::failed(stderr::of_stdout(error).unwrap_or_default())
     }
 }
 
-/// Locks what is whole even after a thread panicked that had it.
-pub(crate) fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a value that stays whole even where a thread panicked while it held the lock.
+pub fn lock<T: ?Sized>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says of a failure what was being done, or with which file.
-pub(crate) trait Context<T> {
+/// Adds to a failure the action, or the file, that it belongs to.
+pub trait Context<T> {
     fn context(self, what: impl Display) -> Result<T, CliError>;
 }
 

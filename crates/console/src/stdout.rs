@@ -6,25 +6,25 @@ use std::io::{self, IsTerminal as _, StdoutLock, Write};
 use std::path::Path;
 
 /// Prints to stdout what `write` writes there.
-pub(crate) fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>) -> Result<Exit, CliError> {
+pub fn print(write: impl FnOnce(&mut StdoutLock<'_>) -> io::Result<()>) -> Result<Exit, CliError> {
     let mut out = io::stdout().lock();
     write(&mut out).and_then(|()| out.flush()).map_err(|e| CliError::stdout(&e))?;
     Ok(Exit::Good)
 }
 
 /// Writes to stdout; a closed stdout is no error.
-pub(crate) fn write(text: &[u8]) -> Exit {
+pub fn write(text: &[u8]) -> Exit {
     let _ = io::stdout().lock().write_all(text);
     Exit::Good
 }
 
 /// True if stdout is a terminal that takes colours, of a person who likes them.
-pub(crate) fn color() -> bool {
+pub fn color() -> bool {
     io::stdout().is_terminal() && stderr::likes_colors()
 }
 
 /// True if both stdout and stderr are terminals, or one file or pipe.
-pub(crate) fn is_read_with_stderr() -> bool {
+pub fn is_read_with_stderr() -> bool {
     io::stdout().is_terminal() && io::stderr().is_terminal() || is_one_file()
 }
 
@@ -47,19 +47,19 @@ fn is_one_file() -> bool {
 
 /// Text for people on its way to `out`: as it is where their locale has UTF-8, ASCII elsewhere.
 /// Machine formats do not pass here.
-pub(crate) struct Text<W> {
+pub struct Text<W> {
     out: W,
     is_utf8: bool,
 }
 
 impl<W: Write> Text<W> {
-    pub(crate) fn to(out: W) -> Text<W> {
+    pub fn to(out: W) -> Text<W> {
         Text { out, is_utf8: stderr::is_utf8() }
     }
 }
 
 /// Text for people on stdout.
-pub(crate) fn text() -> Text<StdoutLock<'static>> {
+pub fn text() -> Text<StdoutLock<'static>> {
     Text::to(io::stdout().lock())
 }
 
@@ -79,7 +79,7 @@ impl<W: Write> Write for Text<W> {
     }
 }
 
-/// Whether this is the name of stdout.
-pub(crate) fn is_stdout(path: &Path) -> bool {
+/// True for the name of stdout, `-`.
+pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

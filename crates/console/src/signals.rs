@@ -8,19 +8,19 @@ use std::sync::OnceLock;
 
 static INTERRUPT: OnceLock<Interrupt> = OnceLock::new();
 
-/// Whether the run was requested to end.
-pub(crate) fn interrupted() -> bool {
+/// True once the run was requested to end.
+pub fn interrupted() -> bool {
     INTERRUPT.get().is_some_and(Interrupt::is_requested)
 }
 
 /// Ends the run in good order, as a signal does.
-pub(crate) fn end() {
+pub fn end() {
     INTERRUPT.get().inspect(|interrupt| interrupt.ask());
 }
 
 /// Ends the program without waiting for the run: the terminal is given back, and no file that is
 /// not whole is left.
-pub(crate) fn exit_at_once() -> ! {
+pub fn exit_at_once() -> ! {
     terminal::leave_at_once();
     file::remove_partial();
     std::process::exit(130)
@@ -30,7 +30,7 @@ pub(crate) fn exit_at_once() -> ! {
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn on_first_request(mut first: impl FnMut() + Send + 'static) -> Result<(), CliError> {
+pub fn on_first_request(mut first: impl FnMut() + Send + 'static) -> Result<(), CliError> {
     let on_request = move |request| match request {
         EndRequest::First => first(),
         EndRequest::Again => exit_at_once(),
@@ -42,7 +42,7 @@ pub(crate) fn on_first_request(mut first: impl FnMut() + Send + 'static) -> Resu
 ///
 /// # Errors
 /// When the system refuses.
-pub(crate) fn interrupt() -> Result<Interrupt, CliError> {
+pub fn interrupt() -> Result<Interrupt, CliError> {
     if let Some(known) = INTERRUPT.get() {
         return Ok(known.clone());
     }

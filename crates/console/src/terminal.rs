@@ -8,9 +8,9 @@ use std::sync::{Mutex, MutexGuard, Once, TryLockError};
 use std::time::Duration;
 
 /// Shows the cursor, and gives the first screen back.
-pub(crate) const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
+pub const LEAVE: &[u8] = b"\x1b[?25h\x1b[?1049l";
 /// True while the screen is the view's.
-pub(crate) static UP: AtomicBool = AtomicBool::new(false);
+pub static UP: AtomicBool = AtomicBool::new(false);
 /// Held while writing to the terminal.
 static PEN: Mutex<()> = Mutex::new(());
 /// Place of the screen; written once.
@@ -23,13 +23,13 @@ thread_local! {
 
 /// Stream of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub enum Place {
     Stdout,
     Stderr,
 }
 
 impl Place {
-    pub(crate) fn writer(self) -> Box<dyn Write + Send> {
+    pub fn writer(self) -> Box<dyn Write + Send> {
         match self {
             Place::Stdout => Box::new(io::stdout()),
             Place::Stderr => Box::new(io::stderr()),
@@ -38,10 +38,10 @@ impl Place {
 }
 
 /// The right to write to the terminal.
-pub(crate) struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
+pub struct Pen(#[expect(dead_code, reason = "held, not read")] MutexGuard<'static, ()>);
 
 impl Pen {
-    pub(crate) fn take() -> Pen {
+    pub fn take() -> Pen {
         let pen = lock(&PEN);
         DRAWING.set(true);
         Pen(pen)
@@ -56,7 +56,7 @@ impl Drop for Pen {
 
 /// Gives the screen back, if it is the view's, before the program ends at once. A terminal that
 /// takes nothing gets nothing.
-pub(crate) fn leave_at_once() {
+pub fn leave_at_once() {
     if !UP.swap(false, Ordering::AcqRel) {
         return;
     }
@@ -77,7 +77,7 @@ pub(crate) fn leave_at_once() {
 /// Longest drawing before the program ends without giving the screen back, ms.
 const DRAWN_WITHIN_MS: u32 = 300;
 
-pub(crate) fn leave() {
+pub fn leave() {
     let place = *lock(&PLACE);
     let mut out = place.writer();
     // A terminal that is gone needs nothing back.
@@ -85,7 +85,7 @@ pub(crate) fn leave() {
 }
 
 /// Switches to the view's screen; a panic restores the terminal first.
-pub(crate) fn take(place: Place) {
+pub fn take(place: Place) {
     *lock(&PLACE) = place;
     on_panic();
 }
