@@ -405,6 +405,31 @@ class Echoes:
 
 
 @dataclasses.dataclass
+class EcnBytes:
+    """Bytes of payload by the codepoint of their packets. Retransmissions are Not-ECT, with classic ECN."""
+
+    ce: Optional[int] = None
+    """With CE."""
+
+    ect0: Optional[int] = None
+    """With ECT(0)."""
+
+    ect1: Optional[int] = None
+    """With ECT(1)."""
+
+
+@dataclasses.dataclass
+class EcnPairs:
+    """Datagrams in pairs, at their receiver."""
+
+    both_lost: Optional[int] = None
+    """Pairs of which both datagrams were lost."""
+
+    sides: List["PairSide"] = dataclasses.field(default_factory=list)
+    """The datagrams with the first codepoint, and with the second."""
+
+
+@dataclasses.dataclass
 class Effective:
     """Settings as the kernel really applied them, read back from the first connection; null where it reports none."""
 
@@ -486,6 +511,9 @@ class FlowSums:
 
     delays: Optional[int] = None
     """Datagrams with a delay."""
+
+    marks: Optional["IpFields"] = None
+    """IP fields of received datagrams."""
 
 
 @dataclasses.dataclass
@@ -674,7 +702,7 @@ class Interval:
 
 @dataclasses.dataclass
 class IpFields:
-    """IP fields of received datagrams; a merged run has its first one's."""
+    """IP fields of received datagrams. The datagrams of a merged run have one traffic class."""
 
     dscp: Optional[List[Any]] = None
     """Smallest and largest DSCP."""
@@ -684,6 +712,46 @@ class IpFields:
 
     ttl: Optional[List[Any]] = None
     """Smallest and largest time to live or hop limit, where the kernel reports it."""
+
+
+@dataclasses.dataclass
+class Marking:
+    """Marking of the packets of one direction."""
+
+    arrived: Optional["IpFields"] = None
+    """IP fields as the packets arrived; of TCP the DSCP alone."""
+
+    ce_percent: Optional[float] = None
+    """Percent of the arrived packets with CE; null where none is counted."""
+
+    ecn_changed: Optional[bool] = None
+    """True if codepoints other than CE changed on the way."""
+
+    findings: List[str] = dataclasses.field(default_factory=list)
+    """Changes of the codepoints on the way, in words."""
+
+    loses_more: Optional[str] = None
+    """The codepoint that was lost more often than the other, in words."""
+
+    loss_p: Optional[float] = None
+    """Of datagrams in pairs, the probability that the losses of both codepoints would be as unequal if losses did not depend on
+    the codepoint.
+    """
+
+    sent_dscp: Optional[int] = None
+    """DSCP of the sent packets, where it is known."""
+
+    sent_ecn: List[str] = dataclasses.field(default_factory=list)
+    """ECN codepoints of the sent packets, where they are known: two of datagrams in pairs."""
+
+    tcp: Optional["TcpEcn"] = None
+    """ECN of the receiving end's TCP connections."""
+
+    to: Optional[str] = None
+    """The receiving end."""
+
+    up: Optional[bool] = None
+    """True for packets to the server."""
 
 
 @dataclasses.dataclass
@@ -883,6 +951,9 @@ class PacketReport:
     max_extent: Optional[int] = None
     """Largest reordering extent (RFC 4737 §4.2), datagrams."""
 
+    pairs: Optional["EcnPairs"] = None
+    """Datagrams that were sent in pairs, one with each of two ECN codepoints."""
+
     stack_ns: Optional["DistSummary"] = None
     """Time of datagrams in the sender's system after their actual send, by the transmit stamps of the kernel or the network
     card, ns; over the datagrams with such a stamp.
@@ -934,6 +1005,29 @@ class Packets:
 
     unsent: Optional[int] = None
     """Places in the sender's schedule that were given up: it was held up, or the kernel refused the send."""
+
+
+@dataclasses.dataclass
+class PairSide:
+    """Datagrams of pairs with one of the two codepoints, at their receiver. `D` is a distribution of times."""
+
+    arrived: List[int] = dataclasses.field(default_factory=list)
+    """Received datagrams by ECN field, 0 to 3, as they arrived."""
+
+    delay_ns: Optional["DistSummary"] = None
+    """Delay from the actual send, ns."""
+
+    lost: Optional[int] = None
+    """Datagrams lost, of pairs both of whose datagrams are accounted for."""
+
+    lost_alone: Optional[int] = None
+    """Datagrams lost of pairs whose other datagram arrived."""
+
+    received: Optional[int] = None
+    """Datagrams received for the first time."""
+
+    sent: Optional[str] = None
+    """The codepoint with which the datagrams were sent."""
 
 
 @dataclasses.dataclass
@@ -1148,6 +1242,9 @@ class PingInterval:
     counts: Optional["PingCounts"] = None
     """Outcomes of messages in this interval."""
 
+    marks: Optional["IpFields"] = None
+    """IP fields of the echoes, where a class was asked for."""
+
     max_ns: Optional[int] = None
     """Largest, ns."""
 
@@ -1168,6 +1265,9 @@ class PingInterval:
 
     path_p99_ns: Optional[int] = None
     """99th percentile without it, ns."""
+
+    remote_marks: Optional["IpFields"] = None
+    """IP fields of the messages as the remote end received them, where that reports them."""
 
 
 @dataclasses.dataclass
@@ -1237,6 +1337,9 @@ class Point:
     local_cpu_s_per_gb: Optional[float] = None
     """CPU seconds of this process per 10^9 payload bytes."""
 
+    marking: List["Marking"] = dataclasses.field(default_factory=list)
+    """Marking of packets in each direction, where a class or a codepoint was asked for or arrived."""
+
     phase: Optional["Phase"] = None
     """The requested phase."""
 
@@ -1292,6 +1395,9 @@ class Probe:
 
     nonblock: Optional[bool] = None
     """True if a place in the schedule is given up when the sender cannot keep it, instead of being made up for."""
+
+    paired: Optional[str] = None
+    """ECN codepoint of one datagram of each pair, drawn by the seed; the other one has the codepoint of the socket."""
 
     samples: Optional[bool] = None
     """True if each datagram is reported."""
@@ -1570,6 +1676,9 @@ class SocketSettings:
     dscp: Optional[int] = None
     """DSCP, 0 to 63."""
 
+    ecn: Optional[str] = None
+    """UDP: ECN codepoint. TCP's kernel sets its own."""
+
     flow_label: Optional[int] = None
     """IPv6 flow label, 0 to 0xfffff; the client's packets only."""
 
@@ -1722,6 +1831,67 @@ class SweepRow:
 
 
 @dataclasses.dataclass
+class TcpEcn:
+    """Sums over connections."""
+
+    accurate: Optional[int] = None
+    """Connections that negotiated Accurate ECN; null where no kernel reports it."""
+
+    connections: Optional[int] = None
+    """Connections whose kernel reports ECN."""
+
+    delivered: Optional[int] = None
+    """Segments delivered on connections that negotiated ECN."""
+
+    delivered_bytes: Optional["EcnBytes"] = None
+    """Bytes delivered, by the peer's report; null where no kernel counts them, or where 4 GiB passed between two readings."""
+
+    delivered_ce: Optional[int] = None
+    """Segments delivered with an echo of CE."""
+
+    negotiated: Optional[int] = None
+    """Connections that negotiated ECN."""
+
+    received_bytes: Optional["EcnBytes"] = None
+    """Bytes received; null likewise."""
+
+    received_ce: Optional[int] = None
+    """Segments received with CE; null where no kernel counts them."""
+
+    seen: Optional[int] = None
+    """Connections on which a packet with ECT or CE arrived."""
+
+
+@dataclasses.dataclass
+class TcpEcnInfo:
+    """ECN of one connection at an instant. Counters of bytes are modulo 2^32; absent ones are unknown to the kernel."""
+
+    accurate: Optional[bool] = None
+    """True if the handshake negotiated Accurate ECN (Linux 7.0)."""
+
+    delivered: Optional[int] = None
+    """Segments delivered to the peer (Linux 4.18)."""
+
+    delivered_bytes: Optional["EcnBytes"] = None
+    """Bytes delivered to the peer, by its report; with Accurate ECN only (Linux 6.18)."""
+
+    delivered_ce: Optional[int] = None
+    """Segments that the peer acknowledged with an echo of CE; with classic ECN all segments from an echo to its answer."""
+
+    negotiated: Optional[bool] = None
+    """True if the handshake negotiated ECN."""
+
+    received_bytes: Optional["EcnBytes"] = None
+    """Bytes received (Linux 6.18)."""
+
+    received_ce: Optional[int] = None
+    """Segments received with CE (Linux 6.18)."""
+
+    seen: Optional[bool] = None
+    """True if a packet with ECT or CE arrived."""
+
+
+@dataclasses.dataclass
 class TcpInfo:
     """The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older kernels, other systems) are null;
     times are in microseconds as the kernel gives them.
@@ -1736,6 +1906,9 @@ class TcpInfo:
     bytes_acked: Optional[int] = None
     """Bytes that the peer has acknowledged; a SYN or FIN is one."""
 
+    bytes_received: Optional[int] = None
+    """Bytes received."""
+
     bytes_retrans: Optional[int] = None
     """Bytes retransmitted."""
 
@@ -1747,6 +1920,9 @@ class TcpInfo:
 
     delivery_rate: Optional[int] = None
     """Most recent goodput as the kernel estimates it, bytes/s."""
+
+    ecn: Optional["TcpEcnInfo"] = None
+    """ECN, where the kernel reports it; kept where it was negotiated."""
 
     min_rtt_us: Optional[int] = None
     """Smallest round-trip time seen (within the kernel's window), µs."""
@@ -1803,6 +1979,9 @@ class TcpTotals:
 
     dscp: Optional[List[Any]] = None
     """Smallest and largest DSCP of the peers' packets, of the connections whose kernel keeps it."""
+
+    ecn: Optional["TcpEcn"] = None
+    """ECN of the connections."""
 
     min_rtt_us: Optional[int] = None
     """Smallest round-trip time, µs; 0 when unknown."""
@@ -1862,6 +2041,11 @@ class Totals:
 
     limit: Optional[str] = None
     """The limit of this server that ended the phase."""
+
+    marks: Optional["IpFields"] = None
+    """IP fields of received messages of round trips, where a class was asked for; `packets` has the fields of datagrams on a
+    schedule.
+    """
 
     network_errors: Optional[int] = None
     """Network errors."""

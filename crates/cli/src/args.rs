@@ -16,6 +16,8 @@ use crate::protocols;
 use clap::{Args, ValueEnum};
 use common::Placement;
 use common::protocol::Workers;
+use console::error::CliError;
+use metrics::Ecn;
 use model::{Assertion, Shutdown, SocketSettings, Verify};
 use report::Detail;
 use std::net::SocketAddr;
@@ -219,6 +221,31 @@ pub(crate) struct HeaderArgs {
     /// Time to live, or hop limit, 1 to 255 [default: the system's].
     #[arg(long, value_parser = values::ttl)]
     pub(crate) ttl: Option<u8>,
+}
+
+/// The ECN codepoint of datagrams. TCP's kernel negotiates ECN by itself.
+#[derive(Args, Debug)]
+pub(crate) struct EcnArgs {
+    /// ECN codepoint of datagrams, both ways: ect0, ect1, ce or off [default: off]. `delay` and
+    /// `load` compare two, such as ect1,off: of each two datagrams one has either; `load` compares
+    /// one with off.
+    #[arg(long, value_name = "CODEPOINT", value_parser = values::codepoints)]
+    pub(crate) ecn: Option<(Ecn, Option<Ecn>)>,
+}
+
+impl EcnArgs {
+    /// The codepoint of all datagrams.
+    ///
+    /// # Errors
+    /// Refuses two.
+    pub(crate) fn one(&self) -> Result<Option<Ecn>, CliError> {
+        match self.ecn {
+            Some((_, Some(_))) => Err(CliError::usage(
+                "--ecn: `delay` and `load` compare two codepoints; give one such as ect0",
+            )),
+            one => Ok(one.map(|(ecn, _)| ecn)),
+        }
+    }
 }
 
 /// Where results go. Every file is opened before the run starts; `-` is stdout.

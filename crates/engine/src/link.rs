@@ -1,6 +1,6 @@
 //! One socket on a worker, and the table that holds them.
 
-use metrics::{Clamped, Group, Mono, SocketState, TcpInfo};
+use metrics::{Clamped, EcnWatch, Group, Mono, SocketState, TcpInfo};
 use transport::admission::{PendingPlace, RegisteredPlace};
 use transport::{Can, DatagramSocket as _, Flow, LinkBudget, Path, Platform, StreamSocket as _, Watch};
 
@@ -122,6 +122,8 @@ pub(crate) struct LinkState {
     /// Its receive calls may sleep; `None` when that was not tried.
     pub(crate) sleepy: Option<bool>,
     pub(crate) retransmits: u32,
+    /// Its counters of ECN, where it was negotiated.
+    pub(crate) ecn: Option<Box<EcnWatch>>,
     /// Its long sends are to end where segments end.
     pub(crate) whole_segments: bool,
     /// Its last send was a long one.

@@ -12,7 +12,7 @@ use crate::trace::{Class, TraceRow, Tracer, Way};
 use crate::truth::{DirectionStats, PacketPlace, Worker};
 use io::tun::Tun;
 use io::{Clock, Reactor};
-use metrics::{Clamped, Mono};
+use metrics::{Clamped, Ecn, Mono};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -105,7 +105,8 @@ impl Lane {
     fn matches(&self, anatomy: &Anatomy) -> bool {
         self.only.is_none_or(|only| {
             let port = |port| anatomy.ports.is_some_and(|(from, to)| from == port || to == port);
-            anatomy.protocol == only.protocol && only.port.is_none_or(port)
+            let marked = only.ecn.is_none_or(|ecn| ecn == Ecn::of(anatomy.tos));
+            anatomy.protocol == only.protocol && only.port.is_none_or(port) && marked
         })
     }
 

@@ -7,7 +7,7 @@ use crate::setup::{
     Behind, Bottleneck, Bursts, Corrupt, Duplicate, Jitter, Limit, Only, Path, PathMtu, Reorder, Shape,
     Window,
 };
-use metrics::{Clamped, parse_bytes, parse_duration, parse_rate};
+use metrics::{Clamped, parse_bytes, parse_duration, parse_ecn, parse_rate};
 
 /// A condition: its name, its values, and its effect. The command line's options and help are made
 /// from these.
@@ -66,8 +66,8 @@ pub const KEYS: &[Key] = keys! {
         "Marks them when they had to wait for the bottleneck for longer.";
     "ecn-bleach" "yes|no" false |path, text| set(&mut path.ecn_bleach, yes(text)),
         "Clears the ECN bits.";
-    "only" "PROTOCOL[:PORT]" false |path, text| set(&mut path.only, only(text).map(Some)),
-        "The conditions are for these packets only (tcp, udp, icmp, or a number); others pass at once.";
+    "only" "PROTOCOL[:PORT][+CODEPOINT]" false |path, text| set(&mut path.only, only(text).map(Some)),
+        "The conditions are for these packets only (tcp, udp, icmp, or a number; with an ECN codepoint: udp+ect1); others pass at once.";
 };
 
 impl Path {
@@ -254,6 +254,10 @@ fn path_mtu(text: &str) -> Result<PathMtu, String> {
 }
 
 fn only(text: &str) -> Result<Only, String> {
+    let (text, ecn) = match text.split_once('+') {
+        Some((text, ecn)) => (text, Some(parse_ecn(ecn)?)),
+        None => (text, None),
+    };
     let (protocol, port) = match text.split_once(':') {
         Some((protocol, port)) => (protocol, Some(u16::clamped(number(port, 65_535)?))),
         None => (text, None),
@@ -265,12 +269,13 @@ fn only(text: &str) -> Result<Only, String> {
         "icmp6" => 58,
         other => u8::clamped(number(other, 255)?),
     };
-    Ok(Only { protocol, port })
+    Ok(Only { protocol, port, ecn })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use metrics::Ecn;
 
     fn path(text: &str) -> Path {
         let mut path = Path::default();
@@ -298,7 +303,9 @@ mod tests {
         assert_eq!((p.mtu.0, p.path_mtu), (1400, Some(PathMtu { bytes: 1300, silent: true })));
         let p = path("ecn-ce=10%,ecn-above=5ms,ecn-bleach=no,only=udp:7411,reorder=2%:5ms,queue=50p,rate=1G");
         assert_eq!((p.ecn_ce, p.ecn_above_ns, p.dscp), (0.1, Some(5_000_000), None));
-        assert_eq!(p.only, Some(Only { protocol: 17, port: Some(7411) }));
+        assert_eq!(p.only, Some(Only { protocol: 17, port: Some(7411), ecn: None }));
+        let marked = path("only=udp+ect1").only;
+        assert_eq!(marked, Some(Only { protocol: 17, port: None, ecn: Some(Ecn::Ect1) }));
         assert_eq!(p.reorder.unwrap().behind, Behind::Time(5_000_000));
         assert_eq!(p.bottleneck.unwrap().limit, Limit::Packets(50));
         assert_eq!(path("jitter=1ms:pareto=3:reorder").jitter.unwrap().shape, Shape::Pareto(3.0));

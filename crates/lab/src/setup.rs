@@ -1,6 +1,6 @@
 //! The requested conditions of each direction, and of the lab as a whole.
 
-use metrics::{SECOND, format_duration, real};
+use metrics::{Ecn, SECOND, format_duration, real};
 use serde::Serialize;
 
 /// Distribution of a jitter's amounts. All are drawn from the seed.
@@ -163,6 +163,9 @@ pub struct Only {
     pub protocol: u8,
     /// The port, of either end.
     pub port: Option<u16>,
+    /// The ECN codepoint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<Ecn>,
 }
 
 /// The conditions of one direction, in the order of their effects: [`Only`], path MTU, outage,

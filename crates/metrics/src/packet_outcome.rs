@@ -3,7 +3,7 @@
 //! Both ends' lists are read at leisure, after the run; [`crate::Sequence`] counts the same while
 //! datagrams arrive. The two share no code.
 
-use crate::{Packets, StampKind, real};
+use crate::{IpFields, Packets, StampKind, real};
 use serde::{Deserialize, Serialize};
 
 /// Marks the number expected at the arrival of a datagram without a readable number. Numbers never
@@ -147,6 +147,9 @@ pub struct FlowSums {
     pub delay_max_ns: u64,
     /// Sum of one-way delays, ns.
     pub delay_sum_ns: u64,
+    /// IP fields of received datagrams.
+    #[serde(skip_serializing_if = "IpFields::is_empty")]
+    pub marks: IpFields,
 }
 
 impl FlowSums {

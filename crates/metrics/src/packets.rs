@@ -1,6 +1,8 @@
 //! Datagrams: what became of them, and how long they took.
 
-use crate::{Arrivals, ClockFound, ClockKind, Dist, Jitters, Mono, Seen, TwoWay, format_count};
+use crate::{
+    Arrivals, ClockFound, ClockKind, Dist, EcnPairs, IpFields, Jitters, Mono, Seen, TwoWay, format_count,
+};
 use serde::{Deserialize, Serialize};
 use std::ops::{Deref, DerefMut};
 
@@ -103,6 +105,7 @@ impl Packets {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(bound = "D: Default + schemars::JsonSchema + Serialize"))]
+#[serde(bound(deserialize = "D: Default + Deserialize<'de>"))]
 #[serde(default)]
 pub struct Datagrams<D> {
     /// Outcomes of the datagrams.
@@ -166,9 +169,12 @@ pub struct Datagrams<D> {
     pub card_unplaced: u64,
     /// IP fields of received datagrams.
     pub marks: IpFields,
+    /// Datagrams that were sent in pairs, one with each of two ECN codepoints.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pairs: Option<Box<EcnPairs<D>>>,
 }
 
-impl<D> Datagrams<D> {
+impl<D: Default> Datagrams<D> {
     /// Adds all that `other` holds, its distributions by `dist`.
     pub fn add<T>(&mut self, other: &Datagrams<T>, dist: impl Fn(&mut D, &T)) {
         self.counts.add(&other.counts);
@@ -192,8 +198,13 @@ impl<D> Datagrams<D> {
         self.card_refused += other.card_refused;
         self.card_unplaced += other.card_unplaced;
         self.marks.add(&other.marks);
+        if let Some(theirs) = &other.pairs {
+            self.pairs.get_or_insert_default().add(theirs, &dist);
+        }
     }
+}
 
+impl<D> Datagrams<D> {
     /// Adds the clocks compared over the path of another flow.
     pub fn add_clock(&mut self, other: Option<ClockFound>) {
         let all = [self.clock_found, other].into_iter().flatten();
@@ -248,47 +259,6 @@ impl Deref for PacketTally {
 impl DerefMut for PacketTally {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.datagrams
-    }
-}
-
-/// IP fields of received datagrams; a merged run has its first one's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default)]
-pub struct IpFields {
-    /// Smallest and largest time to live or hop limit, where the kernel reports it.
-    pub ttl: Option<(u8, u8)>,
-    /// Smallest and largest DSCP.
-    pub dscp: Option<(u8, u8)>,
-    /// Datagrams by ECN field, 0 to 3: not capable, ECT(1), ECT(0), congestion experienced.
-    pub ecn: [u64; 4],
-}
-
-impl IpFields {
-    /// `n` datagrams arrived with this time to live (0: unknown) and traffic class octet.
-    pub fn see(&mut self, ttl: u8, tos: u8, n: u64) {
-        if ttl > 0 {
-            self.ttl = widest(self.ttl, Some((ttl, ttl)));
-        }
-        self.dscp = widest(self.dscp, Some((tos >> 2, tos >> 2)));
-        self.ecn[usize::from(tos & 3)] += n;
-    }
-
-    /// Adds others.
-    pub fn add(&mut self, more: &IpFields) {
-        self.ttl = widest(self.ttl, more.ttl);
-        self.dscp = widest(self.dscp, more.dscp);
-        for (ours, theirs) in self.ecn.iter_mut().zip(more.ecn) {
-            *ours += theirs;
-        }
-    }
-}
-
-/// The range that covers both.
-pub(crate) fn widest(a: Option<(u8, u8)>, b: Option<(u8, u8)>) -> Option<(u8, u8)> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-        (a, b) => a.or(b),
     }
 }
 
@@ -370,17 +340,6 @@ mod tests {
         let mut sum = times(1);
         sum.add(&times(1));
         assert_eq!(sum, times(2));
-    }
-
-    #[test]
-    fn marks_keep_their_extremes() {
-        let mut marks = IpFields::default();
-        marks.see(60, 0b1011_1000, 3);
-        marks.see(64, 0b0000_0011, 1);
-        let mut sum = IpFields::default();
-        sum.see(0, 0b1011_1010, 1);
-        sum.add(&marks);
-        assert_eq!(sum, IpFields { ttl: Some((60, 64)), dscp: Some((0, 46)), ecn: [3, 0, 1, 1] });
     }
 
     #[test]

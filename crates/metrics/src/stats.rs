@@ -1,7 +1,7 @@
 //! The mean of a few readings and how far it can be trusted.
 
 use crate::number::{Clamped, real};
-use crate::student::quantile;
+use crate::student::{quantile, two_sided};
 use serde::{Deserialize, Serialize};
 
 /// Fewest readings whose interval is shown: of fewer, Student's t is 3 and more, and their extremes
@@ -43,6 +43,26 @@ fn t95(df: u64) -> f64 {
     }
 }
 
+/// Most trials of a sign test that is computed exactly.
+const EXACT: u64 = 1_000;
+
+/// The probability that of `a + b` fair coins `a` or a number as far from the half show heads (the
+/// two-sided sign test): exact up to 1,000 coins, beyond by the normal distribution with the
+/// correction for continuity.
+pub(crate) fn sign_test(a: u64, b: u64) -> f64 {
+    let n = a.saturating_add(b);
+    if n > EXACT {
+        return two_sided((real(a.abs_diff(b)) - 1.0).max(0.0) / real(n).sqrt(), None);
+    }
+    let mut term = -real(n) * std::f64::consts::LN_2;
+    let mut tail = 0.0;
+    for k in 0..=a.min(b) {
+        tail += term.exp();
+        term += (real(n - k) / real(k + 1)).ln();
+    }
+    (2.0 * tail).min(1.0)
+}
+
 impl Spread {
     /// The spread of `values`; `None` when there are none.
     pub fn of(values: &[f64]) -> Option<Spread> {
@@ -82,6 +102,19 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sign_test_counts_coins() {
+        // 2 · (1 + 10 + 45) / 1024, 2 / 1024, and what is even.
+        for ((a, b), want) in [((2, 8), 0.109_375), ((0, 10), 0.001_953_125), ((5, 5), 1.0), ((0, 0), 1.0)] {
+            assert!((sign_test(a, b) - want).abs() < 1e-12, "{a} {b}");
+            assert_eq!(sign_test(a, b).to_bits(), sign_test(b, a).to_bits());
+        }
+        // scipy.stats.binomtest(460, 1000).pvalue; across the limit of the exact form the two agree.
+        assert!((sign_test(460, 540) - 0.012_444_1).abs() < 1e-5, "{}", sign_test(460, 540));
+        let (exact, normal) = (sign_test(460, 540), sign_test(460, 541));
+        assert!((exact - normal).abs() < 2e-3, "{exact} {normal}");
+    }
 
     #[test]
     fn a_margin_has_five_readings_and_stays_above_nothing() {

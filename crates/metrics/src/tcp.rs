@@ -1,7 +1,8 @@
 //! The kernel's figures of a TCP connection, and the figures that RFC 6349 derives from them.
 
+use crate::ip_fields::widest;
 use crate::number::real;
-use crate::packets::widest;
+use crate::{EcnWatch, TcpEcn, TcpEcnInfo, add_known};
 use serde::{Deserialize, Serialize};
 
 /// The part of the kernel's `struct tcp_info` that a measurement uses. Absent fields (older
@@ -41,6 +42,12 @@ pub struct TcpInfo {
     /// Bytes that the peer has acknowledged; a SYN or FIN is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
+    /// Bytes received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_received: Option<u64>,
+    /// ECN, where the kernel reports it; kept where it was negotiated.
+    #[serde(skip_serializing_if = "TcpEcnInfo::is_unused")]
+    pub ecn: Option<TcpEcnInfo>,
     /// Events of reordering seen by the sender.
     pub reord_seen: Option<u32>,
     /// Receiver's estimate of the sender's round-trip time, µs.
@@ -118,6 +125,9 @@ pub struct TcpTotals {
     /// Smallest and largest DSCP of the peers' packets, of the connections whose kernel keeps it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dscp: Option<(u8, u8)>,
+    /// ECN of the connections.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<TcpEcn>,
 }
 
 impl TcpTotals {
@@ -152,6 +162,13 @@ impl TcpTotals {
         }
     }
 
+    /// Adds the ECN of an ended connection.
+    pub fn see_ecn(&mut self, watch: &EcnWatch) {
+        if let Some(sums) = watch.sums() {
+            self.ecn.get_or_insert_default().add(&sums);
+        }
+    }
+
     /// Adds the DSCP that the kernel kept of an ended connection's peer.
     pub fn see(&mut self, dscp: u8) {
         self.dscp = widest(self.dscp, Some((dscp, dscp)));
@@ -173,6 +190,7 @@ impl TcpTotals {
             self.min_rtt_us = other.min_rtt_us;
         }
         self.dscp = widest(self.dscp, other.dscp);
+        add_known(&mut self.ecn, other.ecn.as_ref(), TcpEcn::add);
     }
 
     /// Mean smoothed round-trip time under load, µs.

@@ -3,7 +3,7 @@
 use crate::caveat::caveats_against;
 use crate::frames::FrameWatch;
 use crate::thin::{self, Coarse};
-use crate::{Event, Extra, Interval, Level, Outcome, Point, RoundTrips, SCHEMA, SweepRow, Totals};
+use crate::{Event, Extra, Interval, Level, Marking, Outcome, Point, RoundTrips, SCHEMA, SweepRow, Totals};
 use crate::{Meanwhile, figures, knee, load, mtu};
 use metrics::format_count;
 use std::collections::BTreeMap;
@@ -289,6 +289,7 @@ impl Builder {
             }
             None => figures::derive(&mut point, None),
         }
+        point.marking = Marking::all(&point);
         point.caveats = caveats_against(&point, self.idle_of(&point), &self.outcome.begin);
         point
     }

@@ -136,6 +136,10 @@ const CHECKS: &[Check] = &[
     of_all(Caution, "damaged-on-the-way", packets::damaged),
     // The path treats the class that was asked for as another.
     of_all(Caution, "dscp-changed", packets::class_changed),
+    // The path's congestion marks are not all there.
+    of_all(Caution, "ecn-changed", packets::ecn_changed),
+    // Losses are of one part of the datagrams.
+    of_all(Caution, "ecn-loss", packets::ecn_loss),
     // The bound of the clocks is as large as the delays: only differences hold.
     of_all(Caution, "clock-offset", packets::clocks),
     // Delays around the jump are wrong by as much.

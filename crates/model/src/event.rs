@@ -10,8 +10,8 @@ use crate::{
     PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Traffic, Trains,
 };
 use metrics::{
-    CauseCount, DistSummary, Frames, Framing, Moments, PlayoutSummary, Remote, Sample, Tally, TcpTotals,
-    TrainPacket, Wall,
+    CauseCount, DistSummary, Frames, Framing, IpFields, Moments, PlayoutSummary, Remote, Sample, Tally,
+    TcpTotals, TrainPacket, Wall,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -421,6 +421,10 @@ pub struct Totals {
     /// Counts and delays of datagrams, late ones included, when they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub packets: Option<Box<PacketReport>>,
+    /// IP fields of received messages of round trips, where a class was asked for; `packets` has the
+    /// fields of datagrams on a schedule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks: Option<IpFields>,
     /// When frames of streams were complete; `None` when that is not known.
     pub playout: Option<PlayoutSummary>,
     /// Failures by cause, most frequent first, at most 32.

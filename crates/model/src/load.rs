@@ -6,10 +6,10 @@
 //! another (`delay`). Their labels say which is which.
 
 use crate::{
-    Figure, Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule, Spacing,
-    Stat, Status, Transport, Way, figures,
+    Figure, Kind, Outcome, PacketReport, Pattern, Phase, Ping, Point, Probe, RoundTrips, Schedule,
+    SocketSettings, Spacing, Stat, Status, Transport, Way, figures,
 };
-use metrics::{Clamped, Spectrum, Spread, buffer_delay_percent, real, sum_of};
+use metrics::{Clamped, Ecn, Spectrum, Spread, buffer_delay_percent, real, sum_of};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,6 +72,9 @@ pub struct Load {
     pub servers: u32,
     /// Seed of random spacing.
     pub seed: u64,
+    /// Two ECN codepoints of the datagrams each way, which are compared under the same load. Round
+    /// trips have none, so that grades compare.
+    pub ecn: Option<(Ecn, Ecn)>,
 }
 
 /// Label of a point of such a run.
@@ -135,11 +138,13 @@ impl Load {
             spacing: Spacing::Poisson,
             seed: self.seed,
             late_ns: 5 * metrics::SECOND,
+            paired: self.ecn.map(|(_, other)| other),
             ..Probe::default()
         };
         let rate = Some(u64::clamped((self.rate * f64::from(PROBE) * 8.0).round()));
         let (kind, pattern) = (Kind::Delay, Pattern::Duplex);
-        let delay = Phase { kind, pattern, rate, probe: Some(probe), ..base };
+        let sockets = SocketSettings { ecn: self.ecn.map(|(ecn, _)| ecn), ..base.sockets.clone() };
+        let delay = Phase { kind, pattern, rate, probe: Some(probe), sockets, ..base };
         [(label(stage, TRIPS), trips), (label(stage, "delay"), delay)]
     }
 }
@@ -659,7 +664,8 @@ pub(crate) mod tests {
     #[test]
     fn what_is_run_is_what_can_be_run() {
         let filler = Phase { duration_ns: Some(10 * metrics::SECOND), ..Phase::default() };
-        let load = Load { filler, ramp_ns: 2 * metrics::SECOND, rate: 50.0, servers: 1, seed: 7 };
+        let ecn = Some((Ecn::Ect1, Ecn::Off));
+        let load = Load { filler, ramp_ns: 2 * metrics::SECOND, rate: 50.0, servers: 1, seed: 7, ecn };
         for stage in Stage::ALL {
             for (label, phase) in load.probes(stage).into_iter().chain(load.filler(stage)) {
                 assert_eq!((phase.check(), label["stage"].as_str()), (Ok(()), stage.name()));

@@ -2,8 +2,8 @@
 //! describes.
 
 use crate::{
-    Baseline, Begin, Caveat, ConnectionRecord, Counts, Extra, Figure, FlowRow, FrameTimes, Interval, PathMtu,
-    Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
+    Baseline, Begin, Caveat, ConnectionRecord, Counts, Extra, Figure, FlowRow, FrameTimes, Interval, Marking,
+    PathMtu, Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -143,6 +143,9 @@ pub struct Point {
     /// them are in the journal.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extras: Vec<Extra>,
+    /// Marking of packets in each direction, where a class or a codepoint was asked for or arrived.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marking: Vec<Marking>,
     /// Totals of the local end.
     pub local: Totals,
     /// The servers' totals.

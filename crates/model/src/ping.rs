@@ -2,7 +2,7 @@
 
 use crate::document::tagged_field;
 use crate::probe::{LEAD, LEAD_RANGE};
-use metrics::{Dist, PacketTally, Packets, SECOND, Spectrum, TwoWay, percent_of};
+use metrics::{Dist, IpFields, PacketTally, Packets, SECOND, Spectrum, TwoWay, percent_of};
 use serde::{Deserialize, Serialize};
 
 /// Transport of messages.
@@ -363,6 +363,12 @@ pub struct PingInterval {
     /// 99th percentile without it, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_p99_ns: Option<u64>,
+    /// IP fields of the echoes, where a class was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub marks: Option<IpFields>,
+    /// IP fields of the messages as the remote end received them, where that reports them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_marks: Option<IpFields>,
 }
 
 impl PingInterval {
@@ -373,7 +379,8 @@ impl PingInterval {
         let is_known = tally.path_ns.count() > 0 && tally.path_ns.count() == tally.delay_ns.count();
         let path = |q: f64| tally.path_ns.quantile_among(q, missing).filter(|_| is_known);
         let (path_p50_ns, path_p99_ns) = (path(0.5), path(0.99));
-        PingInterval { path_p50_ns, path_p99_ns, ..PingInterval::of_trips(counts, &tally.delay_ns) }
+        let marks = Some(tally.marks).filter(|marks| !marks.is_empty());
+        PingInterval { path_p50_ns, path_p99_ns, marks, ..PingInterval::of_trips(counts, &tally.delay_ns) }
     }
 
     /// The same with the percentiles of the path, where the remote end reports the time that it
@@ -399,8 +406,7 @@ impl PingInterval {
             p50_ns: rtt.quantile_among(0.5, missing),
             p99_ns: rtt.quantile_among(0.99, missing),
             max_ns,
-            path_p50_ns: None,
-            path_p99_ns: None,
+            ..PingInterval::default()
         }
     }
 }

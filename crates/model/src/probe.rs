@@ -1,6 +1,6 @@
 //! Numbered datagrams on a schedule, as `delay` sends them.
 
-use metrics::{ClockKind, SECOND};
+use metrics::{ClockKind, Ecn, SECOND};
 use serde::{Deserialize, Serialize};
 use std::ops::RangeInclusive;
 
@@ -74,6 +74,10 @@ pub struct Probe {
     pub tx_stamps: bool,
     /// True if each datagram is reported.
     pub samples: bool,
+    /// ECN codepoint of one datagram of each pair, drawn by the seed; the other one has the codepoint
+    /// of the socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paired: Option<Ecn>,
 }
 
 /// Time before its start at which a phase may be agreed on, ns.
@@ -93,6 +97,7 @@ impl Default for Probe {
             nonblock: false,
             tx_stamps: false,
             samples: false,
+            paired: None,
         }
     }
 }
@@ -110,6 +115,11 @@ impl Probe {
         let late = (SECOND / 1_000..=60 * SECOND).contains(&self.late_ns);
         must(late, "the time after which a datagram is late must be 1ms to 60s")?;
         must(LEAD.contains(&self.lead_ns), LEAD_RANGE)
+    }
+
+    /// Seed by which the datagrams of flow `slot` are paired.
+    pub fn pairs_seed(&self, slot: u32) -> u64 {
+        self.seed ^ u64::from(slot) << 32
     }
 
     /// Mean time between two datagrams of a flow at `rate` bits/s, ps; 0 when there is no rate.

@@ -36,6 +36,10 @@ pub enum Figure {
     Delay(Way, Stat),
     /// Datagrams lost.
     Loss(Way),
+    /// Datagrams that arrived with congestion experienced.
+    CeMarks(Way),
+    /// Datagrams whose ECN codepoint was cleared on the way.
+    EcnCleared(Way),
     /// Rate at which trains of packets arrived, of the setting with the shortest spacing.
     Dispersion,
     /// Frames that were not whole in time.
@@ -172,6 +176,8 @@ impl Figure {
             | Figure::Sent(way)
             | Figure::Delay(way, _)
             | Figure::Loss(way)
+            | Figure::CeMarks(way)
+            | Figure::EcnCleared(way)
             | Figure::Jitter(way)
             | Figure::JitterMax(way) => Some(way),
             _ => None,

@@ -1,7 +1,7 @@
 //! Socket options: the requested ones, from the command line over the wire to the system call, and
 //! the kernel's values of a socket.
 
-use metrics::format_bytes;
+use metrics::{Ecn, format_bytes};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 
@@ -37,6 +37,9 @@ pub struct SocketSettings {
     pub congestion: Option<String>,
     /// DSCP, 0 to 63.
     pub dscp: Option<u8>,
+    /// UDP: ECN codepoint. TCP's kernel sets its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ecn: Option<Ecn>,
     /// Time to live or hop limit.
     pub ttl: Option<u8>,
     /// IPv6 flow label, 0 to 0xfffff; the client's packets only.
@@ -90,6 +93,7 @@ impl Default for SocketSettings {
             mss: None,
             congestion: None,
             dscp: None,
+            ecn: None,
             ttl: None,
             flow_label: None,
             keepalive_ns: None,
@@ -113,11 +117,17 @@ fn enabled() -> bool {
 }
 
 impl SocketSettings {
-    /// The same for returning messages: without marks, with stamps if `stamps`, and each read by
-    /// itself.
+    /// The same for returning messages: with marks if a class was asked for, with stamps if
+    /// `stamps`, and each read by itself.
     pub fn of_messages(&self, stamps: bool) -> Self {
-        let stamps = self.stamps && stamps;
-        SocketSettings { stamps, card_stamps: false, marks: false, gro: false, ..self.clone() }
+        let (stamps, marks) = (self.stamps && stamps, self.class().is_some());
+        SocketSettings { stamps, card_stamps: false, marks, gro: false, ..self.clone() }
+    }
+
+    /// Traffic class octet of sent packets; `None` leaves the system's default.
+    pub fn class(&self) -> Option<u8> {
+        let (dscp, ecn) = (self.dscp, self.ecn);
+        (dscp.is_some() || ecn.is_some()).then(|| dscp.unwrap_or(0) << 2 | ecn.unwrap_or_default().bits())
     }
 
     /// The same without the options that TCP sockets lack.
@@ -131,6 +141,7 @@ impl SocketSettings {
             stamps: usual.stamps,
             card_stamps: usual.card_stamps,
             marks: usual.marks,
+            ecn: usual.ecn,
             dont_fragment: usual.dont_fragment,
             ..self.clone()
         }
@@ -171,8 +182,9 @@ impl SocketSettings {
             difference("MSS", mss, got.mss),
             difference("congestion control", self.congestion.as_ref(), got.congestion.as_ref()),
             difference("TCP_NODELAY", nodelay.map(on_or_off), got.nodelay.map(on_or_off)),
-            // The low two bits of the octet are ECN's, not ours.
             difference("DSCP", self.dscp, got.tos.map(|tos| tos >> 2)),
+            // TCP's kernel sets the low two bits of each packet.
+            difference("ECN", self.ecn.map(Ecn::name), got.tos.map(|tos| Ecn::of(tos).name())),
             difference("TTL", self.ttl, got.ttl),
         ];
         all.into_iter().flatten().collect()

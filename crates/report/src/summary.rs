@@ -4,6 +4,7 @@ mod brief;
 mod extras;
 mod hosts;
 mod load;
+mod marking;
 mod packets;
 mod pings;
 mod point;

@@ -52,7 +52,7 @@ impl UdpState {
 
     /// Traffic class and time to live of what it sends.
     fn marks(&self) -> (u8, u8) {
-        (self.settings.dscp.unwrap_or(0) << 2, self.settings.ttl.unwrap_or(TTL))
+        (self.settings.class().unwrap_or(0), self.settings.ttl.unwrap_or(TTL))
     }
 
     /// Whether there is something to read, and whether there is an error or a stamp.

@@ -1,7 +1,7 @@
 //! Options of UDP sockets and of their senders, which several commands have.
 
-use crate::args::HeaderArgs;
 use crate::args::values::{self, Named};
+use crate::args::{EcnArgs, HeaderArgs};
 use crate::protocols::{self, Protocol};
 use clap::{Args, ValueEnum};
 use console::error::CliError;
@@ -19,6 +19,8 @@ pub(crate) struct DatagramArgs {
     pub(crate) rcvbuf: u64,
     #[command(flatten)]
     pub(crate) header: HeaderArgs,
+    #[command(flatten)]
+    pub(crate) ecn: EcnArgs,
     /// The DF flag: on, packets are never fragmented; off, routers may do it [default: the
     /// system's].
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
@@ -102,6 +104,7 @@ pub(crate) fn sockets(args: &DatagramArgs, protocol: Protocol) -> SocketSettings
         sndbuf: args.sndbuf,
         rcvbuf: Some(args.rcvbuf),
         dscp: args.header.dscp,
+        ecn: args.ecn.ecn.map(|(ecn, _)| ecn),
         ttl: args.header.ttl,
         gso: !args.no_gso,
         gro: args.gro,

@@ -4,6 +4,7 @@ use crate::protocols;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use common::{Original, Placement};
 use console::error::CliError;
+use metrics::{Ecn, parse_ecn};
 use model::{Kind, Phase, Range};
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -14,6 +15,18 @@ use std::str::FromStr;
 pub(crate) use metrics::{
     parse_bytes as bytes, parse_dscp as dscp, parse_duration as pause, parse_rate as rate,
 };
+
+/// One ECN codepoint, or two different ones that are compared; a codepoint other than `off` first.
+pub(crate) fn codepoints(text: &str) -> Result<(Ecn, Option<Ecn>), String> {
+    let Some((one, other)) = text.split_once(',') else { return Ok((parse_ecn(text)?, None)) };
+    match (parse_ecn(one)?, parse_ecn(other)?) {
+        (one, other) if one == other => {
+            Err(format!("'{text}' names one codepoint twice: give two, such as ect1,off"))
+        }
+        (Ecn::Off, other) => Ok((other, Some(Ecn::Off))),
+        (one, other) => Ok((one, Some(other))),
+    }
+}
 
 /// Values of an option: the name of each, what the help says of it, and the value.
 pub(crate) type Named<T> = &'static [(&'static str, &'static str, T)];

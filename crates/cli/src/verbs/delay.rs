@@ -223,6 +223,9 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
     let native = args.target.protocol == protocols::NATIVE;
     let searches = probe.search.is_some() || args.sweep.sweep.is_some() || args.sweep.path_mtu;
     let plain = native && !searches;
+    if !native {
+        sockets.ecn.one()?;
+    }
     let flows = plan::connections(probe.flows, 1, &args.target);
     let all = rate.map(|rate| rate.saturating_mul(flows.into()));
     let fast = plain && all.is_none_or(|bps| bps >= FAST) && !probe.tx_stamps && args.samples.is_none();
@@ -255,6 +258,7 @@ pub(crate) fn phase(args: &DelayArgs) -> Result<Phase, CliError> {
             nonblock: probe.nonblock,
             tx_stamps: probe.tx_stamps,
             samples: args.samples.is_some(),
+            paired: sockets.ecn.ecn.and_then(|(_, other)| other),
             ..Probe::default()
         }),
         trace,

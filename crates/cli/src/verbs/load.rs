@@ -2,7 +2,7 @@
 
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
-use crate::args::{LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::args::{EcnArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::verbs::measure::Ended;
@@ -43,6 +43,8 @@ pub(crate) struct LoadArgs {
     exclusive: bool,
     #[command(flatten)]
     sockets: SocketArgs,
+    #[command(flatten)]
+    ecn: EcnArgs,
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
@@ -85,9 +87,13 @@ pub(crate) fn load(args: &LoadArgs, command: Vec<String>) -> Result<Exit, CliErr
         exclusive: args.exclusive,
         ..Phase::default()
     };
+    let ecn = args.ecn.ecn.map(|(ecn, other)| (ecn, other.unwrap_or_default()));
+    if ecn.is_some_and(|(ecn, other)| ecn == other) {
+        return Err(CliError::usage("--ecn: the codepoint is compared with off: give another, such as ect1"));
+    }
     let config = plan::client(&args.target, &args.local, false)?;
     let (ramp_ns, servers) = (args.ramp.next_multiple_of(SECOND), u32::clamped(config.peers.len()));
-    let load = Load { filler, ramp_ns, rate: args.rate, servers, seed: 1 };
+    let load = Load { filler, ramp_ns, rate: args.rate, servers, seed: 1, ecn };
     let all =
         Stage::ALL.into_iter().flat_map(|stage| load.probes(stage).into_iter().chain(load.filler(stage)));
     let phases: Vec<Phase> = all.map(|(_, phase)| phase).collect();

@@ -3,14 +3,14 @@
 use crate::args::protocol::ProtocolArgs;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
-use crate::args::{ConnectionArgs, HistogramArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
+use crate::args::{ConnectionArgs, EcnArgs, HistogramArgs, LocalArgs, OutputArgs, SocketArgs, TargetArgs};
 use crate::outputs::Outputs;
 use crate::outputs::histograms::Histograms;
 use crate::verbs::{baseline, delay, measure, plan};
 use clap::Args;
 use console::error::{CliError, Exit};
 use metrics::{Clamped, SECOND};
-use model::{Kind, Phase, Ping, Range, Schedule, Transport, Verify};
+use model::{Kind, Phase, Ping, Range, Schedule, SocketSettings, Transport, Verify};
 use report::Rows;
 use std::path::PathBuf;
 
@@ -36,6 +36,8 @@ pub(crate) struct PingArgs {
     repeat: RepeatArgs,
     #[command(flatten)]
     sockets: SocketArgs,
+    #[command(flatten)]
+    ecn: EcnArgs,
     #[command(flatten)]
     local: LocalArgs,
     #[command(flatten)]
@@ -140,9 +142,20 @@ fn check_window(sockets: &SocketArgs) -> Result<(), CliError> {
     }
 }
 
+/// Refuses an ECN codepoint of messages over TCP.
+fn check_ecn(args: &PingArgs) -> Result<(), CliError> {
+    match args.ecn.ecn.filter(|_| !args.messages.udp) {
+        Some(_) => Err(CliError::usage(
+            "--ecn is for datagrams (-u): over TCP the kernel negotiates ECN by itself (net.ipv4.tcp_ecn)",
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Round trips of messages.
 pub(crate) fn ping(args: &PingArgs, command: Vec<String>) -> Result<Exit, CliError> {
     check_window(&args.sockets)?;
+    check_ecn(args)?;
     let mut config = plan::client(&args.target, &args.local, true)?;
     config.realtime = args.messages.realtime;
     let method = args.repeat.of(&phase(args, config.keys.psk().is_some())?, &[]).map_err(CliError::usage)?;
@@ -211,7 +224,7 @@ pub(crate) fn phase(args: &PingArgs, keyed: bool) -> Result<Phase, CliError> {
         omit_ns: m.connection.omit.div_ceil(interval_ns) * interval_ns,
         interval_ns,
         verify: Verify::Data,
-        sockets: args.sockets.settings(),
+        sockets: SocketSettings { ecn: args.ecn.one()?, ..args.sockets.settings() },
         connect_timeout_ns: m.connection.connect_timeout,
         stall_ns: m.connection.stall_timeout,
         ..Phase::default()

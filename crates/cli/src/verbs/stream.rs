@@ -3,7 +3,7 @@
 use crate::args::datagrams::WAITING;
 use crate::args::repeat::RepeatArgs;
 use crate::args::values;
-use crate::args::{LocalArgs, OutputArgs, SessionArgs, TargetArgs, VERIFY};
+use crate::args::{EcnArgs, HeaderArgs, LocalArgs, OutputArgs, SessionArgs, TargetArgs, VERIFY};
 use crate::outputs::Outputs;
 use crate::protocols;
 use crate::verbs::{measure, plan};
@@ -92,6 +92,10 @@ struct StreamRunArgs {
     /// [default: four frames, 1Mi at least].
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     rcvbuf: Option<u64>,
+    #[command(flatten)]
+    header: HeaderArgs,
+    #[command(flatten)]
+    ecn: EcnArgs,
     /// Write one row per frame that we receive: CSV.
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
@@ -145,6 +149,9 @@ fn phase(args: &StreamArgs, native: bool) -> Result<Phase, CliError> {
         buffer: Range::just(64 * 1024),
         verify: *verify,
         sockets: SocketSettings {
+            dscp: args.run.header.dscp,
+            ttl: args.run.header.ttl,
+            ecn: args.run.ecn.one()?,
             rcvbuf: args.run.rcvbuf.or(Some(media.receive_buffer())),
             gro: true,
             ..SocketSettings::default()

@@ -180,6 +180,7 @@ fn slac(args: &TrainArgs) -> Vec<(BTreeMap<String, String>, Phase)> {
 pub(crate) fn train(args: &TrainArgs, command: Vec<String>) -> Result<Exit, CliError> {
     let protocol = args.target.protocol;
     args.trains.check_rounds()?;
+    args.sockets.ecn.one()?;
     args.sockets.permit_card_change(protocol)?;
     let repeat = RepeatArgs { repeat: args.runs, until_confidence: args.until_confidence };
     let several = match args.preset.preset {

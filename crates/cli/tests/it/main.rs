@@ -32,6 +32,7 @@ mod discard;
 mod doctor;
 mod drops;
 mod echo;
+mod ecn;
 #[cfg(unix)]
 mod endings;
 #[cfg(unix)]

@@ -154,6 +154,9 @@ impl<P: Platform> Worker<P> {
         tally.ended_tx += counts.tx_bytes;
         if let Some(info) = &info {
             tally.tcp.add(info);
+            let mut ecn = link.state.ecn.as_deref().copied().unwrap_or_default();
+            ecn.read(info);
+            tally.tcp.see_ecn(&ecn);
             tally.retransmits += u64::from(info.retransmits.saturating_sub(link.state.retransmits));
         }
         dscp.into_iter().for_each(|dscp| tally.tcp.see(dscp));

@@ -116,6 +116,9 @@ impl<P: Platform> Worker<P> {
             let moved = card.row.map(|row| self.own.rec.life(row).0).unwrap_or_default();
             let more = info.retransmits.saturating_sub(link.state.retransmits);
             link.state.retransmits = link.state.retransmits.max(info.retransmits);
+            if info.ecn.is_some_and(|ecn| ecn.negotiated) {
+                link.state.ecn.get_or_insert_default().read(&info);
+            }
             let tally = self.own.rec.tally(group);
             tally.retransmits += u64::from(more);
             tally.tcp.sample(&info);

@@ -10,7 +10,7 @@ mod stream;
 
 pub use listener::Listener;
 pub use net::TcpNet;
-pub(crate) use settings::{Options, effective_options, set_tos, set_ttl};
+pub(crate) use settings::{Options, class_octet, effective_options, set_tos, set_ttl};
 pub use settings::{Refusal, check, keep_alive};
 pub use stream::Stream;
 

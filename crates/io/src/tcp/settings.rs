@@ -3,6 +3,7 @@
 use crate::sys;
 #[cfg(not(target_os = "linux"))]
 use crate::sys::MissingOptions as _;
+use metrics::Ecn;
 use socket2::{Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::SocketAddr;
@@ -93,9 +94,10 @@ pub(super) fn apply(
         sys::bound_unsent(socket, bytes);
     }
     let v6 = (want.dscp.is_some() || want.ttl.is_some()) && is_v6(socket);
+    // The kernel sets the ECN bits of a stream.
     options.set("dscp", want.dscp, |dscp| {
         keep_class(socket, v6, to.is_some());
-        set_tos(socket, v6, dscp)
+        set_tos(socket, v6, class_octet(dscp, None)?)
     });
     options.set("ttl", want.ttl, |ttl| set_ttl(socket, v6, ttl));
     options.set("flow_label", want.flow_label, |label| {
@@ -134,11 +136,20 @@ fn is_v6(socket: &Socket) -> bool {
     address.ok().and_then(|a| a.as_socket()).is_some_and(|a| sys::plain(a).is_ipv6())
 }
 
-pub(crate) fn set_tos(socket: &Socket, v6: bool, dscp: u8) -> io::Result<()> {
+/// The traffic class octet of a DSCP and an ECN codepoint.
+///
+/// # Errors
+/// Refuses a DSCP above 63.
+pub(crate) fn class_octet(dscp: u8, ecn: Option<Ecn>) -> io::Result<u8> {
     if dscp > 63 {
         return Err(invalid());
     }
-    let tos = u32::from(dscp) << 2;
+    Ok(dscp << 2 | ecn.unwrap_or_default().bits())
+}
+
+/// Sets the traffic class octet of sent packets.
+pub(crate) fn set_tos(socket: &Socket, v6: bool, tos: u8) -> io::Result<()> {
+    let tos = u32::from(tos);
     if !v6 {
         return socket.set_tos_v4(tos);
     }

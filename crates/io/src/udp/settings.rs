@@ -3,7 +3,7 @@
 use crate::sys;
 #[cfg(not(target_os = "linux"))]
 use crate::sys::MissingOptions as _;
-use crate::tcp::{Options, Refusal, set_tos, set_ttl};
+use crate::tcp::{Options, Refusal, class_octet, set_tos, set_ttl};
 use socket2::Socket;
 use std::io;
 use transport::SocketSettings;
@@ -17,7 +17,8 @@ pub(super) fn apply(socket: &Socket, v6: bool, want: &SocketSettings) -> Result<
     options.set("device", want.device.as_deref(), |name| socket.bind_device(Some(name.as_bytes())));
     options.set("sndbuf", want.sndbuf, |bytes| set_buffer(socket, Buffer::Send, bytes));
     options.set("rcvbuf", want.rcvbuf, |bytes| set_buffer(socket, Buffer::Receive, bytes));
-    options.set("dscp", want.dscp, |dscp| set_tos(socket, v6, dscp));
+    let class = (want.dscp.is_some() || want.ecn.is_some()).then(|| want.dscp.unwrap_or(0));
+    options.set("dscp", class, |dscp| set_tos(socket, v6, class_octet(dscp, want.ecn)?));
     options.set("ttl", want.ttl, |ttl| set_ttl(socket, v6, ttl));
     options.set("pacing", want.pacing, |bits| sys::set_pacing(socket, bits));
     options.set("dont_fragment", want.dont_fragment, |df| set_df(socket, v6, df));

@@ -242,7 +242,7 @@ fn timetables_wait_for_the_beginning() {
 #[test]
 fn what_conditions_are_not_for_passes_at_once() {
     let path = Path {
-        only: Some(Only { protocol: 17, port: None }),
+        only: Some(Only { protocol: 17, port: None, ecn: None }),
         loss: 1.0,
         delay_ns: 1_000_000,
         // Over the arrivals 20 to 29.

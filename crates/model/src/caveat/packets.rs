@@ -2,7 +2,7 @@
 //! errors of clocks.
 
 use super::{Case, End, Reason, percent};
-use crate::{Kind, PacketReport, Phase, Totals, Transport};
+use crate::{Kind, Marking, PacketReport, Phase, Totals, Transport};
 use metrics::{Clamped, ClockFound, ClockKind, format_duration, real};
 
 /// Share of the datagrams that may be missing for a reason of the hosts' own.
@@ -122,47 +122,42 @@ pub(super) fn damaged(case: &Case<'_>) -> Option<Reason> {
     Some((text, advice))
 }
 
-/// `EF` and other classes of service by name, or the number.
-fn class(dscp: u8) -> String {
-    metrics::dscp_name(dscp).unwrap_or_else(|| dscp.to_string())
-}
-
-/// Class with which packets of class `dscp` arrived; `None` for the class sent.
-fn changed_class(arrived: Option<(u8, u8)>, dscp: u8) -> Option<String> {
-    let (least, most) = arrived?;
-    let range = if least == most { class(least) } else { format!("{} to {}", class(least), class(most)) };
-    ((least, most) != (dscp, dscp)).then(|| format!("sent {}, arrived as {range}", class(dscp)))
-}
-
 pub(super) fn class_changed(case: &Case<'_>) -> Option<Reason> {
     // Of a system's default nothing was asked.
-    let asked = case.point.phase.sockets.dscp?;
-    let sender = |at: usize| if at == 0 { case.point.remote.first() } else { Some(&case.point.local) };
-    let ends = case.ends().enumerate().filter_map(|(at, end)| {
-        let tos = sender(at).and_then(|end| end.effective.as_ref()?.tos);
-        let sent = tos.map_or(asked, |tos| tos >> 2);
-        let report = end.totals.packets.as_deref().filter(|_| case.point.phase.kind.probes());
-        let changed = match report {
-            Some(report) => changed_class(report.marks.dscp, sent),
-            // A server of another program may have set no class: its own report says.
-            None => changed_class(end.totals.tcp.dscp.filter(|_| at != 0 || tos.is_some()), sent),
-        };
-        let without = report.map_or(0, |report| report.marks.ecn[0]);
-        let capable = tos.is_some_and(|tos| tos & 3 != 0);
-        let cleared = (capable && without > 0).then(|| format!("{without} lost their ECN bits"));
-        let all: Vec<String> = changed.into_iter().chain(cleared).collect();
-        (!all.is_empty()).then(|| format!("to {}: {}", end.name, all.join(", ")))
-    });
-    // A reflector reports each message's class on arrival.
-    let reflected = case.point.local.pings.as_deref().and_then(|trips| {
-        let changed = changed_class(trips.ways.as_ref()?.facts.there_marks.dscp, asked)?;
-        Some(format!("to the reflector: {changed}"))
-    });
-    let clauses = super::join(ends.chain(reflected))?;
+    case.point.phase.sockets.dscp?;
+    let clauses = super::join(Marking::all(case.point).iter().filter_map(|marking| {
+        let changed = marking.class_changed()?;
+        Some(format!("to {}: {changed}", marking.to))
+    }))?;
     let text = format!("The path changed the class of packets ({clauses}): it treated them as that class.");
     Some((
         text,
         "Look for the router or the tunnel that rewrites DSCP, or ask for a class that the path keeps.",
+    ))
+}
+
+pub(super) fn ecn_changed(case: &Case<'_>) -> Option<Reason> {
+    let changed = Marking::all(case.point).into_iter().filter(|marking| marking.ecn_changed);
+    let clauses =
+        super::join(changed.map(|marking| format!("to {}: {}", marking.to, marking.findings.join(", "))))?;
+    let text = format!(
+        "The path changed ECN codepoints ({clauses}): its congestion marks do not reach the receiver."
+    );
+    Some((
+        text,
+        "Look for the router, the tunnel or the firewall that clears the low two bits of the traffic class.",
+    ))
+}
+
+pub(super) fn ecn_loss(case: &Case<'_>) -> Option<Reason> {
+    let all = Marking::all(case.point);
+    let clauses = super::join(
+        all.iter().filter_map(|marking| Some(format!("to {}: {}", marking.to, marking.loses_more.as_ref()?))),
+    )?;
+    let text = format!("The path loses datagrams by their ECN codepoint ({clauses}), by more than chance.");
+    Some((
+        text,
+        "Look for a policer or a queue that treats the codepoints apart; figures of both together hold for neither.",
     ))
 }
 

@@ -7,7 +7,7 @@ pub const LONGEST_SHORT: usize = 60;
 
 /// The code, the short form with the amounts of the text (`{0}` is the first one), and the short
 /// form without, for texts that lack them. An empty first form needs no amounts.
-const SHORT: [(&str, &str, &str); 48] = [
+const SHORT: [(&str, &str, &str); 50] = [
     ("ephemeral-ports", "{0} connections found no free local port", "connections found no free local port"),
     (
         "file-descriptors",
@@ -32,6 +32,8 @@ const SHORT: [(&str, &str, &str); 48] = [
     ("receive-buffer-overflow", "", "loss in the receiver's own buffer"),
     ("damaged-on-the-way", "{0} datagrams were damaged", "datagrams were damaged"),
     ("dscp-changed", "", "the path changed the class of packets"),
+    ("ecn-changed", "", "the path changed ECN codepoints"),
+    ("ecn-loss", "", "the path loses datagrams by their ECN codepoint"),
     ("clock-offset", "one-way delays may be wrong by {0}", "one-way delays may be wrong"),
     ("clock-stepped", "", "a clock was set meanwhile: wrong delays"),
     ("clock-wander", "", "the rate of a clock changed: less exact delays"),

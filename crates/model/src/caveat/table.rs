@@ -4,7 +4,7 @@
 use super::tests::{cpu, failed, sound};
 use super::*;
 use crate::*;
-use metrics::{ClockFound, Dist, DistSummary, Packets, SECOND, Spread, TcpTotals};
+use metrics::{ClockFound, Dist, DistSummary, Ecn, EcnPairs, Packets, PairSide, SECOND, Spread, TcpTotals};
 use std::collections::BTreeSet;
 
 /// What is done to a run in which nothing is wrong.
@@ -40,6 +40,28 @@ fn values(ns: u64, n: u64) -> Dist {
 fn classed(p: &mut Point, arrived: u8) {
     p.phase.sockets.dscp = Some(46);
     remote(p).marks.see(64, arrived << 2, 5_000);
+}
+
+/// Datagrams were sent as ECT(0), and one of two arrived as something else.
+fn arrived(p: &mut Point, ecn: Ecn) {
+    p.phase.sockets.ecn = Some(Ecn::Ect0);
+    remote(p).marks.see(64, Ecn::Ect0.bits(), 2_500);
+    remote(p).marks.see(64, ecn.bits(), 2_500);
+}
+
+/// Datagrams of ECT(1) and of Not-ECT in pairs, of which so many lost one datagram.
+fn lost_alone(p: &mut Point, lost: [u64; 2]) {
+    p.phase.sockets.ecn = Some(Ecn::Ect1);
+    p.phase.probe.as_mut().unwrap().paired = Some(Ecn::Off);
+    let mut pairs = EcnPairs::default();
+    for (side, (sent, lost)) in [Ecn::Ect1, Ecn::Off].into_iter().zip(lost).enumerate() {
+        let arrived = if sent == Ecn::Off { [2_500, 0, 0, 0] } else { [0, 2_500, 0, 0] };
+        pairs.sides[side] =
+            PairSide { sent, received: 2_500, lost, lost_alone: lost, arrived, delay_ns: None };
+    }
+    remote(p).marks.ecn = [2_500, 2_500, 0, 0];
+    remote(p).marks.dscp = Some((0, 0));
+    remote(p).pairs = Some(Box::new(pairs));
 }
 
 /// So many values of 100 µs.
@@ -332,6 +354,10 @@ const TABLE: &[Row] = &[
         |p, _| p.remote[0].counters = moved("cgroup.throttled_us", 2_000),
     ),
     on(delay, "dscp-changed", |p, _| classed(p, 0), |p, _| classed(p, 46)),
+    // Congestion marks are what the codepoint is for.
+    on(delay, "ecn-changed", |p, _| arrived(p, Ecn::Off), |p, _| arrived(p, Ecn::Ce)),
+    // Of 12 pairs with one lost datagram, all lost ECT(1), or nine: p = 0.0005 and 0.15.
+    on(delay, "ecn-loss", |p, _| lost_alone(p, [12, 0]), |p, _| lost_alone(p, [9, 3])),
     row(
         "late-pacing",
         |p, _| (p.phase.rate, p.local.late_ns) = (Some(1_000), late(1_000_001)),

@@ -729,13 +729,13 @@ fn a_class_that_arrives_as_another_is_named_in_each_direction() {
         local(p).marks.see(64, 46 << 2, 5_000);
     });
     assert!(text.contains("(to server 10.0.0.2: sent EF, arrived as 0)"), "{text}");
-    let text = only("dscp-changed", |p, _| {
+    let text = only("ecn-changed", |p, _| {
         delay(p);
         p.phase.sockets.dscp = Some(46);
         p.local.effective.as_mut().unwrap().tos = Some((46 << 2) | 2);
         remote(p).marks.see(64, 46 << 2, 5_000);
     });
-    assert!(text.contains("5000 lost their ECN bits"), "{text}");
+    assert!(text.contains("ECT(0) was sent, Not-ECT arrived: cleared between the hosts"), "{text}");
     let text = only("dscp-changed", |p, _| {
         p.phase.sockets.dscp = Some(46);
         p.remote[0].tcp.dscp = Some((0, 46));

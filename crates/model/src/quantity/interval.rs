@@ -3,7 +3,7 @@
 
 use super::{Stat, Unit};
 use crate::{Count, Interval, PacketReport, Traffic, sampled_rtt_ns};
-use metrics::{Frames, per_second, percent_of, real};
+use metrics::{Ecn, Frames, IpFields, per_second, percent_of, real};
 
 /// An end of a run, as the one that recorded it sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,15 @@ impl End {
             End::Local => interval.packets.as_deref(),
             End::Remote => interval.remote_packets.as_deref(),
         }
+    }
+
+    /// IP fields of the datagrams that it received in an interval.
+    pub fn marks(self, interval: &Interval) -> Option<IpFields> {
+        let of_pings = |pings: crate::PingInterval| match self {
+            End::Local => pings.marks,
+            End::Remote => pings.remote_marks,
+        };
+        self.packets(interval).map(|packets| packets.marks).or_else(|| interval.pings.and_then(of_pings))
     }
 
     /// Its counts of bytes, unless `count` is unknown to it.
@@ -51,7 +60,7 @@ const ENDS: &[End] = &[End::Local, End::Remote];
 const RUN: &[End] = &[End::Local];
 
 /// All of them, in the order of the columns: groups of rows, of each end or of the run.
-static TABLE: [(&[End], &[Measure]); 4] = [
+static TABLE: [(&[End], &[Measure]); 5] = [
     (
         ENDS,
         &[
@@ -109,7 +118,21 @@ static TABLE: [(&[End], &[Measure]); 4] = [
             Measure::RTT_MAX,
         ],
     ),
+    (
+        ENDS,
+        &[
+            measure("datagrams_not_ect", Unit::Count, |i, end| marked(i, end, Ecn::Off)),
+            measure("datagrams_ect1", Unit::Count, |i, end| marked(i, end, Ecn::Ect1)),
+            measure("datagrams_ect0", Unit::Count, |i, end| marked(i, end, Ecn::Ect0)),
+            measure("datagrams_ce", Unit::Count, |i, end| marked(i, end, Ecn::Ce)),
+        ],
+    ),
 ];
+
+/// Datagrams that arrived with this codepoint.
+fn marked(interval: &Interval, end: End, ecn: Ecn) -> Option<f64> {
+    Some(real(end.marks(interval)?.count(ecn)))
+}
 
 /// The time that datagrams of an interval are divided by, ns: that of their bytes, where it is
 /// known.
@@ -158,6 +181,9 @@ impl Measure {
         let packets = end.packets(i)?;
         packets.loss().map(|share| 100.0 * share)
     });
+    /// Share of the received datagrams with congestion experienced.
+    pub const CE_SHARE: Measure =
+        measure("datagrams_ce_percent", Unit::Percent, |i, end| end.marks(i)?.percent(Ecn::Ce));
     /// Median delay of datagrams.
     pub const DELAY_P50: Measure = measure("delay_p50_ns", Unit::Ns, |i, end| {
         Stat::MEDIAN.of_summary(end.packets(i)?.delay_ns.as_ref()?)

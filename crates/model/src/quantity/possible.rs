@@ -32,6 +32,7 @@ impl Figure {
                 Figure::RoundTrip(_) | Figure::MessagesLost => kind == Kind::Ping,
                 Figure::Delay(_, stat) => (datagrams || stamped) && is_known(stat),
                 Figure::Loss(_) | Figure::Jitter(_) | Figure::JitterMax(_) => datagrams || stamped,
+                Figure::CeMarks(_) | Figure::EcnCleared(_) => datagrams || (kind == Kind::Ping && !connects),
                 Figure::ConnectTime(stat) => connects && is_known(stat),
                 Figure::Retransmits => connects,
                 Figure::LoadedRoundTrip | Figure::CpuLocal | Figure::CpuRemote => kind == Kind::Tcp,

@@ -2,7 +2,7 @@
 
 use super::interval::{self, End, Measure};
 use super::{Figure, Stat, Unit, Way};
-use crate::{Interval, Kind, Point, Status, Totals};
+use crate::{Interval, Kind, Marking, Point, Status, Totals};
 use metrics::real;
 
 /// Row of the table: properties of a figure.
@@ -75,7 +75,7 @@ fn moves_bulk(point: &Point) -> bool {
 }
 
 /// All figures, the most important first.
-pub(super) static TABLE: [FigureRow; 25] = [
+pub(super) static TABLE: [FigureRow; 27] = [
     FigureRow {
         figure: |way, _| Figure::Goodput(way),
         key: "goodput",
@@ -156,6 +156,27 @@ pub(super) static TABLE: [FigureRow; 25] = [
         gauge: ("loss", "Datagrams lost, of those sent."),
         of: |point, way, _| Some(way.packets(point)?.loss()? * 100.0),
         of_interval: |interval, way, _| Measure::LOST_SHARE.of(interval, way.receiver()),
+        ..ROW
+    },
+    FigureRow {
+        figure: |way, _| Figure::CeMarks(way),
+        key: "ce",
+        label: "CE marks",
+        unit: Unit::Percent,
+        judged: true,
+        gauge: ("ce_marks", "Datagrams that arrived with congestion experienced (ECN)."),
+        of: |point, way, _| Marking::ce_percent_of(point, way),
+        of_interval: |interval, way, _| Measure::CE_SHARE.of(interval, way.receiver()),
+        ..ROW
+    },
+    FigureRow {
+        figure: |way, _| Figure::EcnCleared(way),
+        key: "ecn-cleared",
+        label: "ECN cleared",
+        unit: Unit::Percent,
+        judged: true,
+        gauge: ("ecn_cleared", "Datagrams sent with an ECN codepoint that arrived without."),
+        of: |point, way, _| Marking::cleared_percent_of(point, way),
         ..ROW
     },
     FigureRow {

@@ -225,7 +225,7 @@ impl Acceptor for Receiver {
             tally.clock_bound_ns = tally.clock_bound_ns.max(Some(bound));
         }
         tally.kernel_stamped += u64::from(kernel);
-        tally.marks.see(got.ttl, got.tos, 1);
+        self.account.see_marks(cx, got);
         self.account.received(cx, got.len, &counts);
         if self.answers.arrivals {
             self.note(cx, got, peer, &header, (at, wall));

@@ -315,6 +315,14 @@ impl Core {
         cx.rec.tally(self.group).late_ns.record(cx.now.since(due));
     }
 
+    /// Counts the IP fields of received datagrams, where the system reports these.
+    #[inline]
+    pub fn see_marks(&self, cx: &mut Context<'_>, got: &Received<'_>) {
+        if got.ttl > 0 {
+            cx.rec.packet_tally(self.group).marks.see(got.ttl, got.tos, u64::clamped(got.count()));
+        }
+    }
+
     /// Datagrams without numbers that the socket has dropped since it was last asked.
     pub fn drops(&mut self, got: &Received<'_>) -> Packets {
         self.drops.take(got)
@@ -381,6 +389,11 @@ impl Unconnected {
     /// Datagrams that the socket has dropped since it was last asked.
     pub fn drops(&mut self, got: &Received<'_>) -> Packets {
         self.core.drops(got)
+    }
+
+    /// Counts the IP fields of received datagrams: see [`Core::see_marks`].
+    pub fn see_marks(&self, cx: &mut Context<'_>, got: &Received<'_>) {
+        self.core.see_marks(cx, got);
     }
 
     /// The row that counts them.

@@ -324,7 +324,9 @@ impl OneSided {
             // The totals of messages have no datagrams.
             let here = totals.drops_here().filter(|_| pings);
             here.into_iter().for_each(|text| self.driver.notice(Level::Warning, text));
-            totals.packets = totals.packets.take().filter(|_| !pings);
+            if pings {
+                totals.keep_marks();
+            }
             totals.idle_servers = self.servers.idle(&self.phase, self.counts.server_reports());
             self.local = Some(totals);
         }

@@ -222,6 +222,7 @@ impl UdpStream {
         }
         self.part.counts.bytes += bytes;
         self.part.core.count_drops(got, &mut counts);
+        self.part.core.see_marks(cx, got);
         self.part.core.received(cx, bytes);
         self.part.core.packets(cx, &counts);
         cx.rec.packet_tally(self.part.core.group).jitter.merge(&jitter);

@@ -106,7 +106,7 @@ fn terms_of(phase: &Phase, version: &str) -> BulkTerms {
         window: sockets.sndbuf.max(sockets.rcvbuf.filter(|_| !udp)).unwrap_or(0),
         mss: sockets.mss.unwrap_or(0),
         nodelay: sockets.nodelay && !udp,
-        tos: sockets.dscp.unwrap_or(0) << 2,
+        tos: sockets.class().unwrap_or(0),
         flow_label: sockets.flow_label.unwrap_or(0),
         congestion: sockets.congestion.clone(),
         wide: udp,

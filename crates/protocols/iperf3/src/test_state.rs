@@ -4,7 +4,7 @@ use super::codec::Cookie;
 use super::store::Store;
 use crate::{BulkBegun, BulkStream, BulkTerms};
 use common::kernel::Core;
-use metrics::{Clamped, Group, Mono, SECOND, TcpInfo, Wall};
+use metrics::{Clamped, Ecn, Group, Mono, SECOND, TcpInfo, Wall};
 use model::{Pace, SocketSettings};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -217,6 +217,7 @@ fn socket_settings(terms: &BulkTerms, congestion: Option<String>) -> SocketSetti
         mss: (terms.mss > 0).then_some(terms.mss),
         congestion,
         dscp: (terms.tos > 0).then_some(terms.tos >> 2),
+        ecn: (terms.udp && terms.tos & 3 > 0).then(|| Ecn::of(terms.tos)),
         flow_label: (terms.flow_label > 0).then_some(terms.flow_label),
         gso: true,
         gro: terms.gro || fast,

@@ -665,7 +665,7 @@ impl Session for Client {
                 // The recorder counts datagrams in both statistics, and one of them applies: round
                 // trips to messages, packets to the rest.
                 match self.plan.phase.kind {
-                    Kind::Ping => totals.packets = None,
+                    Kind::Ping => totals.keep_marks(),
                     // Exchanges inside the payload are round trips, too.
                     _ if self.plan.phase.inside_gap_ns.is_some() => totals.packets = None,
                     _ => totals.pings = None,

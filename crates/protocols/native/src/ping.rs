@@ -276,6 +276,7 @@ impl Reflector {
             self.answered = reply.whole(&answer(self.core.id));
             return;
         }
+        self.core.see_marks(cx, got);
         self.core.received(cx, got.bytes.len());
         let len = got.bytes.len();
         if got.stamp.is_none() && len <= self.message.len() {

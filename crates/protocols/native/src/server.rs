@@ -23,7 +23,7 @@ use common::keys::Named;
 use common::message::{SessionMessage, downcast};
 use common::{Patience, Rights, ServerConfig};
 use metrics::{Clamped, Group, Mono, SECOND, Tally, Wall};
-use model::{HostSnapshot, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
+use model::{HostSnapshot, Kind, Level, PacketReport, Phase, Standing, Status, Totals, Traffic};
 use reports::Reports;
 use resume::Resumable;
 use standing::Moved;
@@ -374,6 +374,9 @@ impl Server {
         else {
             return self.check_over(cx);
         };
+        if held.granting.phase.kind == Kind::Ping {
+            totals.keep_marks();
+        }
         totals.others = held.others;
         totals.limit = held.limit.take();
         totals.receive = held.granting.phase.verify.receive().to_owned();

@@ -86,6 +86,7 @@ impl DatagramReceiver {
         account.calls += 1;
         account.to_ns = at.0;
         self.counted = self.counted.max(at);
+        self.arrivals.see_marks(cx, got);
         self.arrivals.received(cx, got.len, &Packets { received: 1, ..drops });
     }
 

@@ -270,6 +270,7 @@ impl Acceptor for Answerer {
                 }
                 self.tests.entry(peer).and_modify(|(_, test)| test.entered = true);
                 let drops = self.account.drops(got);
+                self.account.see_marks(cx, got);
                 self.account.received(cx, got.len, &Packets { received: 1, ..drops });
             }
             Deed::Over => self.settle(cx, peer),

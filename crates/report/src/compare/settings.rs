@@ -19,7 +19,7 @@ enum Form {
 }
 
 /// Settings of a test and their options.
-const OPTIONS: [(&str, &str, Form); 44] = [
+const OPTIONS: [(&str, &str, Form); 46] = [
     ("protocol", "--protocol", Form::Plain),
     ("phase.connections", "-P", Form::Plain),
     ("phase.duration_ns", "-t", Form::Time),
@@ -49,6 +49,8 @@ const OPTIONS: [(&str, &str, Form); 44] = [
     ("phase.sockets.mss", "-M", Form::Plain),
     ("phase.sockets.congestion", "-C", Form::Plain),
     ("phase.sockets.dscp", "--dscp", Form::Plain),
+    ("phase.sockets.ecn", "--ecn", Form::Plain),
+    ("phase.probe.paired", "the other codepoint of --ecn", Form::Plain),
     ("phase.sockets.ttl", "--ttl", Form::Plain),
     ("phase.sockets.flow_label", "--flow-label", Form::Plain),
     ("phase.sockets.keepalive_ns", "--keepalive", Form::Time),

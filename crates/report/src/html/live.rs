@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn parts_of_a_stage_are_shown_while_they_run_and_once_when_it_is_over() {
         let filler = Phase { duration_ns: Some(10 * SECOND), ..Phase::default() };
-        let load = Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1 };
+        let load = Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1, ecn: None };
         let mut page = LivePage::default();
         page.absorb(&Event::Begin(Box::new(Begin { verb: "load".to_owned(), ..Begin::default() })));
         let titles = |page: &LivePage| page.view().sheets.into_iter().map(|s| s.0).collect::<Vec<_>>();

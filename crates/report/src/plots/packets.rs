@@ -3,7 +3,9 @@
 
 use super::{coarse_curve, coarse_histogram, curve, histogram, measured, over_time, percentiles, times_axis};
 use crate::plot::{Axis, Plot, Series, Style};
-use metrics::{DistSummary, Packets, PlayoutSummary, Spectrum, format_duration, per_second, real, seconds};
+use metrics::{
+    DistSummary, Ecn, Packets, PlayoutSummary, Spectrum, format_duration, per_second, real, seconds,
+};
 use model::{End, FrameTime, Interval, Measure, PacketReport, PingInterval, Point, Unit};
 use std::borrow::Cow;
 
@@ -103,7 +105,24 @@ fn of_way(point: &Point, way: &PlotWay) -> Vec<Plot> {
             .with(rates),
     );
     plots.push(fates(point, way));
+    plots.extend(codepoints(point, way.slug, way.name, way.receiver));
     plots
+}
+
+/// Shares of the ECN codepoints that arrived, where any but Not-ECT did.
+fn codepoints(point: &Point, slug: &str, name: &str, receiver: End) -> Option<Plot> {
+    let marks = |interval: &Interval| receiver.marks(interval);
+    let has = |interval: &Interval| marks(interval).is_some_and(|marks| marks.count(Ecn::Off) < marks.all());
+    point.intervals.iter().any(has).then(|| {
+        let share = |ecn: Ecn| Series::line(ecn.name(), over_time(point, |i| marks(i)?.percent(ecn)));
+        Plot::timed(
+            &format!("ecn-{slug}"),
+            &format!("ECN codepoints, {name}"),
+            "of the datagrams",
+            Unit::Percent,
+        )
+        .with([Ecn::Ce, Ecn::Ect1, Ecn::Ect0, Ecn::Off].map(share))
+    })
 }
 
 /// The distributions of a whole phase, from their summaries.
@@ -196,7 +215,9 @@ fn messages(point: &Point) -> Vec<Plot> {
         Series::line("not sent in time", count(|p| real(p.counts.missed))),
     ];
     let rate = over_time(point, |i| Some(per_second(i.pings?.counts.sent, i.ns())));
-    vec![
+    let codepoints = [UP, DOWN].map(|way| codepoints(point, way.slug, way.name, way.receiver));
+    let mut plots: Vec<Plot> = codepoints.into_iter().flatten().collect();
+    plots.extend([
         Plot::timed(
             "messages-unwell",
             "Messages without a good echo",
@@ -207,7 +228,8 @@ fn messages(point: &Point) -> Vec<Plot> {
         .with(unwell.into_iter().filter(Series::is_some)),
         Plot::timed("messages", "Messages sent", "messages", Unit::PerSecond)
             .with([Series::line("sent", rate)]),
-    ]
+    ]);
+    plots
 }
 
 /// Regularity of a stream's frames, one by one: ctsTraffic's jitter table.

@@ -172,6 +172,7 @@ fn is_answer(figure: Figure, kind: Kind) -> bool {
                 | Figure::CpuRemote
                 | Figure::LoadedRoundTrip
                 | Figure::JitterMax(_)
+                | Figure::EcnCleared(_)
                 | Figure::Errors
                 | Figure::Caveats
         )

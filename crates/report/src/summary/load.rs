@@ -1,10 +1,11 @@
 //! Latency under load, a row per stage, and what to call it.
 
+use super::marking;
 use crate::text::{Column, Page, Table, Tone, or_dash};
 use crate::words;
-use metrics::{format_bits_per_second, format_duration, format_percent};
+use metrics::{TcpEcn, format_bits_per_second, format_duration, format_percent};
 use model::load::{OneWay, RESPONSIVENESS, StageResult, under_load};
-use model::{Outcome, Status};
+use model::{Outcome, Point, Status};
 
 /// Writes the results of all stages.
 pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
@@ -34,8 +35,27 @@ pub(super) fn write(outcome: &Outcome, page: &mut Page<'_>) {
              largest percentile of a repetition, the mean of goodput and of buffer delay"
         ));
     }
+    codepoints(outcome, page);
     page.gap();
     grade(&found, page);
+}
+
+/// Datagrams of two ECN codepoints beside each other, and ECN of the loading connections.
+fn codepoints(outcome: &Outcome, page: &mut Page<'_>) {
+    let stage =
+        |point: &Point| point.label.get("stage").map_or_else(String::new, |stage| format!("{stage}, "));
+    if outcome.points.iter().any(|point| !point.marking.is_empty()) {
+        page.gap();
+    }
+    marking::pairs(outcome.points.iter().map(|point| (stage(point), point)), page);
+    for point in &outcome.points {
+        let tcp: Vec<&TcpEcn> = point.marking.iter().filter_map(|marking| marking.tcp.as_ref()).collect();
+        if let Some(tcp) = tcp.first() {
+            let name = format!("  {}loading connections: ", stage(point));
+            page.paragraph(Tone::Plain, &name, &format!("ECN on {} of {}", tcp.negotiated, tcp.connections));
+        }
+        marking::findings(&stage(point), point, page);
+    }
 }
 
 /// Number of repetitions of the stages; `None` for one.

@@ -156,8 +156,6 @@ fn remarks(way: &WayReports<'_>, asked: bool, page: &mut Page<'_>) {
             (got.card_unplaced, "stamps of the card not placed (its clock could not be read)"),
         ]));
         words.extend(got.marks.ttl.map(|ttl| words::range("TTL", ttl)));
-        words.extend(got.marks.dscp.filter(|dscp| dscp.1 > 0).map(|dscp| words::range("DSCP", dscp)));
-        words.extend(words::counted([(got.marks.ecn[3], "marked for congestion (CE)")]));
     }
     if let Some(sent) = way.sent {
         words.push(match (&sent.stack_ns, asked) {

@@ -236,9 +236,7 @@ fn marks(facts: &WayFacts, page: &mut Page<'_>) {
     let mut words = Vec::new();
     for (way, marks) in [("there", &facts.there_marks), ("back", &facts.back_marks)] {
         let ttl = marks.ttl.map(|ttl| words::range("TTL", ttl));
-        let dscp = marks.dscp.map(|dscp| words::range("DSCP", dscp));
-        let congested = words::counted([(marks.ecn[3], "marked congested")]);
-        words.extend(ttl.into_iter().chain(dscp).chain(congested).map(|told| format!("{told} {way}")));
+        words.extend(ttl.map(|told| format!("{told} {way}")));
     }
     if !words.is_empty() {
         page.remark(format!("received with {}", words.join(", ")));

@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{extras, hosts, margin, packets, pings, trains};
+use super::{extras, hosts, margin, marking, packets, pings, trains};
 use crate::console::Style;
 use crate::text::{Column, Page, TIMES, Table, Tone, or_dash, up_to};
 use crate::words;
@@ -57,6 +57,7 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
     }
     if datagrams {
         failures(point, page);
+        marking::write(point, page);
         return hosts::write(point, begin, style.verbose, page);
     }
     connections(point, page);
@@ -69,6 +70,7 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
         histogram(point.local.connect_ns.as_ref(), page);
     }
     remotes(&point.local, page);
+    marking::write(point, page);
     hosts::write(point, begin, style.verbose, page);
 }
 

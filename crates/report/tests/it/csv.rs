@@ -32,7 +32,7 @@ fn lines(bytes: &[u8]) -> Vec<String> {
 /// What an interval of `common` has of datagrams, frames and messages.
 const MEASURED: &str = "1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,\
                         1000,980,15,4,6,2,5,7,3,40000,80000,80000,450,150000,55,3,1,2,\
-                        1000,8,51000,60500,59000,90000,4000000";
+                        1000,8,51000,60500,59000,90000,4000000,970,0,8,2,970,0,8,2";
 
 #[test]
 fn one_row_per_interval() {
@@ -49,7 +49,9 @@ fn one_row_per_interval() {
          remote_datagrams_reordered,remote_datagrams_late,remote_datagrams_corrupt,remote_datagrams_unsent,\
          remote_datagrams_dropped,remote_delay_p50_ns,remote_delay_p99_ns,remote_delay_max_ns,remote_jitter_ns,remote_clock_bound_ns,\
          frames_completed,frames_dropped,frames_repeated,frames_errors,\
-         messages_sent,messages_lost,rtt_min_ns,rtt_mean_ns,rtt_p50_ns,rtt_p99_ns,rtt_max_ns"
+         messages_sent,messages_lost,rtt_min_ns,rtt_mean_ns,rtt_p50_ns,rtt_p99_ns,rtt_max_ns,\
+         local_datagrams_not_ect,local_datagrams_ect1,local_datagrams_ect0,local_datagrams_ce,\
+         remote_datagrams_not_ect,remote_datagrams_ect1,remote_datagrams_ect0,remote_datagrams_ce"
     );
     let counted = "buffer=65536,1,0,0.000000000,1.000000000,2026-01-02T03:04:06.000000Z,true,501000000,4008000000,125000000,\
                    1000000000,125000000,1000000000,500000000,4000000000,4,4,0,0,0,0";
@@ -73,7 +75,7 @@ fn without_datagrams_frames_and_messages_their_cells_are_empty() {
     let mut plain = interval(0, 0);
     (plain.packets, plain.remote_packets, plain.frames, plain.pings) = (None, None, None, None);
     let rows = status(&[Event::Interval(Box::new(plain))]);
-    assert!(rows[1].ends_with(&",".repeat(39)), "{}", rows[1]);
+    assert!(rows[1].ends_with(&",".repeat(47)), "{}", rows[1]);
 }
 
 #[test]

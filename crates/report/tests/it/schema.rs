@@ -2,12 +2,12 @@
 
 use crate::common::{built, events, outcome};
 use jsonschema::Validator;
-use metrics::ClockKind;
 use metrics::schema::Published;
+use metrics::{ClockKind, Ecn};
 use model::{
-    Baseline, CaveatLevel, Count, Counts, Curve, Event, Extra, FrameRow, FrameVerdict, Kind, Media, MtuFound,
-    Outcome, PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, ServerLimits, Shown, Slot,
-    StampSettings, Totals, Trace, Unit,
+    Baseline, CaveatLevel, Count, Counts, Curve, Effective, Event, Extra, FrameRow, FrameVerdict, Kind,
+    Media, MtuFound, Outcome, PathMtu, Pattern, Phase, Ping, Probe, Reading, Schedule, ServerLimits, Shown,
+    Slot, StampSettings, Totals, Trace, Unit,
 };
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,6 +44,12 @@ fn written_in_full() -> Value {
     let unknown = Counts::of(&[Count::SentBytes]);
     told.push(Event::Local(Box::new(Totals { unknown, ..Totals::default() })));
     told.push(Event::Remote(Box::default()));
+    let probe = Some(Probe { paired: Some(Ecn::Off), ..Probe::default() });
+    told.push(phase(5, Phase { kind: Kind::Delay, probe, ..crate::common::phase() }));
+    let effective = Some(Effective { tos: Some(1), ..Effective::default() });
+    told.push(Event::Local(Box::new(Totals { effective, ..Totals::default() })));
+    let packets = Some(crate::common::packets());
+    told.push(Event::Remote(Box::new(Totals { packets, ..Totals::default() })));
     told.push(phase(3, Phase { kind: Kind::Stream, media, ..crate::common::phase() }));
     let frame = FrameRow {
         seq: 1,

@@ -2,9 +2,9 @@
 //! knows.
 
 use super::{read_u32, read_u64};
-use metrics::{SocketState, TcpInfo};
+use metrics::{EcnBytes, SocketState, TcpEcnInfo, TcpInfo};
 
-/// Room for more than any kernel fills today (Linux 6.18: 264 bytes).
+/// Room for more than any kernel fills today (Linux 7.0: 280 bytes).
 pub(in crate::tcp) const ROOM: usize = 320;
 
 /// `TCP_INFO`.
@@ -14,6 +14,8 @@ pub(in crate::tcp) const OPTION: i32 = libc::TCP_INFO;
 /// Offsets in bytes of the fields used; the width is that of the reader (u8, u32 or u64, native
 /// order). The layout is part of the kernel's interface: fields are only ever added at the end.
 mod at {
+    /// `tcpi_options`, u8.
+    pub(super) const OPTIONS: usize = 5;
     /// Bit 0 of the byte after the two window scales: `tcpi_delivery_rate_app_limited`.
     pub(super) const FLAGS: usize = 7;
     pub(super) const SND_MSS: usize = 16;
@@ -31,7 +33,9 @@ mod at {
     // 104 pacing_rate u64, 112 max_pacing_rate u64 (3.15).
     /// u64, Linux 4.1.
     pub(super) const BYTES_ACKED: usize = 120;
-    // 128 bytes_received u64 (4.1); 136 segs_out, 140 segs_in (4.2).
+    /// u64, Linux 4.1.
+    pub(super) const BYTES_RECEIVED: usize = 128;
+    // 136 segs_out, 140 segs_in (4.2).
     /// `tcpi_notsent_bytes`, Linux 4.6, as the next.
     pub(super) const NOTSENT: usize = 144;
     pub(super) const MIN_RTT: usize = 148;
@@ -42,7 +46,9 @@ mod at {
     pub(super) const BUSY_TIME: usize = 168;
     pub(super) const RWND_LIMITED: usize = 176;
     pub(super) const SNDBUF_LIMITED: usize = 184;
-    // 192 delivered, 196 delivered_ce (4.18).
+    /// Linux 4.18, as the next.
+    pub(super) const DELIVERED: usize = 192;
+    pub(super) const DELIVERED_CE: usize = 196;
     /// u64, Linux 4.19, as the next.
     pub(super) const BYTES_SENT: usize = 200;
     pub(super) const BYTES_RETRANS: usize = 208;
@@ -54,6 +60,14 @@ mod at {
     pub(super) const SND_WND: usize = 228;
     // 232 rcv_wnd, 236 rehash (6.2); 240 total_rto u16, 242 total_rto_recoveries u16, 244
     // total_rto_time (6.7).
+    /// Segments; Linux 6.18, as all that follow.
+    pub(super) const RECEIVED_CE: usize = 248;
+    /// Bytes with ECT(1), ECT(0) and CE, a u32 each.
+    pub(super) const DELIVERED_BYTES: usize = 252;
+    pub(super) const RECEIVED_BYTES: usize = 264;
+    /// In Linux 6.18 two u16 about the option of Accurate ECN, which stay 0 because it cannot be
+    /// negotiated; from 7.0 on bit fields, of which `tcpi_ecn_mode` is the first.
+    pub(super) const ECN_MODE: usize = 276;
 }
 
 /// "No threshold yet" (`TCP_INFINITE_SSTHRESH`).
@@ -79,10 +93,47 @@ pub(in crate::tcp) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
         bytes_sent: read_u64(bytes, at::BYTES_SENT),
         bytes_retrans: read_u64(bytes, at::BYTES_RETRANS),
         bytes_acked: read_u64(bytes, at::BYTES_ACKED),
+        bytes_received: read_u64(bytes, at::BYTES_RECEIVED),
+        ecn: parse_ecn(bytes),
         reord_seen: read_u32(bytes, at::REORD_SEEN),
         rcv_rtt_us: read_u32(bytes, at::RCV_RTT)?,
         snd_wnd: read_u32(bytes, at::SND_WND),
     })
+}
+
+/// `TCPI_OPT_ECN` and `TCPI_OPT_ECN_SEEN` of linux/tcp.h.
+const NEGOTIATED: u8 = 8;
+const SEEN: u8 = 16;
+
+/// The fields about ECN; the byte of options is older than any kernel that is supported.
+fn parse_ecn(bytes: &[u8]) -> Option<TcpEcnInfo> {
+    let options = *bytes.get(at::OPTIONS)?;
+    let negotiated = options & NEGOTIATED != 0;
+    let codepoints = |from: usize| {
+        let field = |place: usize| read_u32(bytes, from + 4 * place).map(u64::from);
+        Some(EcnBytes { ect1: field(0)?, ect0: field(1)?, ce: field(2)? })
+    };
+    // `TCPI_ECN_MODE_DISABLED`, `_RFC3168`, `_ACCECN`, `_PENDING`.
+    let accurate = match (read_u32(bytes, at::ECN_MODE).map(ecn_mode), negotiated) {
+        (Some(2), _) => Some(true),
+        (Some(1), _) | (Some(0), false) => Some(false),
+        _ => None,
+    };
+    Some(TcpEcnInfo {
+        negotiated,
+        seen: options & SEEN != 0,
+        accurate,
+        delivered: read_u32(bytes, at::DELIVERED),
+        delivered_ce: read_u32(bytes, at::DELIVERED_CE),
+        received_ce: read_u32(bytes, at::RECEIVED_CE),
+        delivered_bytes: codepoints(at::DELIVERED_BYTES),
+        received_bytes: codepoints(at::RECEIVED_BYTES),
+    })
+}
+
+/// The first bit field, of two bits: the lowest ones where the compiler fills from the low end.
+fn ecn_mode(word: u32) -> u32 {
+    if cfg!(target_endian = "little") { word & 3 } else { word >> 30 }
 }
 
 /// Decodes the part of the kernel's bytes that concerns a single message; `None` when they are
@@ -117,7 +168,9 @@ mod tests {
 
     #[test]
     fn fields_are_where_the_kernel_puts_them() {
-        let expected = TcpInfo {
+        let expected = |len: usize| TcpInfo {
+            bytes_received: Some(long(128)),
+            ecn: parse_ecn(&ramp(ROOM)[..len]),
             rtt_us: word(68),
             rttvar_us: word(72),
             min_rtt_us: Some(word(148)),
@@ -138,8 +191,45 @@ mod tests {
             snd_wnd: Some(word(228)),
         };
         for len in [232, 240, 248, ROOM] {
-            assert_eq!(parse(&ramp(ROOM)[..len]), Some(expected));
+            assert_eq!(parse(&ramp(ROOM)[..len]), Some(expected(len)));
         }
+    }
+
+    #[test]
+    fn fields_about_ecn_are_where_each_kernel_puts_them() {
+        let field = |at: usize| u32::from_ne_bytes(ramp(ROOM)[at..at + 4].try_into().unwrap());
+        let sum = |at: usize| u64::from(field(at));
+        let codepoints = |at: usize| EcnBytes { ect1: sum(at), ect0: sum(at + 4), ce: sum(at + 8) };
+        let mut bytes = ramp(ROOM);
+        bytes[5] = 8 | 16;
+        bytes[276..280].copy_from_slice(&[0; 4]);
+        let whole = TcpEcnInfo {
+            negotiated: true,
+            seen: true,
+            // Linux 6.18 does not say.
+            accurate: None,
+            delivered: Some(field(192)),
+            delivered_ce: Some(field(196)),
+            received_ce: Some(field(248)),
+            delivered_bytes: Some(codepoints(252)),
+            received_bytes: Some(codepoints(264)),
+        };
+        assert_eq!(parse_ecn(&bytes[..280]), Some(whole));
+        let older = TcpEcnInfo { received_ce: None, delivered_bytes: None, received_bytes: None, ..whole };
+        assert_eq!(parse_ecn(&bytes[..248]), Some(older), "Linux 6.7");
+        let oldest = TcpEcnInfo { delivered: None, delivered_ce: None, ..older };
+        assert_eq!(parse_ecn(&bytes[..192]), Some(oldest), "Linux 4.17");
+        // A counter cut in the middle is none.
+        assert_eq!(parse_ecn(&bytes[..275]).unwrap().received_bytes, None);
+        // Linux 7.0: classic and Accurate ECN, pending, and none.
+        let known = [(1, Some(false)), (2, Some(true)), (3, None)];
+        for (mode, accurate) in known {
+            let word: u32 = if cfg!(target_endian = "little") { mode | 0xf0 } else { mode << 30 };
+            bytes[276..280].copy_from_slice(&word.to_ne_bytes());
+            assert_eq!(parse_ecn(&bytes).unwrap().accurate, accurate, "{mode}");
+        }
+        (bytes[5], bytes[276]) = (1, 0);
+        assert_eq!(parse_ecn(&bytes[..104]).unwrap().accurate, None);
     }
 
     #[test]

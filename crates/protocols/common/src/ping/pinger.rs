@@ -428,6 +428,7 @@ impl Flow for Pinger {
         self.core.received(cx, got.len);
         if self.params.datagrams() {
             cx.rec.packet_tally(self.params.group).came = cx.now;
+            self.core.see_marks(cx, got);
         }
         if self.talk.is_some() {
             got.datagrams().for_each(|datagram| self.take_answer(cx, got, datagram));

@@ -314,6 +314,7 @@ impl Flow for Receiver {
             return Err(self.foreign(0));
         }
         let drops = self.core.drops(got);
+        self.core.see_marks(cx, got);
         let (mut received, mut counted) = (0, 0);
         let result = self.take_all(cx, got, at, (&mut received, &mut counted));
         self.core.packets(cx, &Packets { received, ..drops });

@@ -293,8 +293,13 @@ impl Client {
         let reports = self.servers.iter().filter(|s| s.takes_part()).map(|s| s.reports.get(&index));
         let Some(reports) = reports.collect::<Option<Vec<_>>>() else { return false };
         for (traffic, packets) in reports {
+            // Of messages the server reports the IP fields alone.
+            if let (Some(pings), Some(packets)) = (&mut interval.pings, packets) {
+                pings.remote_marks.get_or_insert_default().add(&packets.marks);
+            }
+            let packets = packets.as_ref().filter(|_| interval.pings.is_none());
             let Some(sum) = &mut interval.remote else {
-                (interval.remote, interval.remote_packets) = (Some(*traffic), packets.clone());
+                (interval.remote, interval.remote_packets) = (Some(*traffic), packets.cloned());
                 continue;
             };
             sum.add_host(traffic);

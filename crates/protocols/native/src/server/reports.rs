@@ -3,7 +3,7 @@
 
 use crate::budget::Budget;
 use crate::message::{Frames, Message};
-use metrics::{Clamped, DistSummary, Mono};
+use metrics::{Clamped, DistSummary, Ecn, Mono};
 use model::PacketReport;
 use std::collections::VecDeque;
 
@@ -65,6 +65,9 @@ impl Reports {
                 ..delay
             });
             short.jitter_ns = packets.jitter_ns.map(f64::round);
+            if packets.marks.count(Ecn::Off) < packets.marks.all() {
+                short.marks = packets.marks;
+            }
             (short.clock_bound_ns, short.unknown) = (packets.clock_bound_ns, packets.unknown);
             **packets = short;
         }

@@ -125,7 +125,7 @@ impl Probe {
         // Both directions and all flows draw from seeds of their own.
         let seed = terms.probe.seed ^ u64::from(slot) << 1 ^ u64::from(client);
         let sender = || Sender::new(&terms, slot, check, seed);
-        let receiver = || Receiver::new(&terms, check, client);
+        let receiver = || Receiver::new(&terms, check, client, slot);
         Probe {
             core,
             sender: sends.then(sender),

@@ -9,8 +9,8 @@ use super::track::Memory;
 use crate::payload;
 use common::kernel::Core;
 use metrics::{
-    Clamped, Dist, Echo, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, ReceivedPacket, Seen,
-    Sequence, Stamp, StampKind, Unplaced, Variation,
+    Clamped, Dist, Echo, Ecn, EcnPairs, Estimate, FlowSums, Jitter, Mono, PacketTally, Packets, PairWindow,
+    ReceivedPacket, Seen, Sequence, Stamp, StampKind, Unplaced, Variation,
 };
 use model::Verify;
 use transport::{Context, Received};
@@ -40,10 +40,37 @@ pub(super) struct Receiver {
     echoes: bool,
     /// Every received datagram, when a record of them was requested.
     pub(super) memory: Option<Box<Memory<ReceivedPacket>>>,
+    /// Datagrams in pairs of two ECN codepoints.
+    pairs: Option<Box<Pairs>>,
     /// All of the above in a few numbers.
     pub(super) sums: FlowSums,
     /// The frames, when it is a stream.
     pub(super) show: Option<Show>,
+}
+
+/// Datagrams in pairs of two ECN codepoints, as they arrive.
+#[derive(Debug)]
+struct Pairs {
+    window: PairWindow,
+    /// The codepoints of both.
+    sent: [Ecn; 2],
+    /// The codepoint of the received batch.
+    arrived: Ecn,
+}
+
+impl Pairs {
+    /// The pairs of a flow with this seed; `None` where `terms` ask for none.
+    fn of(terms: &Terms, seed: u64) -> Option<Box<Pairs>> {
+        let sent = [terms.sockets.ecn.unwrap_or_default(), terms.probe.paired?];
+        Some(Box::new(Pairs { window: PairWindow::new(seed), sent, arrived: Ecn::Off }))
+    }
+
+    /// The account of a tally.
+    fn account<'a>(&self, tally: &'a mut PacketTally) -> &'a mut EcnPairs<Dist> {
+        let account = tally.pairs.get_or_insert_default();
+        account.sides.iter_mut().zip(self.sent).for_each(|(side, sent)| side.sent = sent);
+        account
+    }
 }
 
 /// Datagrams in a row with numbers in a row, sent in one call.
@@ -58,7 +85,7 @@ struct Stretch {
 
 impl Receiver {
     /// A receiver of what `terms` say, at the client or at the server.
-    pub(super) fn new(terms: &Terms, check: Check, client: bool) -> Self {
+    pub(super) fn new(terms: &Terms, check: Check, client: bool, slot: u32) -> Self {
         let probe = &terms.probe;
         // Packets of a train arrive faster than the mean rate.
         let rate = terms.rate.filter(|_| terms.train.is_none());
@@ -78,6 +105,7 @@ impl Receiver {
             log: terms.train.as_ref().map(|_| Box::default()),
             echoes: client && terms.echo(),
             memory: Memory::of(terms),
+            pairs: Pairs::of(terms, terms.probe.pairs_seed(slot)),
             sums: FlowSums::default(),
             show: terms
                 .media
@@ -141,6 +169,13 @@ impl Receiver {
         let mut counts = Packets::default();
         let mut bytes = 0;
         let n = u64::clamped(got.count());
+        core.see_marks(cx, got);
+        if got.ttl > 0 {
+            self.sums.marks.see(got.ttl, got.tos, n);
+        }
+        if let Some(pairs) = &mut self.pairs {
+            pairs.arrived = Ecn::of(got.tos);
+        }
         let tally = cx.rec.packet_tally(core.group);
         tally.came = tally.came.max(at);
         let bound_ns = clock.map(|clock| clock.bound_ns.saturating_add(card_bound_ns));
@@ -158,7 +193,6 @@ impl Receiver {
             Some(Unplaced::Unread) => tally.card_unplaced += n,
             None => {}
         }
-        tally.marks.see(got.ttl, got.tos, n);
         let mut stretch: Option<Stretch> = None;
         let came = |sequence, damaged| ReceivedPacket {
             sequence,
@@ -231,7 +265,7 @@ impl Receiver {
                 bytes += size;
                 counts.received += 1;
                 shown(&mut self.show, at, &header, true, host);
-                self.count_delay(header.actual, 1, now, tally, &mut counts);
+                self.count_delay(header.actual, header.sequence, 1, now, tally, &mut counts);
                 if n == 1 {
                     self.alone(header.sequence, header.actual, host, tally);
                 }
@@ -317,21 +351,30 @@ impl Receiver {
         }
         counts.received += s.count;
         record_delay(&mut tally.intended_ns, now, s.intended, s.alike);
-        self.count_delay(s.actual, s.count, now, tally, counts);
+        self.count_delay(s.actual, s.first, s.count, now, tally, counts);
     }
 
-    /// Records the delay of `n` datagrams that were sent at `actual` and have arrived for the first
-    /// time, where it is known.
+    /// Records the delay of `n` datagrams from number `first` on that were sent at `actual` and have
+    /// arrived for the first time, where it is known.
     fn count_delay(
         &mut self,
         actual: u64,
+        first: u64,
         n: u64,
         now: Option<i64>,
         tally: &mut PacketTally,
         counts: &mut Packets,
     ) {
-        let Some(now) = now else { return };
-        let took = now.wrapping_sub(actual as i64);
+        let took = now.map(|now| now.wrapping_sub(actual as i64));
+        if let Some(pairs) = &mut self.pairs {
+            for number in first..first + n {
+                let arrived = pairs.arrived;
+                let account = pairs.account(tally);
+                let side = pairs.window.see(number, arrived, account);
+                took.iter().for_each(|took| account.sides[side].delay_ns.record((*took).max(0) as u64));
+            }
+        }
+        let Some(took) = took else { return };
         if took < 0 {
             tally.before_sent += n;
             tally.before_sent_ns = tally.before_sent_ns.max(took.unsigned_abs());
@@ -380,6 +423,10 @@ impl Receiver {
         core.packets(cx, &missing);
         let tally = cx.rec.packet_tally(core.group);
         tally.arrivals.merge(&arrivals);
+        if let Some(pairs) = &mut self.pairs {
+            let account = pairs.account(tally);
+            pairs.window.finish(total, account);
+        }
         tally.saw(Seen::New { gap: total - next });
         self.sequence = None;
         if let Some(show) = &mut self.show {
@@ -420,7 +467,7 @@ mod tests {
     fn received(datagrams: &[Vec<u8>], at_once: usize) -> (Packets, u64, Vec<(u64, u64)>) {
         let phase = Phase { kind: Kind::Delay, probe: Some(Probe::default()), ..Phase::default() };
         let terms = Terms::of(&phase, Group(1), None).unwrap();
-        let mut receiver = Receiver::new(&terms, Check::of(Uuid::nil()), false);
+        let mut receiver = Receiver::new(&terms, Check::of(Uuid::nil()), false, 0);
         let (mut rec, mut rng, clock) = (Recorder::default(), Rng::new(1), Clock::default());
         let mut core = Core::new(Group(1), 0, 0);
         core.row = Some(rec.open(Group(1), Mono(0)));

@@ -4,7 +4,7 @@ use super::codec::{Check, HEADER, Header, HeaderTemplate};
 use super::terms::Terms;
 use super::track::Memory;
 use common::kernel::Template;
-use metrics::{Clamped, Departure, Group, Mono, Packets, SentPacket, Stamp, StampKind};
+use metrics::{Clamped, Departure, Ecn, Group, Mono, Packets, SentPacket, Stamp, StampKind, pair_side};
 use model::{Media, Probe, Spacing};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -281,7 +281,9 @@ impl Sender {
     pub(super) fn prepare_send(&mut self, cx: &mut Context<'_>, group: Group, out: &mut Transmit<'_>) -> u64 {
         let mut given_up = 0;
         let size = usize::clamped(self.probe.size);
-        let one = if self.terms.train.is_some() { 1 } else { MOST };
+        // All datagrams of a call have one traffic class.
+        let alone = self.terms.train.is_some() || self.probe.paired.is_some();
+        let one = if alone { 1 } else { MOST };
         let most = out.segments().min(out.room() / size).min(one);
         self.progress.actual = cx.now;
         let rated = self.terms.train.is_none() && self.frames.is_none() && self.gap_ps > 0;
@@ -298,6 +300,7 @@ impl Sender {
         if n == 0 {
             return given_up;
         }
+        out.tos = self.paired_class();
         if n == 1 && self.probe.tx_stamps {
             out.tag = Some(self.progress.sent as u32);
         }
@@ -327,6 +330,14 @@ impl Sender {
             }
         }
         given_up
+    }
+
+    /// Traffic class octet of the next datagram, where datagrams have two codepoints.
+    fn paired_class(&self) -> Option<u8> {
+        let (sockets, seed) = (&self.terms.sockets, self.probe.pairs_seed(self.slot));
+        let both = [sockets.ecn.unwrap_or_default(), self.probe.paired?];
+        let class: Ecn = both[pair_side(seed, self.progress.sent)];
+        Some(sockets.dscp.unwrap_or(0) << 2 | class.bits())
     }
 
     /// Length of datagram `number`.

@@ -3,7 +3,7 @@
 
 use crate::support::run::{Told, client_ip, client_plan, serve, server_plan, told};
 use crate::support::sized;
-use metrics::{ClockKind, Mono, SECOND, StampKind, Verdict};
+use metrics::{ClockKind, Ecn, Mono, SECOND, StampKind, Verdict};
 use model::{
     Event, Kind, PacketReport, PacketRow, Pattern, Phase, Probe, SocketSettings, Spacing, Status, Totals,
     Trace,
@@ -546,4 +546,33 @@ fn the_smallest_datagram_is_its_header() {
     let run = run(phase(Pattern::Duplex, 1_000, HEADER, 300), Link::new(), Link::new(), 9, 0);
     let (local, remote) = run.complete().packets();
     assert_eq!((local.counts.received, remote.counts.received), (300, 300));
+}
+
+/// Datagrams of two codepoints: each pair has both, all arrive as they were sent, and losses of a
+/// path that does not look at codepoints are no difference.
+#[test]
+fn datagrams_of_two_codepoints_are_told_apart_in_both_directions() {
+    let mut phase = phase(Pattern::Duplex, 2_000, 200, 1_000);
+    phase.sockets.dscp = Some(8);
+    phase.sockets.ecn = Some(Ecn::Ect1);
+    phase.probe = phase.probe.map(|probe| Probe { paired: Some(Ecn::Off), seed: 3, ..probe });
+    let lossy = || Link::new().delay(MS).loss(0.05);
+    let run = run(phase, lossy(), lossy(), 4, 0);
+    let (local, remote) = run.totals();
+    for (end, from) in [(local, remote), (remote, local)] {
+        let (report, sent) = (end.packets.as_ref().unwrap(), from.packets.as_ref().unwrap().counts.sent);
+        let pairs = report.pairs.as_deref().unwrap();
+        assert_eq!(sent, 2_000);
+        assert_eq!((report.marks.dscp, report.marks.ecn[2..].to_vec()), (Some((8, 8)), vec![0, 0]));
+        for (side, (ecn, bits)) in pairs.sides.iter().zip([(Ecn::Ect1, 1), (Ecn::Off, 0)]) {
+            assert_eq!((side.sent, side.received + side.lost), (ecn, sent / 2), "{pairs:?}");
+            let mut arrived = [0; 4];
+            arrived[bits] = side.received;
+            assert_eq!(side.arrived, arrived);
+            assert_eq!(side.delay_ns.as_ref().unwrap().count, side.received);
+        }
+        let lost: u64 = pairs.sides.iter().map(|side| side.lost).sum();
+        assert_eq!(i64::try_from(lost), Ok(report.counts.lost));
+        assert!(lost > 50 && pairs.loses_more().unwrap().1 > 0.01, "{pairs:?}");
+    }
 }

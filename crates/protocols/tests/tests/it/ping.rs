@@ -3,9 +3,9 @@
 
 use crate::support::run::{MS, about, client_plan, join, outcome, serve, server_plan, server_with, told};
 use common::Limits;
-use metrics::SECOND;
+use metrics::{Ecn, IpFields, SECOND};
 use model::load::{Load, Stage};
-use model::{Event, Kind, Pattern, Phase, Ping, Range, Schedule, Status, Transport};
+use model::{Event, Kind, Pattern, Phase, Ping, Range, Schedule, SocketSettings, Status, Transport};
 use sim::{Link, Network, Quirks, START};
 
 fn phase(ping: Ping) -> Phase {
@@ -61,7 +61,8 @@ fn the_remote_end_s_time_is_measured_and_taken_off() {
 #[test]
 fn a_schedule_is_kept_where_others_keep_an_offered_core() {
     let filler = Phase { duration_ns: Some(2 * SECOND), ..Phase::default() };
-    for (_, phase) in (Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1 }.probes(Stage::Idle))
+    for (_, phase) in
+        (Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1, ecn: None }.probes(Stage::Idle))
     {
         let mut net = network(1, &Link::new().delay(MS));
         let server = serve(&mut net, server_plan());
@@ -77,6 +78,35 @@ fn a_schedule_is_kept_where_others_keep_an_offered_core() {
         let late = it.local().late_ns.as_ref().unwrap();
         assert_eq!((missed, unsent), (0, 0), "{:?}: {late:?}", phase.kind);
         assert!(late.p90 < MS, "{:?}: {late:?}", phase.kind);
+    }
+}
+
+/// Messages of a class arrive with it at both ends, in all and in each interval; without one nothing
+/// is counted.
+#[test]
+fn both_ends_read_the_class_of_messages_where_one_was_asked_for() {
+    let schedule = Schedule::Fixed { gap_ns: 10 * MS };
+    let ping = Ping { transport: Transport::Udp, messages: Some(100), schedule, ..Ping::default() };
+    for asked in [None, Some(Ecn::Ect0)] {
+        let sockets = SocketSettings { dscp: asked.map(|_| 46), ecn: asked, ..SocketSettings::default() };
+        let phase = Phase { sockets, interval_ns: 100 * MS, ..phase(ping) };
+        let it = outcome(&mut network(1, &Link::new().delay(MS)), server_plan(), client_plan(&phase));
+        let ends = [it.local().marks, it.remote[0].marks];
+        assert!(it.local().packets.is_none() && it.remote[0].packets.is_none());
+        let Some(_) = asked else {
+            assert_eq!(ends, [None, None]);
+            continue;
+        };
+        for marks in ends.map(Option::unwrap) {
+            assert_eq!((marks.dscp, marks.ecn), (Some((46, 46)), [0, 0, 100, 0]));
+        }
+        let pings = it.intervals.iter().filter_map(|interval| interval.pings);
+        let (mut here, mut there) = (IpFields::default(), IpFields::default());
+        for pings in pings {
+            pings.marks.iter().for_each(|marks| here.add(marks));
+            pings.remote_marks.iter().for_each(|marks| there.add(marks));
+        }
+        assert_eq!((here.ecn, there.ecn), ([0, 0, 100, 0], [0, 0, 100, 0]));
     }
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn questions() -> Vec<(&'static str, Phase)> {
     let ping = Phase { kind: Kind::Ping, ping: Some(ping), iterations: Some(1), ..one.clone() };
     let filler = Phase { duration_ns, ..Phase::default() };
     let [trips, beside] =
-        Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1 }.probes(Stage::Idle);
+        Load { filler, ramp_ns: SECOND, rate: 50.0, servers: 1, seed: 1, ecn: None }.probes(Stage::Idle);
     vec![
         ("delay", delay(Pattern::Push)),
         ("delay -R", delay(Pattern::Pull)),

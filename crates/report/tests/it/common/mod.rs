@@ -1,9 +1,10 @@
 //! A run with every field filled in, with numbers that are easy to compute with, told as events.
 
 use metrics::{
-    ClockFound, ClockKind, Departure, DistSummary, Ending, FlowSums, Frames, Framing, IpFields, Moments,
-    Packets, Place, PlayoutSummary, ReceivedPacket, Remote, SECOND, SignedSummary, Spectrum, StampKind,
-    TcpInfo, TcpTotals, TrainPacket, TrainReport, Wall, WayCounts, WayFacts, join,
+    ClockFound, ClockKind, Departure, DistSummary, Ecn, EcnBytes, EcnPairs, Ending, FlowSums, Frames,
+    Framing, IpFields, Moments, Packets, PairSide, Place, PlayoutSummary, ReceivedPacket, Remote, SECOND,
+    SignedSummary, Spectrum, StampKind, TcpEcn, TcpEcnInfo, TcpInfo, TcpTotals, TrainPacket, TrainReport,
+    Wall, WayCounts, WayFacts, join,
 };
 use model::{
     Accepted, Begin, Builder, Burst, CauseCount, CgroupLimits, Change, ConnectionRecord, Count, Counts,
@@ -150,6 +151,7 @@ pub(crate) fn phase() -> Phase {
             mss: Some(1400),
             congestion: Some("cubic".to_owned()),
             dscp: Some(46),
+            ecn: Some(Ecn::Ect1),
             ttl: Some(64),
             flow_label: Some(9),
             keepalive_ns: Some(SECOND),
@@ -207,6 +209,17 @@ pub(crate) fn tcp_info() -> TcpInfo {
         bytes_sent: Some(9_000),
         bytes_retrans: Some(90),
         bytes_acked: Some(8_900),
+        bytes_received: Some(7_800),
+        ecn: Some(TcpEcnInfo {
+            negotiated: true,
+            seen: true,
+            accurate: Some(true),
+            delivered: Some(90),
+            delivered_ce: Some(4),
+            received_ce: Some(3),
+            delivered_bytes: Some(EcnBytes { ect1: 10, ect0: 20, ce: 30 }),
+            received_bytes: Some(EcnBytes { ect1: 40, ect0: 50, ce: 60 }),
+        }),
         reord_seen: Some(2),
         rcv_rtt_us: 150,
         snd_wnd: Some(65_000),
@@ -296,6 +309,35 @@ pub(crate) fn dist(unit: u64) -> DistSummary {
     }
 }
 
+/// Datagrams of ECT(1) and Not-ECT, of which the former are lost.
+fn pairs() -> EcnPairs<Option<DistSummary>> {
+    let side = |sent, received, lost_alone, arrived| PairSide {
+        sent,
+        received,
+        lost: lost_alone + 2,
+        lost_alone,
+        arrived,
+        delay_ns: Some(dist(20_000)),
+    };
+    let sides = [side(Ecn::Ect1, 480, 11, [0, 478, 0, 2]), side(Ecn::Off, 490, 1, [490, 0, 0, 0])];
+    EcnPairs { sides, both_lost: 2 }
+}
+
+/// Of connections that negotiated ECN, one without.
+fn tcp_ecn() -> TcpEcn {
+    TcpEcn {
+        connections: 6,
+        negotiated: 5,
+        accurate: Some(1),
+        seen: 4,
+        delivered: 2_700_000,
+        delivered_ce: 300,
+        received_ce: Some(200),
+        delivered_bytes: Some(EcnBytes { ect1: 1_000, ect0: 2_000, ce: 30 }),
+        received_bytes: Some(EcnBytes { ect1: 4_000, ect0: 5_000, ce: 1_000 }),
+    }
+}
+
 /// Of datagrams to which everything happened.
 pub(crate) fn packets() -> Box<PacketReport> {
     let datagrams = metrics::Datagrams {
@@ -340,6 +382,7 @@ pub(crate) fn packets() -> Box<PacketReport> {
         card_refused: 2,
         card_unplaced: 1,
         marks: IpFields { ttl: Some((63, 64)), dscp: Some((0, 46)), ecn: [970, 0, 8, 2] },
+        pairs: Some(Box::new(pairs())),
     };
     Box::new(PacketReport {
         datagrams,
@@ -379,6 +422,8 @@ const PING: PingInterval = PingInterval {
     max_ns: 4_000_000,
     path_p50_ns: Some(58_000),
     path_p99_ns: Some(88_000),
+    marks: Some(IpFields { ttl: Some((63, 63)), dscp: Some((46, 46)), ecn: [0, 0, 980, 7] }),
+    remote_marks: Some(IpFields { ttl: Some((62, 62)), dscp: Some((46, 46)), ecn: [0, 0, 990, 0] }),
 };
 
 /// 987 round trips: 900 of 60 µs, 86 of 90 µs, one of 4 ms.
@@ -471,6 +516,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
         frames: Some(FRAMES),
         pings: Some(Box::new(round_trips())),
         packets: Some(packets()),
+        marks: Some(IpFields { ttl: Some((63, 63)), dscp: Some((46, 46)), ecn: [0, 0, 980, 7] }),
         playout: Some(playout()),
         causes: vec![CauseCount {
             class: Ending::NetworkError,
@@ -503,6 +549,7 @@ fn totals(who: &str, tx_bytes: u64, rx_bytes: u64) -> Totals {
             rtt_sum_us: 2_460.0,
             rtt_samples: 10,
             dscp: Some((46, 46)),
+            ecn: Some(tcp_ecn()),
         },
         effective: Some(Effective {
             sndbuf: Some(425_984),
