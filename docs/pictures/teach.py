@@ -107,5 +107,39 @@ def clock_bounds():
     picture.save()
 
 
-for draw in (coordinated_omission, dispersion, full_queue, clock_bounds):
+def capacity():
+    """Algorithm B on a link of 100 Mbit/s with a queue of 100 ms: a report every 50 ms, of the rate before it."""
+    picture = Picture("capacity", "The rate rises until the queue fills; the best second counts")
+    link, queue, row, bad, offered, got, step = 100.0, 0.0, 0, 0, [], [], 0.05
+    for n in range(int(6 / step)):
+        arrived = min(link, row + queue / step) if row + queue / step > link else row
+        queue = max(0.0, queue + (row - link) * step) if row + queue / step > link else 0.0
+        delay = queue / link * 1000
+        lost = max(0.0, queue - link * 0.1)
+        queue -= lost
+        offered.append((n * step, row))
+        got.append((n * step, arrived))
+        if lost > 0.1 or delay > 90:
+            bad += 1
+            row = max(0, row - (30 if bad == 3 else 1))
+        elif delay < 30:
+            row += 10 if bad < 3 else 1
+            bad = 0 if bad < 3 else bad
+    x, y = (lambda s: 60 + s * 92), (lambda mbit: 200 - mbit * 1.15)
+    seconds = [sum(rate for at, rate in got if k <= at < k + 1) * step for k in range(6)]
+    best = max(range(6), key=lambda k: seconds[k])
+    picture.box(x(best), y(seconds[best]), 92, int(200 - y(seconds[best])), "#d8efe2")
+    picture.line([(60, y(link)), (620, y(link))], SOFT, 1, "4 3")
+    picture.line([(x(at), y(rate)) for at, rate in offered], BLUE, 2)
+    for k, rate in enumerate(seconds):
+        picture.line([(x(k), y(rate)), (x(k + 1), y(rate))], GREEN, 3)
+    picture.line([(60, 200), (620, 200)], SOFT)
+    picture.text(16, y(link) + 4, "link", SOFT)
+    picture.text(x(1.2), 48, "offered, changed at each report", BLUE)
+    picture.text(x(best) + 8, 190, f"best second: {seconds[best]:.0f} Mbit/s", GREEN)
+    picture.text(60, 218, "time, 6 s", SOFT)
+    picture.save()
+
+
+for draw in (coordinated_omission, dispersion, full_queue, clock_bounds, capacity):
     draw()

@@ -91,6 +91,84 @@ class Burst:
 
 
 @dataclasses.dataclass
+class Capacity:
+    """Result of a capacity test: the maximum IP-layer capacity (RFC 9097) of one direction. The capacity is the rate of IP
+    packets in the best sub-interval.
+    """
+
+    best: Optional[int] = None
+    """The best sub-interval, by its place in the list, from 1."""
+
+    connections: Optional[int] = None
+    """Connections that took part."""
+
+    ip_bps: Optional[float] = None
+    """Rate of IP packets in the best sub-interval, headers included, bits/s: the capacity."""
+
+    link_bps: Optional[float] = None
+    """Rate of IP packets and the lower layers' overhead in the best sub-interval, bits/s."""
+
+    mean_bps: Optional[float] = None
+    """Mean rate of IP packets over the sub-intervals, bits/s."""
+
+    modes: Optional[List[Any]] = None
+    """Best sub-interval of each mode, by its place in the list, where the test is split."""
+
+    most_bps: Optional[float] = None
+    """The highest rate of IP packets that the test could have offered, bits/s."""
+
+    overhead: Optional[int] = None
+    """Octets of that overhead per packet."""
+
+    payload_bps: Optional[float] = None
+    """Rate of UDP payload in the best sub-interval, bits/s."""
+
+    round_trip_min_ms: Optional[int] = None
+    """Shortest round trip, ms; null without a sample."""
+
+    sub_intervals: List["SubInterval"] = dataclasses.field(default_factory=list)
+    """The sub-intervals in order."""
+
+    upstream: Optional[bool] = None
+    """The client sent."""
+
+
+@dataclasses.dataclass
+class CapacitySettings:
+    """Settings of a capacity test beside the phase's direction, connections, length and sockets."""
+
+    first_mode: Optional[int] = None
+    """Sub-intervals at the start that have a maximum of their own; 0 is no split."""
+
+    jumbo: Optional[bool] = None
+    """Datagrams may be longer than a packet of Ethernet, above 1 Gbit/s."""
+
+    overhead: Optional[int] = None
+    """Octets of the lower layers of each packet, which the rate of the link counts."""
+
+    row: Optional[int] = None
+    """Only row of the table of rates, or first one with `start`; null searches from row 0."""
+
+    search: Optional["SearchSettings"] = None
+    """Rate control."""
+
+    start: Optional[bool] = None
+    """The row is the first of a search."""
+
+    sub_interval_ms: Optional[int] = None
+    """Length of a sub-interval, ms."""
+
+    suppressed: Optional[int] = None
+    """Sub-intervals at the start whose rate is not adjusted."""
+
+    traditional: Optional[bool] = None
+    """Datagrams fill packets of 1,500 bytes."""
+
+    trial_ms: Optional[int] = None
+    """Time from one report to the next, ms."""
+
+
+@dataclasses.dataclass
 class CauseCount:
     """Number of connections that failed for one reason."""
 
@@ -305,6 +383,20 @@ class DelayRange:
 
     min: Optional[int] = None
     """Smallest; null where it is unknown, too."""
+
+
+@dataclasses.dataclass
+class DelayVariation:
+    """Least, mean and most of a delay above its minimum, ms."""
+
+    max_ms: Optional[int] = None
+    """The most."""
+
+    mean_ms: Optional[int] = None
+    """The mean, rounded."""
+
+    min_ms: Optional[int] = None
+    """The least."""
 
 
 @dataclasses.dataclass
@@ -1051,6 +1143,9 @@ class Phase:
     burst: Optional["Burst"] = None
     """Sends in bursts; null sends evenly."""
 
+    capacity: Optional["CapacitySettings"] = None
+    """Settings of a capacity test, when the capacity is measured."""
+
     connect_rate: Optional[float] = None
     """New connections per second over all slots; null is as fast as it goes."""
 
@@ -1304,6 +1399,9 @@ class Point:
     smallest that it saw.
     """
 
+    capacity: Optional["Capacity"] = None
+    """Result of a capacity test, when the capacity is measured."""
+
     caveats: List["Caveat"] = dataclasses.field(default_factory=list)
     """Reasons not to take its figures at face value."""
 
@@ -1529,6 +1627,38 @@ class Sample:
 
     tx_bytes: Optional[int] = None
     """Payload bytes that the connection has sent."""
+
+
+@dataclasses.dataclass
+class SearchSettings:
+    """Thresholds and steps of a search, with the defaults of RFC 9097."""
+
+    algorithm: Optional[str] = None
+    """The algorithm."""
+
+    bad_reports: Optional[int] = None
+    """Bad reports until the search is slow."""
+
+    ce_share: Optional[int] = None
+    """Share of datagrams with a congestion mark that makes a report bad, 1/255; 0 is none."""
+
+    fast_rows: Optional[int] = None
+    """Rows of a fast step."""
+
+    loss_only: Optional[bool] = None
+    """Out-of-order and repeated datagrams are no sequence errors."""
+
+    low_ms: Optional[int] = None
+    """Delay variation below which a report is good, ms."""
+
+    one_way: Optional[bool] = None
+    """One-way delay variation counts, instead of that of round trips."""
+
+    sequence_errors: Optional[int] = None
+    """Missing datagrams, or datagrams out of sequence, of a good report at most."""
+
+    upper_ms: Optional[int] = None
+    """Delay variation above which a report is bad, ms."""
 
 
 @dataclasses.dataclass
@@ -1806,6 +1936,44 @@ class StampSettings:
 
     ssid: Optional[int] = None
     """The session's identifier (SSID); 0 is none."""
+
+
+@dataclasses.dataclass
+class SubInterval:
+    """A sub-interval of a capacity test, all connections together, as the receiver counted it."""
+
+    delay: Optional["DelayVariation"] = None
+    """One-way delay above its minimum; null without a sample."""
+
+    duplicated: Optional[int] = None
+    """Repeated datagrams."""
+
+    end_ms: Optional[int] = None
+    """Its end since the first report, ms."""
+
+    ip_bps: Optional[float] = None
+    """Rate of IP packets, headers included, bits/s."""
+
+    link_bps: Optional[float] = None
+    """Rate of IP packets and the lower layers' overhead, bits/s."""
+
+    lost: Optional[int] = None
+    """Datagrams missing."""
+
+    marked: Optional[int] = None
+    """Datagrams with a congestion mark."""
+
+    payload_bps: Optional[float] = None
+    """Rate of UDP payload, bits/s."""
+
+    received: Optional[int] = None
+    """Datagrams received."""
+
+    reordered: Optional[int] = None
+    """Datagrams that a later one had overtaken."""
+
+    round_trip: Optional["DelayVariation"] = None
+    """Round trip above the shortest; null without a sample."""
 
 
 @dataclasses.dataclass

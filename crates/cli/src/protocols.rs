@@ -103,7 +103,7 @@ mod tests {
             let (transport, settings) = (Transport::Udp, StampSettings::default());
             let stamp = Ping { transport, stamp: Some(settings), ..Ping::default() };
             let stamp = Phase { ping: Some(stamp), ..ping.clone() };
-            let capacity = udpstp::Settings::default().phase(Pattern::Push, 1);
+            let capacity = model::CapacitySettings::RFC.phase(Pattern::Push, 1);
             let all = [Phase::default(), counted, pulled, ping, delay, stamp, train, capacity];
             let some = all.iter().find_map(|phase| protocol.check(phase).ok());
             let some = some.ok_or(());

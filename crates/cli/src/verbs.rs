@@ -1,6 +1,7 @@
 //! The commands that measure, serve or prepare either.
 
 pub(crate) mod baseline;
+pub(crate) mod capacity;
 pub(crate) mod connect;
 pub(crate) mod delay;
 pub(crate) mod demo;
@@ -47,6 +48,8 @@ pub(crate) enum Question {
     /// What do packet trains show: dispersion (an estimate of capacity), delays, losses, congestion
     /// over time?
     Train(Box<Lazy<train::TrainArgs>>),
+    /// How many bits of IP packets does the path carry (RFC 9097), up, down or both?
+    Capacity(Box<Lazy<capacity::CapacityArgs>>),
     /// What happens to delays when the path is full (idle, loaded down, up and both ways), with a
     /// grade?
     Load(Box<Lazy<load::LoadArgs>>),
@@ -73,6 +76,7 @@ impl Question {
             Question::Stream(args) => stream::stream(args, command),
             Question::Delay(args) => delay::delay(args, command),
             Question::Train(args) => train::train(args, command),
+            Question::Capacity(args) => capacity::capacity(args, command),
             Question::Load(args) => load::load(args, command),
         }
     }
@@ -86,6 +90,7 @@ impl Question {
             Question::Stream(args) => ("stream", &args.target, &args.output),
             Question::Delay(args) => ("delay", &args.target, &args.output),
             Question::Train(args) => ("train", &args.target, &args.output),
+            Question::Capacity(args) => ("capacity", &args.target, &args.output),
             Question::Load(args) => ("load", &args.target, &args.output),
         }
     }
@@ -98,6 +103,7 @@ impl Question {
             Question::Ping(args) => ping::phase(args, false)?,
             Question::Delay(args) => delay::phase(args)?,
             Question::Train(args) => train::checked(args)?,
+            Question::Capacity(args) => capacity::phase(args)?,
             Question::Load(args) => {
                 return Ok(Some((Cost { length_ns: Some(load::length_ns(args)), ..Cost::default() }, None)));
             }

@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA: &str = "netcaliper.doctor.v1";
 
 /// Every question; a path without TCP to the server answers none.
-const ALL: [&str; 7] = ["tcp", "connect", "ping", "stream", "delay", "train", "load"];
+const ALL: [&str; 8] = ["tcp", "connect", "ping", "stream", "delay", "train", "capacity", "load"];
 /// Questions with datagrams.
-const OF_DATAGRAMS: [&str; 5] = ["ping -u", "stream", "delay", "train", "load"];
+const OF_DATAGRAMS: [&str; 6] = ["ping -u", "stream", "delay", "train", "capacity", "load"];
 /// Questions with full TCP segments.
 const OF_SEGMENTS: [&str; 3] = ["tcp", "connect", "load"];
 /// The lab alone.

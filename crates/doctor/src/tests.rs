@@ -590,7 +590,7 @@ fn people_read_the_worst_first_in_80_columns() {
     });
     let text = written(&report, Detail::Brief);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "doctor b: not possible: ping -u, stream, delay, train, load (1 missing,");
+    assert_eq!(lines[0], "doctor b: not possible: ping -u, stream, delay, train, capacity, load");
     let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no '{part}' in {text}"));
     assert!(
         at("Missing\n  udp: UDP to 192.0.2.7:7411 is blocked") < at("Limits\n  server's receive buffer: ")

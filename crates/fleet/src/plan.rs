@@ -109,11 +109,13 @@ pub enum Verb {
     Load,
     /// Trains of packets.
     Train,
+    /// Maximum IP-layer capacity.
+    Capacity,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Verb; 5] = [Verb::Ping, Verb::Delay, Verb::Tcp, Verb::Load, Verb::Train];
+    pub const ALL: [Verb; 6] = [Verb::Ping, Verb::Delay, Verb::Tcp, Verb::Load, Verb::Train, Verb::Capacity];
 
     /// As the command line has it.
     #[must_use]
@@ -124,6 +126,7 @@ impl Verb {
             Verb::Tcp => "tcp",
             Verb::Load => "load",
             Verb::Train => "train",
+            Verb::Capacity => "capacity",
         }
     }
 }
@@ -154,10 +157,10 @@ impl Test {
     pub(crate) fn ordered(&self, is_reversed: bool) -> Vec<String> {
         let mut arguments = self.arguments.clone();
         let at = |names: &[&str]| arguments.iter().position(|word| names.contains(&word.as_str()));
-        let (reverse, both) = (at(&["-R", "--reverse"]), at(&["--bidir", "--echo"]));
+        let (reverse, both) = (at(&["-R", "--reverse"]), at(&["--bidir", "--echo", "--both"]));
         match self.verb {
             _ if !is_reversed || both.is_some() => {}
-            Verb::Tcp | Verb::Train => match reverse {
+            Verb::Tcp | Verb::Train | Verb::Capacity => match reverse {
                 Some(at) => drop(arguments.remove(at)),
                 None => arguments.push("--reverse".to_owned()),
             },

@@ -137,6 +137,7 @@ impl Builder {
             | Event::Established { .. } => {}
             Event::Baseline(baseline) => self.draft().point.baseline = Some(baseline.clone()),
             Event::Trains(trains) => self.draft().point.trains = Some(trains.clone()),
+            Event::Capacity(capacity) => self.draft().point.capacity = Some(capacity.clone()),
             Event::FrameTimes(times) => self.draft().point.frame_times = Some(times.clone()),
             Event::Extra(extra) if extra.shown.is_some() => self.draft().extra(extra, bounds),
             Event::Extra(_) => {}

@@ -156,6 +156,8 @@ const CHECKS: &[Check] = &[
     of_all(Caution, "train-not-stretched", packets::train_not_stretched),
     // The place of both ends is a condition.
     of_all(Note, "loopback", host::loopback),
+    // The test offered no more, and the limit reads as the path's.
+    of_clients(Caution, "search-limit", figure::search_limit),
     // The hosts may have been the limit, and it reads as the path's.
     of_all(Caution, "cpu-bound", host::cpu_bound),
     // A limit of the host's own was the limit, and it reads as the path's.

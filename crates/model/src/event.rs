@@ -6,8 +6,9 @@ mod rows;
 pub use rows::{ConnectionRecord, Failure, FrameRow, FrameVerdict, Portion, sampled_rtt_ns};
 
 use crate::{
-    Baseline, Counts, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot, Links,
-    PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Traffic, Trains,
+    Baseline, Capacity, Counts, CpuUse, Effective, Extra, FlowRow, FrameTimes, HostCounters, HostSnapshot,
+    Links, PacketReport, PacketRow, Phase, PingInterval, PingRow, RoundTrips, Served, Status, Traffic,
+    Trains,
 };
 use metrics::{
     CauseCount, DistSummary, Frames, Framing, IpFields, Moments, PlayoutSummary, Remote, Sample, Tally,
@@ -74,6 +75,8 @@ pub enum Event {
     Baseline(Box<Baseline>),
     /// Results of packet trains.
     Trains(Box<Trains>),
+    /// Result of a capacity test.
+    Capacity(Box<Capacity>),
     /// Arrival times of a stream's frames, of a replayed run: in a running one [`Event::Frames`]
     /// has each frame.
     FrameTimes(Box<FrameTimes>),

@@ -11,6 +11,7 @@ mod address;
 mod aggregator;
 mod assertion;
 mod builder;
+mod capacity;
 mod caveat;
 pub mod churn;
 mod clean;
@@ -55,6 +56,7 @@ pub use address::{Address, at_port, is_link_local, scope_of, with_scope};
 pub use aggregator::{Aggregator, Complete};
 pub use assertion::Assertion;
 pub use builder::Builder;
+pub use capacity::{Algorithm, Capacity, CapacitySettings, DelayVariation, SearchSettings, SubInterval};
 pub use caveat::{
     Caveat, CaveatLevel, LONGEST_SHORT, Meanwhile, caveat_levels, caveats_about, caveats_so_far,
 };

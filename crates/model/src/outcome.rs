@@ -2,8 +2,8 @@
 //! describes.
 
 use crate::{
-    Baseline, Begin, Caveat, ConnectionRecord, Counts, Extra, Figure, FlowRow, FrameTimes, Interval, Marking,
-    PathMtu, Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
+    Baseline, Begin, Capacity, Caveat, ConnectionRecord, Counts, Extra, Figure, FlowRow, FrameTimes,
+    Interval, Marking, PathMtu, Phase, SessionInfo, Slot, Stat, Totals, Trains, Way,
 };
 use metrics::{Spread, Wall};
 use serde::{Deserialize, Serialize};
@@ -136,6 +136,9 @@ pub struct Point {
     /// Results of packet trains, when they are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trains: Option<Box<Trains>>,
+    /// Result of a capacity test, when the capacity is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Box<Capacity>>,
     /// Flows of datagrams one by one, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowRow>,

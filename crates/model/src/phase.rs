@@ -1,6 +1,9 @@
 //! One stretch of measuring under fixed settings, as orthogonal values.
 
-use crate::{Extra, Media, Ping, Probe, Schedule, SocketSettings, Spacing, Trace, Train, Way};
+use crate::capacity;
+use crate::{
+    CapacitySettings, Extra, Media, Ping, Probe, Schedule, SocketSettings, Spacing, Trace, Train, Way,
+};
 use metrics::SECOND;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,11 +27,14 @@ pub enum Kind {
     Delay,
     /// Figures of a path from trains of packets: dispersion, and the delay of every packet.
     Train,
+    /// Maximum IP-layer capacity (RFC 9097): the highest rate of IP packets that arrives.
+    Capacity,
 }
 
 impl Kind {
     /// All questions.
-    pub const ALL: [Kind; 6] = [Kind::Tcp, Kind::Connect, Kind::Stream, Kind::Ping, Kind::Delay, Kind::Train];
+    pub const ALL: [Kind; 7] =
+        [Kind::Tcp, Kind::Connect, Kind::Stream, Kind::Ping, Kind::Delay, Kind::Train, Kind::Capacity];
 
     /// As documents and the command line name it.
     pub fn name(self) -> &'static str {
@@ -39,12 +45,13 @@ impl Kind {
             Kind::Ping => "ping",
             Kind::Delay => "delay",
             Kind::Train => "train",
+            Kind::Capacity => "capacity",
         }
     }
 
     /// True if numbered datagrams are sent on a schedule.
     pub fn probes(self) -> bool {
-        matches!(self, Kind::Delay | Kind::Train)
+        matches!(self, Kind::Delay | Kind::Train | Kind::Capacity)
     }
 }
 
@@ -286,6 +293,9 @@ pub struct Phase {
     /// The trains that datagrams form, when trains are measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub train: Option<Train>,
+    /// Settings of a capacity test, when the capacity is measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<CapacitySettings>,
     /// Settings of one protocol only, in place of probe and trains: its crate checks them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra: Option<Extra>,
@@ -337,6 +347,7 @@ impl Default for Phase {
             probe: None,
             trace: None,
             train: None,
+            capacity: None,
             extra: None,
             sockets: SocketSettings::default(),
             connect_rate: None,
@@ -423,7 +434,7 @@ impl Phase {
             timed(matches!(ping.schedule, Schedule::Trace { .. }))?;
         }
         // Our own protocol's streams are made of probes, others have packets of their own.
-        let free = self.kind == Kind::Stream || self.extra.is_some();
+        let free = self.kind == Kind::Stream || self.extra.is_some() || self.capacity.is_some();
         let probes = free || self.kind.probes() == self.probe.is_some();
         must(probes, "a measurement of delay needs its datagrams, and nothing else but a stream has them")?;
         if let Some(probe) = &self.probe {
@@ -435,6 +446,9 @@ impl Phase {
         }
         let trains = self.extra.is_some() || (self.kind == Kind::Train) == self.train.is_some();
         must(trains, "a measurement of trains needs them, and nothing else has them")?;
+        let measures = (self.kind == Kind::Capacity) == self.capacity.is_some();
+        must(measures, "a measurement of capacity needs its settings, and nothing else has them")?;
+        self.capacity.map_or(Ok(()), |capacity| capacity.check(self.connections, self.duration_ns))?;
         if let Some(probe) = &self.probe {
             timed(probe.spacing == Spacing::Trace)?;
             let own = self.trace.as_ref().is_none_or(|trace| self.rate == Some(trace.mean_bps(probe.size)));
@@ -465,7 +479,10 @@ impl Phase {
         // Our own streams begin together; other programs' streams begin when each server answers,
         // and end by themselves.
         let stream = self.media.filter(|_| self.probe.is_some());
-        stream.map(|media| media.length_ns()).into_iter().chain(self.duration_ns).min()
+        let length = stream.map(|media| media.length_ns()).into_iter().chain(self.duration_ns).min();
+        // A capacity test ends by itself once its last sub-interval is reported.
+        let tail = if self.capacity.is_some() { capacity::TAIL_NS } else { 0 };
+        length.map(|ns| ns.saturating_add(tail))
     }
 }
 

@@ -40,6 +40,10 @@ pub enum Figure {
     CeMarks(Way),
     /// Datagrams whose ECN codepoint was cleared on the way.
     EcnCleared(Way),
+    /// Maximum IP-layer capacity: the rate of IP packets in the best sub-interval.
+    Capacity(Way),
+    /// Mean rate of IP packets of a capacity test.
+    CapacityMean(Way),
     /// Rate at which trains of packets arrived, of the setting with the shortest spacing.
     Dispersion,
     /// Frames that were not whole in time.
@@ -174,6 +178,8 @@ impl Figure {
         match self {
             Figure::Goodput(way)
             | Figure::Sent(way)
+            | Figure::Capacity(way)
+            | Figure::CapacityMean(way)
             | Figure::Delay(way, _)
             | Figure::Loss(way)
             | Figure::CeMarks(way)
@@ -206,6 +212,7 @@ impl Figure {
                 &[Figure::Delay(Way::Up, Stat::Mean), Figure::Delay(Way::Down, Stat::Mean)]
             }
             Kind::Stream => &[Figure::Goodput(Way::Up), Figure::Goodput(Way::Down), Figure::Frames],
+            Kind::Capacity => &[Figure::Capacity(Way::Up), Figure::Capacity(Way::Down)],
         }
     }
 
@@ -213,7 +220,8 @@ impl Figure {
     /// live view show them in this order.
     pub fn leading(kind: Kind) -> &'static [Figure] {
         use Figure::{
-            ConnectTime, Connects, Delay, Dispersion, Frames, Goodput, Loss, MessagesLost, RoundTrip,
+            Capacity, CapacityMean, ConnectTime, Connects, Delay, Dispersion, Frames, Goodput, Loss,
+            MessagesLost, RoundTrip,
         };
         use Way::{Down, Up};
         const P50: Stat = Stat::MEDIAN;
@@ -230,6 +238,16 @@ impl Figure {
                 &[Dispersion, Delay(Up, P50), Delay(Up, P99), Loss(Up), Delay(Down, P50), Loss(Down)]
             }
             Kind::Stream => &[Frames, Loss(Up), Loss(Down), Delay(Up, P99), Delay(Down, P99)],
+            Kind::Capacity => &[
+                Capacity(Up),
+                Capacity(Down),
+                CapacityMean(Up),
+                CapacityMean(Down),
+                Loss(Up),
+                Loss(Down),
+                Goodput(Up),
+                Goodput(Down),
+            ],
         }
     }
 
@@ -299,6 +317,10 @@ impl Figure {
     pub fn readings(self, point: &Point, serving: bool) -> Vec<f64> {
         if self.of(point).is_none() {
             return Vec::new();
+        }
+        if let Figure::CapacityMean(way) = self {
+            let all = way.capacity(point).into_iter().flat_map(|found| &found.sub_intervals);
+            return all.map(|one| one.ip_bps).collect();
         }
         let lost = self.lost_of_intervals(point);
         let of = |interval: &Interval| match &lost {

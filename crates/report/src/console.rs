@@ -329,6 +329,18 @@ fn columns(serving: bool, phase: &Phase) -> Vec<Column> {
                 local("max", 8, Measure::RTT_MAX),
             ];
         }
+        Kind::Capacity => {
+            all.extend(up.then_some(SEND));
+            all.extend(down.then_some(RECEIVE));
+            all.extend(up.then_some(Column { end: End::Remote, title: "remote recv", ..RECEIVE }));
+            all.push(local(
+                "datagrams/s",
+                11,
+                if up { Measure::DATAGRAMS_SENT } else { Measure::DATAGRAMS_RECEIVED },
+            ));
+            all.extend(down.then(|| local("lost", 7, Measure::LOST)));
+            return all;
+        }
         Kind::Delay | Kind::Train => return datagram_columns(up, down),
         Kind::Tcp => {
             all.extend(up.then_some(SEND));

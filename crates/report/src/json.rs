@@ -260,6 +260,7 @@ fn phase(point: &Point, events: &mut Vec<Event>) {
     events.extend(point.extras.iter().cloned().map(Event::Extra));
     events.extend(point.connections.iter().map(|c| Event::Connection(Box::new(c.clone()))));
     events.extend(point.trains.iter().map(|trains| Event::Trains(trains.clone())));
+    events.extend(point.capacity.iter().map(|capacity| Event::Capacity(capacity.clone())));
     events.extend(point.frame_times.iter().map(|times| Event::FrameTimes(times.clone())));
     if !point.flows.is_empty() {
         events.push(Event::Flows { rows: point.flows.clone() });

@@ -7,6 +7,7 @@ use crate::words;
 use metrics::{Clamped, DistSummary, Ending, Spectrum, real, seconds};
 use model::{ConnectionRecord, CpuUse, End, Interval, Kind, Measure, Outcome, Point, Unit};
 
+mod capacity;
 mod extras;
 mod packets;
 mod sweep;
@@ -94,6 +95,7 @@ fn of_point(point: &Point, serving: bool) -> Vec<Plot> {
         Kind::Ping => packets::round_trips(point),
         Kind::Stream => [packets::frames(point), goodput(), packets::datagrams(point, serving)].concat(),
         Kind::Delay => [packets::datagrams(point, serving), goodput()].concat(),
+        Kind::Capacity => [capacity::plots(point), goodput()].concat(),
         Kind::Train => [trains::plots(point), packets::datagrams(point, serving)].concat(),
     };
     let all = [extras::plots(point), own, failures(point).into_iter().collect(), vec![cpu(point)]].concat();

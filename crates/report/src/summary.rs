@@ -1,6 +1,7 @@
 //! The final report: status, results and caveats.
 
 mod brief;
+mod capacity;
 mod extras;
 mod hosts;
 mod load;
@@ -12,6 +13,7 @@ mod sweep;
 mod trains;
 
 pub(crate) use brief::line as answer;
+pub(crate) use capacity::settings as capacity_settings;
 pub(crate) use hosts::ends;
 pub(crate) use load::{grown, worst};
 pub(crate) use sweep::{is_one as is_sweep, slotted, tiles as phase_tiles};
@@ -202,6 +204,9 @@ fn result_words(point: &Point) -> Vec<String> {
     let frames = point.local.frames.filter(|f| point.phase.kind == Kind::Stream && f.judged() > 0);
     if let Some(frames) = frames {
         return vec![format!("{} of {} frames whole and in time", frames.completed, frames.judged())];
+    }
+    if point.phase.kind == Kind::Capacity {
+        return capacity::result_words(point);
     }
     if matches!(point.phase.kind, Kind::Train | Kind::Delay) && extras::any(point) && point.trains.is_none() {
         return extras::result_words(point);

@@ -120,6 +120,10 @@ pub(crate) fn phase(phase: &Phase) -> String {
         words.extend(datagrams(probe, phase));
         return words.join(", ");
     }
+    if phase.capacity.is_some() {
+        words.extend(crate::summary::capacity_settings(phase));
+        return words.join(", ");
+    }
     if let Some(ping) = &phase.ping {
         words.extend(messages(ping, phase.connections));
     } else if let Some(media) = &phase.media {
@@ -248,7 +252,7 @@ fn tcp_way(pattern: Pattern) -> &'static str {
     }
 }
 
-fn way(phase: &Phase) -> &'static str {
+pub(crate) fn way(phase: &Phase) -> &'static str {
     match (phase.pattern.sends_up(), phase.pattern.sends_down()) {
         (true, true) => "both ways at once",
         (false, true) => "from the server",

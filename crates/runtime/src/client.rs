@@ -208,7 +208,7 @@ fn check_ports(config: &ClientConfig, phase: &Phase) -> Result<(), EngineError> 
     let is_tcp = match phase.kind {
         Kind::Tcp | Kind::Connect => true,
         Kind::Ping => phase.ping.is_some_and(|ping| ping.transport == Transport::Tcp),
-        Kind::Stream | Kind::Delay | Kind::Train => false,
+        Kind::Stream | Kind::Delay | Kind::Train | Kind::Capacity => false,
     };
     let bind = |port| {
         let at = local_address(&config.sources, 0, Some(port), peer.address)?;

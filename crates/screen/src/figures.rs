@@ -189,7 +189,7 @@ fn other_figures(phase: &Phase) -> Vec<Figure> {
             Figure::local("received", Main, Measure::RECEIVED),
             Figure::local("frames repeated", Bad, Measure::FRAMES_REPEATED),
         ],
-        Kind::Stream | Kind::Delay | Kind::Train => {
+        Kind::Stream | Kind::Delay | Kind::Train | Kind::Capacity => {
             let asked = [("received up", Way::Up), ("received down", Way::Down)].into_iter();
             let asked = asked.filter(|(_, way)| phase.pattern.sends(*way));
             asked

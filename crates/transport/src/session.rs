@@ -123,7 +123,10 @@ impl GroupPlan {
             omit: phase.omit_ns,
             info: phase.kind == Kind::Tcp,
             frames: phase.kind == Kind::Stream,
-            packets: matches!(phase.kind, Kind::Stream | Kind::Ping | Kind::Delay | Kind::Train),
+            packets: matches!(
+                phase.kind,
+                Kind::Stream | Kind::Ping | Kind::Delay | Kind::Train | Kind::Capacity
+            ),
             ..GroupPlan::new(group, start, phase.interval_ns)
         }
     }

@@ -42,8 +42,8 @@ const WORDS: [&str; 28] = [
 ];
 
 /// Commands that measure or serve: their users know the options of other programs.
-pub(crate) const MEASURES: [&str; 8] =
-    ["tcp", "connect", "ping", "stream", "delay", "train", "load", "serve"];
+pub(crate) const MEASURES: [&str; 9] =
+    ["tcp", "connect", "ping", "stream", "delay", "train", "capacity", "load", "serve"];
 /// clap's exit code of a wrong command line.
 const USAGE: i32 = 2;
 

@@ -21,7 +21,7 @@ pub(super) fn test(text: &str, class: Option<&str>) -> Result<Test, CliError> {
     let (first, arguments) =
         words.split_first().ok_or_else(|| wrong("expected a test such as 'ping -n 20'"))?;
     let verb = Verb::ALL.into_iter().find(|verb| verb.name() == *first);
-    let verb = verb.ok_or_else(|| wrong("expected ping, delay, tcp, load or train"))?;
+    let verb = verb.ok_or_else(|| wrong("expected ping, delay, tcp, load, train or capacity"))?;
     if let Some(word) =
         arguments.iter().find(|word| FORBIDDEN.contains(&word.split('=').next().unwrap_or(word)))
     {
@@ -58,7 +58,7 @@ pub(crate) fn demand(verb: Verb, arguments: &[String]) -> Result<Demand, String>
         Some((cost, Some(phase))) => (cost, phase),
         // The load of the path has no bound.
         Some((cost, None)) => return Ok(Demand { class: CostClass::Exclusive, cost, connections: 1 }),
-        None => return Err("expected ping, delay, tcp, load or train".to_owned()),
+        None => return Err("expected ping, delay, tcp, load, train or capacity".to_owned()),
     };
     Ok(Demand { class: CostClass::of(&phase), cost, connections: phase.connections })
 }

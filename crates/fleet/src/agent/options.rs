@@ -84,16 +84,19 @@ pub type WordReader = fn(Verb, &[String]) -> Result<Demand, String>;
 /// Options that agents take: whether they have a value, the questions that have them, and their
 /// names.
 const OPTIONS: &[(bool, &[Verb], &[&str])] = {
-    use Verb::{Delay, Load, Ping, Tcp, Train};
+    use Verb::{Capacity, Delay, Load, Ping, Tcp, Train};
     &[
         (true, &Verb::ALL, &["-t", "--time", "--dscp", "--ttl"]),
-        (true, &[Ping, Delay, Tcp, Train], &["-i", "--interval"]),
-        (true, &[Ping, Delay, Tcp, Load], &["-P", "--rate"]),
+        (true, &[Ping, Delay, Tcp, Train, Capacity], &["-i", "--interval"]),
+        (true, &[Ping, Delay, Tcp, Load, Capacity], &["-P", "--rate"]),
         (true, &[Ping, Delay, Train], &["-l", "--size"]),
         (true, &[Ping, Tcp, Train], &["-n"]),
         (true, &[Ping, Tcp, Load], &["--connections", "--flow-label"]),
+        (true, &[Capacity], &["--connections", "--sub-interval", "--feedback", "--first-mode", "--hold"]),
+        (true, &[Capacity], &["--algorithm", "--low", "--upper", "--missing", "--fast-step", "--slow-after"]),
+        (true, &[Capacity], &["--row", "--start-row", "--overhead"]),
         (true, &[Ping, Tcp], &["--connect-timeout", "--stall-timeout"]),
-        (true, &[Delay, Tcp], &["-b"]),
+        (true, &[Delay, Tcp, Capacity], &["-b"]),
         (true, &[Delay, Train], &["--length"]),
         (true, &[Ping], &["--count", "--warmup", "--send-chunk", "--timeout"]),
         (true, &[Delay], &["--pps", "--spacing", "--flows", "--schedule", "--late"]),
@@ -102,11 +105,12 @@ const OPTIONS: &[(bool, &[Verb], &[&str])] = {
         (true, &[Load], &["--ramp"]),
         (true, &[Train], &["--packets", "--wait", "--repeat"]),
         (false, &Verb::ALL, &["-4", "--ipv4", "-6", "--ipv6"]),
-        (false, &[Delay, Tcp, Train], &["-R", "--reverse"]),
+        (false, &[Delay, Tcp, Train, Capacity], &["-R", "--reverse"]),
         (false, &[Delay, Tcp], &["--bidir"]),
         (false, &[Ping], &["-u", "--udp", "--flood", "--closed-loop", "--poisson", "--no-baseline"]),
         (false, &[Delay], &["--up", "--no-compare"]),
         (false, &[Train], &["--echo"]),
+        (false, &[Capacity], &["--one-way", "--strict-order", "--no-jumbo", "--traditional", "--random"]),
     ]
 };
 
@@ -197,7 +201,7 @@ pub fn limited(
             let bps = format_bits_per_second(real(bps));
             Err(format!("{bps} is more than the {most} that this agent allows"))
         }
-        None if verb == Verb::Tcp => {
+        None if matches!(verb, Verb::Tcp | Verb::Capacity) => {
             let each = ceiling / u64::from(asked.connections.max(1));
             let more = vec!["--rate".to_owned(), each.to_string()];
             let asked = read(verb, &[words, more.as_slice()].concat())?;

@@ -121,6 +121,7 @@ fn differs(plan: &Plan, id: TaskId, outcome: &Outcome) -> Option<String> {
         Verb::Delay => &[Kind::Delay],
         Verb::Tcp => &[Kind::Tcp],
         Verb::Train => &[Kind::Train],
+        Verb::Capacity => &[Kind::Capacity],
         Verb::Load => &[Kind::Tcp, Kind::Ping, Kind::Delay],
     };
     if !outcome.points.iter().all(|point| kinds.contains(&point.phase.kind)) {

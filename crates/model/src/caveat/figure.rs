@@ -210,7 +210,8 @@ pub(super) fn unstable(case: &Case<'_>) -> Option<Reason> {
         Some(format!("{name} varied by {} from interval to interval", super::percent(s.sd / s.mean)))
     };
     let found = match point.phase.kind {
-        Kind::Ping | Kind::Train => return None,
+        // The rate of a search rises by its plan.
+        Kind::Ping | Kind::Train | Kind::Capacity => return None,
         Kind::Connect => [of("connections per second", point.connects_per_interval()), None],
         // Its rate is the server's to keep, and it ends before the frames that are held have been
         // shown.
@@ -279,13 +280,27 @@ pub(super) fn rate_missed(case: &Case<'_>) -> Option<Reason> {
     Some((text, "Ask for less, or find what held the sender up (CPU, window, errors)."))
 }
 
+/// Share of the highest rate that a test may offer, from which on the limit is the test's.
+const AT_LIMIT: f64 = 0.97;
+
+pub(super) fn search_limit(case: &Case<'_>) -> Option<Reason> {
+    let found = case.point.capacity.as_ref()?;
+    (found.most_bps > 0.0 && found.ip_bps >= AT_LIMIT * found.most_bps).then(|| {
+        let text = format!(
+            "The capacity is at the upper limit of the test ({} of IP packets): the path may carry more.",
+            format_bits_per_second(found.most_bps)
+        );
+        (text, "Leave out --row, -b and the server's limits, allow jumbo datagrams, or take more connections (-P).")
+    })
+}
+
 pub(super) fn few_connections(case: &Case<'_>) -> Option<Reason> {
     let local = &case.point.local;
     let n = match case.point.phase.kind {
         // Connections that last as long as the run are all there are, and no sample of others.
         Kind::Tcp => local.rate.as_ref().filter(|_| case.point.phase.iterations.is_some())?.count,
         // Their percentiles are over datagrams.
-        Kind::Stream | Kind::Delay | Kind::Train => return None,
+        Kind::Stream | Kind::Delay | Kind::Train | Kind::Capacity => return None,
         Kind::Connect => local.connect_ns.as_ref()?.count,
         Kind::Ping => return None,
     };

@@ -78,7 +78,7 @@ pub(super) fn buffer_shortfall(case: &Case<'_>) -> Option<Reason> {
 pub(super) fn option_differs(case: &Case<'_>) -> Option<Reason> {
     let phase = &case.point.phase;
     let ping = phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
-    let datagrams = ping || matches!(phase.kind, Kind::Stream | Kind::Delay | Kind::Train);
+    let datagrams = ping || matches!(phase.kind, Kind::Stream | Kind::Delay | Kind::Train | Kind::Capacity);
     let clauses = case.each_end(|end| {
         let all = phase.sockets.differences(end.totals.effective.as_ref()?, datagrams);
         join(all.into_iter().map(|what| format!("{what} at {}", end.name)))

@@ -7,7 +7,7 @@ pub const LONGEST_SHORT: usize = 60;
 
 /// The code, the short form with the amounts of the text (`{0}` is the first one), and the short
 /// form without, for texts that lack them. An empty first form needs no amounts.
-const SHORT: [(&str, &str, &str); 50] = [
+const SHORT: [(&str, &str, &str); 51] = [
     ("ephemeral-ports", "{0} connections found no free local port", "connections found no free local port"),
     (
         "file-descriptors",
@@ -41,6 +41,7 @@ const SHORT: [(&str, &str, &str); 50] = [
     ("train-spacing", "packets left {0} apart instead of {1}", "packets left at another spacing"),
     ("train-not-stretched", "", "no dispersion: rates of the sender"),
     ("loopback", "", "both ends on one host: nothing about a network"),
+    ("search-limit", "", "the search reached the highest rate that it may offer"),
     ("cpu-bound", "", "a CPU was the limit, not the path"),
     ("own-allowance", "", "a quota of a host was the limit, not the path"),
     ("host-busy", "", "other programs kept a host busy"),

@@ -106,6 +106,13 @@ pub(super) fn baseline(p: &mut Point, ns: u64) {
     p.baseline = Some(Box::new(Baseline { rtt_ns: values(ns, 1_000).spectrum(), apart: true }));
 }
 
+/// A capacity of 100 Mbit/s.
+fn capacity(p: &mut Point) {
+    p.phase.kind = Kind::Capacity;
+    p.phase.capacity = Some(CapacitySettings::RFC);
+    p.capacity = Some(Box::new(Capacity { upstream: true, ip_bps: 100e6, ..Capacity::default() }));
+}
+
 /// A closed loop with ten round trips of so many ns among the others.
 fn closed_loop(p: &mut Point, slow_ns: u64) {
     ping(p);
@@ -273,6 +280,12 @@ const TABLE: &[Row] = &[
         |p, _| trips(p).rtt_ns = spectrum(1_000).spectrum(),
     ),
     on(streams, "stream-limit", |p, _| local(p).counts.dropped = 7, |p, _| local(p).counts.lost = 500),
+    on(
+        capacity,
+        "search-limit",
+        |p, _| p.capacity.as_mut().unwrap().most_bps = 102e6,
+        |p, _| p.capacity.as_mut().unwrap().most_bps = 104e6,
+    ),
     on(delay, "not-sent", |p, _| local(p).counts.unsent = 6, |p, _| local(p).counts.unsent = 5),
     on(
         delay,

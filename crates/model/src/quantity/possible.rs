@@ -10,13 +10,13 @@ impl Figure {
     /// True if a run of this phase can have a value of the figure.
     pub fn is_possible(self, phase: &Phase) -> bool {
         let kind = phase.kind;
-        let datagrams = matches!(kind, Kind::Delay | Kind::Train | Kind::Stream);
+        let datagrams = matches!(kind, Kind::Delay | Kind::Train | Kind::Stream | Kind::Capacity);
         // Round trips of STAMP have delays of both ways.
         let stamped = phase.ping.is_some_and(|ping| ping.stamp.is_some());
         let connects = match kind {
             Kind::Tcp | Kind::Connect => true,
             Kind::Ping => phase.ping.is_some_and(|ping| ping.transport == Transport::Tcp),
-            Kind::Delay | Kind::Train | Kind::Stream => false,
+            Kind::Delay | Kind::Train | Kind::Stream | Kind::Capacity => false,
         };
         let goes = |way| match way {
             _ if stamped || matches!(kind, Kind::Ping | Kind::Connect) => true,
@@ -30,14 +30,20 @@ impl Figure {
         self.way().is_none_or(goes)
             && match self {
                 Figure::RoundTrip(_) | Figure::MessagesLost => kind == Kind::Ping,
+                Figure::Loss(_) => datagrams || stamped,
+                // A capacity test has the variation of delays by sub-interval only.
+                _ if kind == Kind::Capacity && self.is_of_delays() => false,
                 Figure::Delay(_, stat) => (datagrams || stamped) && is_known(stat),
-                Figure::Loss(_) | Figure::Jitter(_) | Figure::JitterMax(_) => datagrams || stamped,
-                Figure::CeMarks(_) | Figure::EcnCleared(_) => datagrams || (kind == Kind::Ping && !connects),
+                Figure::Jitter(_) | Figure::JitterMax(_) => datagrams || stamped,
+                Figure::CeMarks(_) | Figure::EcnCleared(_) => {
+                    (datagrams && kind != Kind::Capacity) || (kind == Kind::Ping && !connects)
+                }
                 Figure::ConnectTime(stat) => connects && is_known(stat),
                 Figure::Retransmits => connects,
                 Figure::LoadedRoundTrip | Figure::CpuLocal | Figure::CpuRemote => kind == Kind::Tcp,
                 Figure::Connects => kind == Kind::Connect,
                 Figure::Dispersion => kind == Kind::Train,
+                Figure::Capacity(_) | Figure::CapacityMean(_) => kind == Kind::Capacity,
                 Figure::Frames => kind == Kind::Stream,
                 Figure::Grade
                 | Figure::Added
@@ -53,6 +59,11 @@ impl Figure {
             }
     }
 
+    /// True for delays of datagrams and their variation.
+    fn is_of_delays(self) -> bool {
+        matches!(self, Figure::Delay(..) | Figure::Jitter(_) | Figure::JitterMax(_))
+    }
+
     /// True if a load can have a value of the figure.
     pub fn is_possible_of_load(self) -> bool {
         let is_known = |stat, known: &[f64]| match stat {
@@ -65,6 +76,8 @@ impl Figure {
             Figure::ConnectTime(_)
             | Figure::Connects
             | Figure::Dispersion
+            | Figure::Capacity(_)
+            | Figure::CapacityMean(_)
             | Figure::Frames
             | Figure::Jitter(_)
             | Figure::JitterMax(_) => false,

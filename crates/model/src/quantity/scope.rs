@@ -1,7 +1,7 @@
 //! Scope of a figure: a direction, a statistic of a distribution.
 
 use super::End;
-use crate::{DelayRange, Direction, PacketReport, PingInterval, Point};
+use crate::{Capacity, DelayRange, Direction, PacketReport, PingInterval, Point};
 use metrics::{DistSummary, Spectrum, real};
 use std::borrow::Cow;
 
@@ -40,6 +40,11 @@ impl Way {
             Way::Up => point.up,
             Way::Down => point.down,
         }
+    }
+
+    /// The result of a capacity test in this direction.
+    pub fn capacity(self, point: &Point) -> Option<&Capacity> {
+        point.capacity.as_deref().filter(|found| found.upstream == (self == Way::Up))
     }
 
     /// Counts of the receiving ends of this direction, all servers together: see

@@ -75,7 +75,7 @@ fn moves_bulk(point: &Point) -> bool {
 }
 
 /// All figures, the most important first.
-pub(super) static TABLE: [FigureRow; 27] = [
+pub(super) static TABLE: [FigureRow; 29] = [
     FigureRow {
         figure: |way, _| Figure::Goodput(way),
         key: "goodput",
@@ -177,6 +177,28 @@ pub(super) static TABLE: [FigureRow; 27] = [
         judged: true,
         gauge: ("ecn_cleared", "Datagrams sent with an ECN codepoint that arrived without."),
         of: |point, way, _| Marking::cleared_percent_of(point, way),
+        ..ROW
+    },
+    FigureRow {
+        figure: |way, _| Figure::Capacity(way),
+        key: "capacity",
+        label: "IP capacity",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        compared: true,
+        gauge: ("ip_capacity", "Maximum IP-layer capacity (RFC 9097): IP packets of the best sub-interval."),
+        of: |point, way, _| Some(way.capacity(point)?.ip_bps),
+        ..ROW
+    },
+    FigureRow {
+        figure: |way, _| Figure::CapacityMean(way),
+        key: "capacity-mean",
+        label: "mean IP rate",
+        unit: Unit::BitsPerSecond,
+        more_is_better: true,
+        judged: true,
+        gauge: ("ip_capacity_mean", "Mean rate of IP packets over the sub-intervals of a capacity test."),
+        of: |point, way, _| Some(way.capacity(point)?.mean_bps),
         ..ROW
     },
     FigureRow {

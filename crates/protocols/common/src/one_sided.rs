@@ -407,9 +407,12 @@ fn waits(phase: &Phase, serving: bool) -> transport::Wait {
     match &phase.extra {
         // The originals of such programs spin all the time. A server of datagrams in bursts has no
         // due time without a client.
-        Some(_) if phase.probe.is_none() && (!serving || phase.kind == Kind::Delay) => {
+        Some(_)
+            if phase.probe.is_none() && (!serving || matches!(phase.kind, Kind::Delay | Kind::Capacity)) =>
+        {
             transport::Wait::Hybrid
         }
+        None if phase.capacity.is_some() => transport::Wait::Hybrid,
         // Messages of other programs' clients are answered, too, and timed there.
         _ if serving && phase.ping.is_some_and(|ping| !ping.busy) => transport::Wait::Block,
         _ => wait(phase, !serving, !serving),

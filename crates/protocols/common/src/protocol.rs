@@ -15,6 +15,8 @@ use transport::{Replica, Session};
 use uuid::Uuid;
 
 /// Static properties of a protocol.
+///
+/// Wide: a field for each thing in which protocols differ.
 #[derive(Debug)]
 pub struct Info {
     /// Its name, as `--protocol` takes it and results give it.
@@ -60,6 +62,8 @@ pub struct Info {
     pub counts: EndCounts,
     /// Data series that an outcome holds something for.
     pub series: fn(&Outcome) -> Vec<Series>,
+    /// True if its tests measure the IP-layer capacity.
+    pub capacity: bool,
     /// True if the test of a phase asks the peer for no report, where others do.
     pub unreported: fn(&Phase) -> bool,
 }
@@ -91,6 +95,7 @@ impl Info {
             importers: &[],
             counts: EndCounts::OWN,
             series: |_| Vec::new(),
+            capacity: false,
             unreported: |_| false,
         }
     }
@@ -418,6 +423,7 @@ impl dyn Protocol {
         let ranges = self.info().ranges;
         refused([
             (alone, "cannot ask a server to exclude others"),
+            (phase.capacity.is_some() && !self.info().capacity, "measures no capacity: native and udpstp do"),
             (held, "ends a connection with its payload: native holds them"),
             (
                 drawn && ranges == Ranges::Refused,

@@ -13,6 +13,10 @@ pub fn wait(phase: &model::Phase, sends: bool, may: bool) -> transport::Wait {
             false => transport::Wait::Block,
         };
     }
+    if phase.capacity.is_some() && sends {
+        // Bursts are due every 100 µs.
+        return transport::Wait::Hybrid;
+    }
     match phase.probe.map(|probe| probe.waiting) {
         Some(model::Waiting::Spin) if sends || may => transport::Wait::Spin,
         Some(model::Waiting::Hybrid) if sends => transport::Wait::Hybrid,

@@ -541,7 +541,7 @@ impl Client {
         }
         // Ends that spin must not share a core. Datagrams have no window: a receiver on the
         // sender's core loses datagrams that are sent while it does not run.
-        let beside = phase.kind != Kind::Delay
+        let beside = !matches!(phase.kind, Kind::Delay | Kind::Capacity)
             && phase.ping.is_none_or(|ping| !ping.busy)
             && running().all(|s| s.same_host);
         plan.beside = beside.then_some(phase.first_worker);

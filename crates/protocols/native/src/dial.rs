@@ -1,5 +1,6 @@
 //! The client's side of opening data connections and flows of datagrams.
 
+use super::capacity::{self, Opening};
 use super::data::{Data, Params};
 use super::opening::Opener;
 use super::ping::Caller;
@@ -25,6 +26,8 @@ pub(super) struct Site {
     pub(super) params: Arc<Params>,
     /// Terms of its flows of datagrams, when numbered datagrams are sent.
     pub(super) terms: Option<Arc<Terms>>,
+    /// Terms of its connections, when the capacity is measured.
+    pub(super) capacity: Option<Arc<capacity::Terms>>,
     /// Settings of its messages, when round trips are measured.
     pub(super) pings: Option<Arc<ping::Params>>,
     pub(super) connections: u32,
@@ -37,7 +40,7 @@ pub(super) struct Site {
 /// which of the local ports are ours, so that two workers never try the same.
 pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: u16) -> call::Caller {
     let Dialing { phase, sources, ports, .. } = dialing;
-    let datagrams = phase.probe.is_some();
+    let datagrams = phase.probe.is_some() || phase.capacity.is_some();
     // A flow of datagrams is a measurement, and a gap in it would be one: what fails is not
     // replaced.
     let once = || Phase { iterations: Some(1), total_bytes: None, connect_rate: None, ..phase.clone() };
@@ -54,6 +57,10 @@ pub(super) fn dialer(dialing: &Dialing, sites: Vec<Site>, worker: u16, workers: 
             let from = local_address(&sources, usize::clamped(slot), port, to);
             let flow = Probe::client(Arc::clone(terms), cx.rng.uuid(), slot, cx.now);
             return Open::Datagram(Box::new(flow), Target { to, from });
+        }
+        if let Some(terms) = &site.capacity {
+            let flow = Opening::new(Arc::clone(terms), &site.opener, cx.rng.uuid(), slot);
+            return Open::Datagram(Box::new(flow), Target { to, from: round_robin.next(to) });
         }
         let target = Target { to, from: round_robin.next(to) };
         let rude = site.params.rude(cx.rng);

@@ -1,5 +1,6 @@
 //! The connections that sessions may have: granted by a server's session, looked up by its workers.
 
+use super::capacity;
 use super::data::Params;
 use super::opening::{Numbers, OpeningKey};
 use super::udp::Terms;
@@ -25,6 +26,8 @@ pub struct Grant {
     pub limit: u32,
     /// Terms of its flows of datagrams, if it has any.
     pub(super) terms: Option<Arc<Terms>>,
+    /// Terms of its capacity test, if it is one.
+    pub(super) capacity: Option<Arc<capacity::Terms>>,
     /// Parameters of its messages, if they are sent back.
     pub(super) pings: Option<Arc<ping::Params>>,
     /// Messages are sent back on another core than the other end's.
@@ -49,6 +52,7 @@ impl Grant {
             numbers: Mutex::default(),
             limit: params.connections,
             terms: Terms::of(&params, params.group, None).map(Arc::new),
+            capacity: capacity::Terms::of(&params, params.group).map(Arc::new),
             pings: ping::Params::ours(&params, params.group).map(Arc::new),
             params,
             apart: false,
@@ -68,7 +72,8 @@ impl Grant {
     pub(super) fn worker(&self, slot: u32) -> u16 {
         let workers = u32::clamped(self.workers.len()).max(1);
         let busy = self.pings.as_ref().is_some_and(|pings| pings.ping.busy);
-        let few = self.terms.is_some() && self.limit.saturating_mul(2) <= workers;
+        let few =
+            (self.terms.is_some() || self.capacity.is_some()) && self.limit.saturating_mul(2) <= workers;
         let apart = u32::from(busy || few || self.apart);
         let turn = (slot / self.processes).wrapping_add(self.params.first_worker).wrapping_add(apart);
         self.workers.start + (turn % workers) as u16

@@ -1,6 +1,7 @@
 //! The server's side of new connections: identifies protocol and session, and hands the connection
 //! over.
 
+use super::capacity::Answering;
 use super::data::Data;
 use super::grants::{Grant, Grants, OpenFlow};
 use super::mark::{Kind, Mark};
@@ -67,7 +68,9 @@ impl Listener {
         let secret = self.secret.as_ref()?;
         let (path, word) = (got.from?, Word::decode(got.bytes)?);
         let grant = self.grants.find(word.session).filter(|_| self.acl.admits(path.peer.ip()))?;
-        let terms = grant.terms.as_ref()?;
+        if grant.terms.is_none() && grant.capacity.is_none() {
+            return None;
+        }
         if !grant.key.holds(&word.sealed(), &word.seal) {
             return None;
         }
@@ -88,9 +91,15 @@ impl Listener {
                 }
                 let place = OpenFlow::new(&grant, open, word.id, path.peer, None);
                 let to = self.elsewhere(&grant, word.slot);
-                let flow = Probe::server(Arc::clone(terms), &word, cx.now, place).leaving(to);
+                let flow: Box<dyn Flow> = match (&grant.terms, &grant.capacity) {
+                    (Some(terms), _) => {
+                        Box::new(Probe::server(Arc::clone(terms), &word, cx.now, place).leaving(to))
+                    }
+                    (None, Some(terms)) => Box::new(Answering::new(terms, &word, place, to)),
+                    (None, None) => return None,
+                };
                 self.latest = Some((word.id, Arc::clone(&grant), word.number));
-                Some(Box::new(flow))
+                Some(flow)
             }
             _ => None,
         }

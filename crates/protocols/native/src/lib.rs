@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod capacity;
 mod client;
 mod data;
 mod dial;
@@ -42,7 +43,7 @@ use crate::protocol::{Hello, Info, Listening, Ports, Protocol, Ranges, Serving, 
 use common::ProtocolOptions;
 use common::protocol::{Calling, Foreigners};
 use common::{auth, balance, config, host, payload, pending, protocol, quota, round_robin, verdicts};
-use model::{EndCounts, Kind, Phase, SMALLEST_PROBE, SocketSettings};
+use model::{EndCounts, Kind, Pattern, Phase, SMALLEST_PROBE, SocketSettings};
 use std::net::SocketAddr;
 use transport::Replica;
 
@@ -53,6 +54,7 @@ pub const WIRE_VERSION: u16 = 3;
 
 pub static PROTOCOL: Native = Native(Info {
     keyed: true,
+    capacity: true,
     holds: true,
     ranges: Ranges::Seeded,
     counts: EndCounts::OF_CLIENT,
@@ -137,6 +139,8 @@ impl Protocol for Native {
         let short = phase.probe.is_some_and(|probe| probe.size < SMALLEST_PROBE);
         let endless = phase.probe.is_some() && phase.ends_after().is_none();
         let long = phase.ping.is_some_and(|ping| ping.size > LONGEST_ECHO);
+        let timeless = phase.capacity.is_some() && phase.duration_ns.is_none();
+        let both = phase.capacity.is_some() && !matches!(phase.pattern, Pattern::Push | Pattern::Pull);
         let range = phase.transfer_high.is_some() || phase.rate_high.is_some();
         let range = range && !matches!(phase.kind, Kind::Tcp | Kind::Connect);
         let parts = phase.transfer_high.is_some() && phase.total_bytes.is_some();
@@ -144,6 +148,8 @@ impl Protocol for Native {
             (stream, "carries each media stream once, as numbered datagrams of its own"),
             (short, "needs datagrams of 40 to 65507 bytes"),
             (endless, "agrees on a length: a measurement of delay needs one"),
+            (timeless, "agrees on a length: a capacity test needs one"),
+            (both, "measures the capacity of one direction at a time"),
             (long, "sends messages of at most 64Ki back: use --protocol echo for longer ones"),
             (range, "draws transfers and rates of connections only"),
             (parts, "cannot share a number of bytes (-n) among transfers that are drawn"),
@@ -208,7 +214,6 @@ impl Protocol for Native {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Pattern;
 
     #[test]
     fn buffers_of_many_connections_fit_the_memory_for_tcp() {

@@ -413,10 +413,10 @@ impl Server {
         let report = Message::Interval { index, traffic, open: tally.open, others, came_ns, packets };
         let Some(client) = self.clients.get_mut(&link) else { return };
         // Data that moves shows that the client is there, whatever keeps its heartbeats.
-        let is_datagrams = client
-            .held
-            .as_ref()
-            .is_some_and(|held| held.granting.phase.probe.is_some() || held.granting.phase.ping.is_some());
+        let is_datagrams =
+            client.held.as_ref().map(|held| &held.granting.phase).is_some_and(|phase| {
+                phase.probe.is_some() || phase.ping.is_some() || phase.capacity.is_some()
+            });
         let moves = tally.rx_bytes > 0 || (tally.tx_bytes > 0 && !is_datagrams);
         if let Some(heard) = came_ns.map(|ns| from.plus(ns)).or(moves.then_some(from)) {
             client.heard = client.heard.max(heard);

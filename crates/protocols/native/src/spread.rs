@@ -1,12 +1,14 @@
 //! Plans of connectors and acceptors of a session, for its own process and, as JSON, for worker
 //! processes.
 
+use super::capacity;
 use super::data::Params;
 use super::dial::{Site, dialer};
 use super::grants::{Grant, Grants};
 use super::handshake::Listener;
 use super::opening::{Opener, OpeningKey};
 use super::udp::Terms;
+use common::capacity::{Asked, Reports};
 use common::protocol::Foreigners;
 use common::wait::wait;
 use common::{Acl, ping};
@@ -80,10 +82,12 @@ impl Dialing {
     pub(super) fn connectors(&self, workers: Range<u16>, of: u16) -> Vec<Box<dyn Connector>> {
         // Each process draws numbers of its own.
         let first = u64::from(workers.start) << 40;
+        let reports = self.reports();
         let site = |place: &Place| {
             let opener = Opener::new(place.session, OpeningKey::of(place.key)).from(first);
             let terms = Terms::of(&place.phase, self.group, Some(opener.clone()));
             let pings = ping::Params::ours(&place.phase, self.group);
+            let capacity = capacity::Terms::of(&place.phase, self.group);
             Site {
                 address: place.address,
                 opener,
@@ -91,12 +95,27 @@ impl Dialing {
                 terms: terms
                     .map(|terms| Arc::new(Terms { start: Some(self.start), tells: self.records, ..terms })),
                 pings: pings.map(|params| Arc::new(params.during(self.start, self.end))),
+                capacity: capacity.map(|terms| Arc::new(terms.reporting(&reports))),
                 connections: place.connections,
             }
         };
         let sites: Vec<Site> = self.places.iter().map(site).collect();
         let one = |w| -> Box<dyn Connector> { Box::new(dialer(self, sites.clone(), w, of)) };
         workers.map(one).collect()
+    }
+
+    /// Reports of a capacity test's connections to all servers.
+    fn reports(&self) -> Reports {
+        let Some(settings) = self.phase.capacity else { return Reports::default() };
+        let most = |place: &Place| Some(capacity::Terms::of(&place.phase, self.group)?.most_bps());
+        Reports::default().folded(Asked {
+            upstream: self.phase.pattern.sends_up(),
+            connections: usize::clamped(self.phase.connections),
+            overhead: settings.overhead,
+            planned: settings.sub_intervals(self.phase.duration_ns.unwrap_or(u64::MAX)),
+            first_mode: settings.first_mode,
+            most_bps: self.places.iter().filter_map(most).max().unwrap_or(0),
+        })
     }
 }
 
@@ -195,7 +214,7 @@ impl Granting {
         }
         GroupPlan {
             records: self.records,
-            packets: phase.probe.is_some(),
+            packets: phase.probe.is_some() || phase.capacity.is_some(),
             tail: phase.probe.is_some(),
             wait: waiting,
             ..plan

@@ -2,8 +2,9 @@
 //!
 //! 1. A set-up is kept for three seconds. Only a bounded number is: of an address that has its share
 //!    the oldest gives way, and when all places are taken the oldest of all.
-//! 2. A set-up reserves nothing: tests have bandwidth and places. Set-ups that no
-//!    activation follows take them from nobody; of the client's own address they count.
+//! 2. Tests have bandwidth and places, and so have set-ups under a key, for as long as they are kept.
+//!    Other set-ups reserve nothing, so that a flood of them takes bandwidth from nobody; of the
+//!    client's own address they count.
 
 use crate::codec::{Keys, MOST_CONNECTIONS, Setup};
 use metrics::{Mono, SECOND};
@@ -137,9 +138,11 @@ impl Admissions {
         }
         let Setup { upstream, bandwidth, .. } = pending.setup;
         if self.bandwidth > 0 {
-            let others = clients
-                .pending_of(peer.ip())
-                .filter(|(other, one)| **other != peer && one.setup.upstream == upstream);
+            // A set-up under a key is for a test that follows, and counts for all.
+            let counts = |other: &SocketAddr, one: &Pending| one.keys.is_some() || other.ip() == peer.ip();
+            let others = clients.pending.iter().filter(|(other, one)| {
+                **other != peer && one.setup.upstream == upstream && counts(other, one)
+            });
             let asked: u64 = others.map(|(_, one)| u64::from(one.setup.bandwidth)).sum();
             if clients.reserved(upstream) + asked + u64::from(bandwidth) > self.bandwidth {
                 return Claim::NoCapacity;
@@ -229,6 +232,19 @@ mod tests {
         assert!(matches!(all.admit(at(2, 1), &second, false), Admitted::Refused));
         drop(place);
         assert_eq!(all.claim(at(3, 1), pending(100, 0)), Claim::Accepted);
+    }
+
+    #[test]
+    fn a_set_up_under_a_key_reserves_its_bandwidth() {
+        let all = Arc::new(Admissions::new(None, 100));
+        let keyed = |ms| Pending { keys: Some(crate::codec::Deriver::keys(b"key", 1)), ..pending(60, ms) };
+        assert_eq!(all.claim(at(1, 1), keyed(0)), Claim::Accepted);
+        assert_eq!(all.claim(at(2, 1), keyed(1)), Claim::NoCapacity, "not only at its activation");
+        let first = all.pending(at(1, 1), Mono(5)).unwrap();
+        assert!(matches!(all.admit(at(1, 1), &first, false), Admitted::Place(_)));
+        // Once its test is over, and with a set-up that no activation followed.
+        assert_eq!(all.claim(at(2, 1), keyed(2)), Claim::Accepted);
+        assert_eq!(all.claim(at(3, 1), keyed(3_500)), Claim::Accepted);
     }
 
     #[test]

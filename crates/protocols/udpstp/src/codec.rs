@@ -8,34 +8,27 @@
 //!  Activation  104   0 kind ACE2 · 2 version · 4 request, response · 6 parameters · 28 row
 //!                    56 sub-interval, ms · 60 suppressed sub-intervals · 63 seal
 //!               60   before version 20: no seal, sub-interval at 14, s, checksum at 58
-//!  Load       32 …   0 kind BEEF · 2 action, silent · 4 number · 8 length · 10 status errors
-//!                    12 echoed time of a Status · 20 time · 28 response delay · 30 checksum
-//!  Status      204   0 kind FEED · 2 action, silent · 4 number · 8 row · 36 sub-interval · 96 trial
-//!                    interval · 176 marks · 185 modifiers
-//!              168   before version 20: two gaps of 4, and nothing behind the times
-//!
 //!  seal         41   0 mode · 1 time, s · 5 HMAC-SHA-256 · 37 key · 38 – · 39 checksum
-//!  row          28   two of (interval · size · burst), size of the additional datagram
 //! ```
 //!
-//! A checksum of 0 is none.
+//! A checksum of 0 is none. Load and Status PDUs are [`common::capacity`]'s.
 
-mod data;
 mod seal;
 
-pub use data::{LOAD, LONG_STATUS, Load, Moment, SHORT_STATUS, Spread, Status, SubInterval, Trial};
 pub use seal::{Deriver, Keys, Seal, Sealed, Unsealed, WINDOW_S};
 
-pub use common::capacity::Row;
-use common::capacity::{Size, Transmitter};
+pub use common::capacity::fields::checksum;
+use common::capacity::fields::{Fields, is_intact, kind, put, put_row};
+pub use common::capacity::{
+    AUTOMATIC, LOAD, LONG_STATUS, Load, Moment, Parameters, RANDOM_FILLER, Row, SHORT_STATUS, START_ROW,
+    Spread, Status, SubInterval, Trial, VERSION,
+};
 
 /// Kinds of PDUs.
 const SETUP_KIND: u16 = 0xACE1;
 const ACTIVATION_KIND: u16 = 0xACE2;
 const NULL_KIND: u16 = 0xDEAD;
 
-/// Our version, that of RFC 9946, and the oldest one that is served.
-pub const VERSION: u16 = 20;
 /// The oldest version that is served.
 pub const OLDEST: u16 = 11;
 /// Lengths of the control PDUs.
@@ -52,12 +45,6 @@ pub const MOST_CONNECTIONS: u8 = 24;
 pub const JUMBO: u8 = 1;
 /// Setup modifier: datagrams fill packets of 1,500 bytes.
 pub const TRADITIONAL: u8 = 2;
-/// Activation modifier: the row is only the first one of a search.
-pub const START_ROW: u8 = 1;
-/// Activation modifier: the filler is random.
-pub const RANDOM_FILLER: u8 = 2;
-/// Row of a search from the beginning.
-pub const AUTOMATIC: u16 = u16::MAX;
 /// Most bandwidth that a Setup Request states, Mbit/s.
 pub const MOST_BANDWIDTH: u16 = 0x7fff;
 
@@ -84,90 +71,6 @@ pub mod activation_code {
     pub const NONE: u8 = 0;
     pub const ACCEPTED: u8 = 1;
     pub const REFUSED: u8 = 2;
-}
-
-/// Reads integers of a PDU whose length was checked; beyond its end there are zeros.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
-        self.0.get(at..).and_then(<[u8]>::first_chunk).copied().unwrap_or([0; N])
-    }
-
-    fn u8(&self, at: usize) -> u8 {
-        u8::from_be_bytes(self.array(at))
-    }
-
-    fn u16(&self, at: usize) -> u16 {
-        u16::from_be_bytes(self.array(at))
-    }
-
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_be_bytes(self.array(at))
-    }
-
-    fn row(&self, at: usize) -> Row {
-        let size = |at: usize| {
-            let n = self.u32(at);
-            Size { bytes: n & !RANDOM_SIZE, random: n & RANDOM_SIZE != 0 }
-        };
-        let transmitter = |at: usize| Transmitter {
-            interval_us: self.u32(at),
-            size: size(at + 4),
-            burst: self.u32(at + 8),
-        };
-        Row { transmitters: [transmitter(at), transmitter(at + 12)], addon: size(at + 24) }
-    }
-}
-
-/// In a size: it is the most of a random one.
-const RANDOM_SIZE: u32 = 1 << 31;
-
-/// Writes a field of a PDU.
-fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
-    if let Some(place) = bytes.get_mut(at..at + N) {
-        place.copy_from_slice(&field);
-    }
-}
-
-fn put_row(bytes: &mut [u8], at: usize, row: &Row) {
-    let size = |size: Size| size.bytes | if size.random { RANDOM_SIZE } else { 0 };
-    let [one, two] = &row.transmitters;
-    let words = [
-        one.interval_us,
-        size(one.size),
-        one.burst,
-        two.interval_us,
-        size(two.size),
-        two.burst,
-        size(row.addon),
-    ];
-    words.iter().zip(0..).for_each(|(word, n)| put(bytes, at + 4 * n, word.to_be_bytes()));
-}
-
-/// The checksum of a PDU whose checksum is 0: the ones' complement of the ones' complement sum of
-/// its 16-bit words (RFC 1071).
-pub fn checksum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|two| match *two {
-        [high, low] => u16::from_be_bytes([high, low]),
-        [high] => u16::from_be_bytes([high, 0]),
-        _ => 0,
-    });
-    let sum = words.fold(0_u64, |sum, word| sum + u64::from(word));
-    let folded = |sum: u64| (sum & 0xffff) + (sum >> 16);
-    !(folded(folded(folded(sum))) as u16)
-}
-
-/// True if the checksum at `at` is that of the PDU, or none.
-fn is_intact(bytes: &[u8], at: usize) -> bool {
-    let stored = Fields(bytes).u16(at);
-    // The sum over a PDU with its checksum has all bits set.
-    stored == 0 || checksum(bytes) == 0
-}
-
-/// Kind of a PDU.
-fn kind(bytes: &[u8]) -> u16 {
-    Fields(bytes).u16(0)
 }
 
 /// A request for a connection of a test, or the answer.
@@ -275,60 +178,6 @@ pub struct Activation {
     /// The first row of an upstream test, in an answer; otherwise zeros.
     pub row: Row,
     pub seal: Seal,
-}
-
-/// Parameters of a test, with the defaults of RFC 9946.
-///
-/// Wide: the fields of one PDU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Thresholds of the delay variation, ms.
-    pub low_ms: u16,
-    pub upper_ms: u16,
-    /// Time from one Status PDU to the next, ms.
-    pub trial_ms: u16,
-    /// Length of the test, s.
-    pub test_s: u16,
-    /// Traffic class octet of the test's packets, both ways.
-    pub traffic_class: u8,
-    /// The only row, or the first one; [`AUTOMATIC`] for a search from row 0.
-    pub row: u16,
-    pub one_way: bool,
-    pub fast_rows: u8,
-    pub bad_reports: u16,
-    pub sequence_errors: u16,
-    pub loss_only: bool,
-    pub modifiers: u8,
-    /// 0 is algorithm B, 1 is C.
-    pub algorithm: u8,
-    pub ce_share: u8,
-    /// Length of a sub-interval, ms.
-    pub sub_interval_ms: u16,
-    /// Sub-intervals at the start whose rate is not adjusted.
-    pub suppressed: u16,
-}
-
-impl Default for Parameters {
-    fn default() -> Self {
-        Parameters {
-            low_ms: 30,
-            upper_ms: 90,
-            trial_ms: 50,
-            test_s: 10,
-            traffic_class: 0,
-            row: AUTOMATIC,
-            one_way: false,
-            fast_rows: 10,
-            bad_reports: 3,
-            sequence_errors: 10,
-            loss_only: true,
-            modifiers: 0,
-            algorithm: 0,
-            ce_share: 0,
-            sub_interval_ms: 1_000,
-            suppressed: 0,
-        }
-    }
 }
 
 impl Activation {

@@ -14,26 +14,21 @@
 //! ```
 //!
 //! - [`codec`]: the PDUs; `codec/seal.rs` has their authentication.
-//! - `setup`, `open`: a client's connections; `listen`, `admission`: a server's.
-//! - `flow`: a test at either end, of `load` (sends) or `meter` (receives); `proof`: of an address.
-//! - [`Report`]: what both ends report of it. The search for the rate is
+//! - `setup`, `activate`, `open`: a client's connections; `listen`, `admission`: a server's.
+//! - Load and reports behind the activation, the search for the rate and the result are
 //!   [`common::capacity`]'s.
 //!
 //! `docs/protocols/udpstp.md` has the details.
 #![forbid(unsafe_code)]
 
+mod activate;
 mod admission;
 pub mod codec;
 mod compat;
-mod flow;
 mod keys;
 mod listen;
-mod load;
-mod meter;
 mod open;
-mod proof;
 mod report;
-mod result;
 mod settings;
 mod setup;
 
@@ -45,8 +40,7 @@ pub use keys::KeyFile;
 pub use listen::acceptors;
 use model::{Count, Counts, CountsByWay, EndCounts, Kind, Pattern, Phase};
 pub use open::connectors;
-pub use report::{Activated, EndReport, News, Report, SubIntervalReport, Warning};
-pub use result::{Counted, Fold, Layer, TestResult, Variation};
+pub use report::{Activated, EndReport, News, Report, SubIntervalReport, Warning, report_of};
 pub use settings::Settings;
 
 /// Name of the protocol, and of its results.
@@ -65,9 +59,10 @@ const REPORTED: Counts = Counts::of(&[
 /// The protocol of RFC 9946.
 pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
     info: Info {
-        questions: "netcaliper udpst",
+        questions: "netcaliper capacity, udpst",
         keyed: true,
         settings: Some(NAME),
+        capacity: true,
         one_server: false,
         legacy: Some(Legacy {
             over: "UDP",
@@ -98,8 +93,8 @@ pub static PROTOCOL: OneSidedProtocol = OneSidedProtocol {
 };
 
 fn carries(phase: &Phase) -> Result<(), &'static str> {
-    let Some(settings) = Settings::of(phase).filter(|_| phase.kind == Kind::Delay) else {
-        return Err("measures capacity only: use netcaliper udpst");
+    let Some(settings) = Settings::of(phase).filter(|_| phase.kind == Kind::Capacity) else {
+        return Err("measures capacity only: use netcaliper capacity, or udpst");
     };
     refused([(phase.probe.is_some(), "has datagrams of its own")])?;
     settings.check(phase)

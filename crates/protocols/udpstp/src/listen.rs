@@ -8,12 +8,12 @@ use crate::admission::{Admissions, Admitted, Claim, Pending};
 use crate::codec::{
     Activation, Deriver, MOST_CONNECTIONS, OLDEST, Row, Setup, Unsealed, VERSION, activation_code, setup_code,
 };
-use crate::flow::{Connection, TestFlow, seconds};
 use crate::keys::KeyFile;
 use crate::one_sided::{Answers, GROUP};
-use crate::proof::Proof;
-use crate::report::{Activated, News};
+use crate::report::{Activated, News, pass};
+use crate::setup::seconds;
 use common::Limit;
+use common::capacity::{Connection, LAST, Proof, Reports, TestFlow};
 use common::pending::PendingPeers;
 use common::seen::Seen;
 use metrics::{Clamped, Ending};
@@ -144,8 +144,9 @@ impl ServerState {
             version: setup.version,
             upstream: activation.upstream,
             table: self.settings.table(),
+            last: LAST,
             parameters: self.settings.granted(&activation.parameters, proven),
-            keys: pending.keys.clone().map(|keys| (keys, setup.seal.key)),
+            signed: proven,
         }
     }
 }
@@ -187,8 +188,9 @@ impl Listener {
                 version: setup.version,
                 upstream: setup.upstream,
                 table: shared.settings.table(),
+                last: LAST,
                 parameters: shared.settings.parameters(),
-                keys: None,
+                signed: false,
             };
             let at = cx.clock.wall(cx.now);
             let request = News::SetupRequest {
@@ -196,8 +198,8 @@ impl Listener {
                 bandwidth: setup.bandwidth,
                 key: setup.seal.key,
             };
-            connection.report(at, Some(*path), request).post(cx, false);
-            connection.report(at, Some(*path), News::SetupResponse { code }).post(cx, false);
+            pass(cx, connection.report(at, Some(*path), request));
+            pass(cx, connection.report(at, Some(*path), News::SetupResponse { code }));
         }
         let answer = shared.response(cx, path, setup, code);
         if !reply.whole(&answer) && pending.is_some() {
@@ -237,7 +239,7 @@ impl Listener {
         };
         let code = if place.is_some() { activation_code::ACCEPTED } else { activation_code::REFUSED };
         let is_sent_row = connection.upstream && place.is_some();
-        let first = connection.table.row(connection.parameters.first_row());
+        let first = connection.first_row();
         let answer = Activation {
             code,
             parameters: connection.parameters,
@@ -255,16 +257,17 @@ impl Listener {
         }
         if shared.answers.arrivals {
             let at = cx.clock.wall(cx.now);
-            connection.report(at, Some(*path), News::ActivationRequest).post(cx, false);
+            pass(cx, connection.report(at, Some(*path), News::ActivationRequest));
             let report = Activated::new(code, connection.upstream, &connection.parameters);
-            connection.report(at, Some(*path), News::ActivationResponse(Box::new(report))).post(cx, false);
+            pass(cx, connection.report(at, Some(*path), News::ActivationResponse(Box::new(report))));
         }
         let place = place?;
         // The first datagrams leave after the answer.
         let due = cx.now.plus(cx.rng.between(5_000_000, 50_000_000));
         let received = if connection.upstream { 0 } else { crate::codec::SETUP + length };
         let proof = pending.keys.is_none().then(|| Proof::new(received, due));
-        Some(Box::new(TestFlow::server(GROUP, connection, proof).placed(place)))
+        let reports = Reports::default().passed(pass);
+        Some(Box::new(TestFlow::server(GROUP, connection, proof, reports).placed(place)))
     }
 }
 

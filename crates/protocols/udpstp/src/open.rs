@@ -3,11 +3,12 @@
 use crate::Settings;
 use crate::keys::KeyFile;
 use crate::one_sided::{Calls, GROUP};
-use crate::result::Results;
+use crate::report::keep;
 use crate::setup::{ClientPlan, Handover, Place, SetupFlow};
 use common::Servers;
+use common::capacity::{Asked, LAST, Reports};
 use common::round_robin::RoundRobin;
-use metrics::{Clamped, Ending};
+use metrics::{Clamped, Ending, SECOND};
 use model::{Pattern, Phase};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, OnceLock, PoisonError};
@@ -16,20 +17,33 @@ use transport::{Cause, Connector, Context, Flow, Open, Target};
 /// A client's sources of links for `phase`: connections go to the servers in turn.
 pub fn connectors(phase: &Phase, calls: &Calls) -> Vec<Box<dyn Connector>> {
     let settings = Settings::of(phase).unwrap_or_default();
+    let upstream = phase.pattern == Pattern::Push;
     let key = calls.key.as_ref().map(|psk| {
         let keys = KeyFile::of(psk).unwrap_or_default();
         // An unknown number is no key: the server then refuses the client.
         keys.key(settings.key).unwrap_or_default().to_vec()
     });
     let count = phase.connections.max(1);
+    let most = settings.test.fixed_row().unwrap_or(LAST);
+    let asked = Asked {
+        upstream,
+        connections: usize::clamped(count),
+        overhead: settings.test.overhead,
+        planned: settings.test.sub_intervals(u64::from(settings.test_s) * SECOND),
+        first_mode: settings.test.first_mode,
+        most_bps: settings.table().row(most).rate_bps(),
+    };
+    // Reports are results of the original's tests.
+    let reports = Reports::default().folded(asked);
+    let reports = if phase.extra.is_some() { reports.passed(keep) } else { reports };
     let plan = Arc::new(ClientPlan {
         settings,
-        upstream: phase.pattern == Pattern::Push,
+        upstream,
         count: u8::clamped(count),
         key,
         test: OnceLock::new(),
         group: GROUP,
-        results: Arc::new(Results::new(phase.pattern == Pattern::Push, usize::clamped(count))),
+        reports,
     });
     let workers = calls.workers.max(1);
     let one = |worker: u16| -> Box<dyn Connector> {

@@ -1,40 +1,27 @@
 //! Settings of tests, and of a server the most that it grants.
 
 use crate::NAME;
-use crate::codec::{AUTOMATIC, JUMBO, MOST_CONNECTIONS, Parameters, RANDOM_FILLER, START_ROW, TRADITIONAL};
-use common::capacity::{Algorithm, LAST, RateTable, SearchSettings};
+use crate::codec::{AUTOMATIC, JUMBO, Parameters, RANDOM_FILLER, START_ROW, TRADITIONAL};
+use common::capacity::{LAST, RateTable};
 use common::options::{KeyOption, OptionValue, ProtocolOption};
-use model::{Extra, Kind, Pattern, Phase, Range, SocketSettings};
+use metrics::{Clamped, SECOND};
+use model::{CapacitySettings, Extra, Pattern, Payload, Phase};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a test, as a phase has them. The direction, the connections and the sockets are the
-/// phase's.
+/// phase's, and so are the settings of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Rate control.
-    pub search: SearchSettings,
-    /// Time from one report to the next, ms.
-    pub trial_ms: u16,
+    /// Settings of the measurement. Of a server the row is the highest that may be asked for.
+    #[serde(skip)]
+    pub test: CapacitySettings,
     /// Length of the test, s; of a server the most.
     pub test_s: u16,
-    /// Length of a sub-interval, ms.
-    pub sub_interval_ms: u16,
-    /// Sub-intervals at the start whose rate is not adjusted.
-    pub suppressed: u16,
     /// Traffic class octet of the test's packets; of a server the most.
     pub traffic_class: u8,
-    /// Only row, or first one with `start`; `None` searches from row 0. Of a server the highest
-    /// that may be asked for.
-    pub row: Option<u16>,
-    /// The row is the first of a search.
-    pub start: bool,
     /// Filler is random; a server grants it.
     pub random: bool,
-    /// Datagrams may be longer than a packet of Ethernet, above 1 Gbit/s.
-    pub jumbo: bool,
-    /// Datagrams fill packets of 1,500 bytes.
-    pub traditional: bool,
     /// Rate that each connection states as wanted, Mbit/s; of a server the most of a direction. 0
     /// is none.
     pub bandwidth: u32,
@@ -47,17 +34,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
-            search: SearchSettings::default(),
-            trial_ms: 50,
+            test: CapacitySettings::RFC,
             test_s: 10,
-            sub_interval_ms: 1_000,
-            suppressed: 0,
             traffic_class: 0,
-            row: None,
-            start: false,
             random: false,
-            jumbo: true,
-            traditional: false,
             bandwidth: 0,
             key: 0,
             least: 1,
@@ -67,101 +47,56 @@ impl Default for Settings {
 
 /// Longest test, s.
 pub(crate) const LONGEST_S: u16 = 3_600;
+/// Shortest test that servers grant, s.
+const SHORTEST_S: u16 = 5;
 
 impl Settings {
     /// Settings of a server that grants all that the protocol has, but random filler.
     pub const fn of_server() -> Self {
-        Settings {
-            search: SearchSettings {
-                algorithm: Algorithm::B,
-                low_ms: 30,
-                upper_ms: 90,
-                sequence_errors: 10,
-                loss_only: true,
-                one_way: false,
-                fast_rows: 10,
-                bad_reports: 3,
-                ce_share: 0,
-            },
-            trial_ms: 50,
-            test_s: LONGEST_S,
-            sub_interval_ms: 1_000,
-            suppressed: 0,
-            traffic_class: u8::MAX,
-            row: Some(LAST),
-            start: false,
-            random: false,
-            jumbo: true,
-            traditional: false,
-            bandwidth: 0,
-            key: 0,
-            least: 1,
-        }
+        let test = CapacitySettings { row: Some(LAST), ..CapacitySettings::RFC };
+        let (test_s, traffic_class) = (LONGEST_S, u8::MAX);
+        Settings { test, test_s, traffic_class, random: false, bandwidth: 0, key: 0, least: 1 }
     }
 
-    /// The settings of a phase.
+    /// The settings of a phase: of the original's tests, or of the phase itself.
     pub fn of(phase: &Phase) -> Option<Self> {
-        phase.extra.as_ref()?.read(NAME)
+        let test = phase.capacity?;
+        let own = phase.extra.as_ref().and_then(|extra| extra.read(NAME));
+        let own = own.unwrap_or_else(|| Settings {
+            test_s: u16::clamped(phase.duration_ns.unwrap_or(10 * SECOND) / SECOND),
+            traffic_class: phase.sockets.dscp.map_or(0, |dscp| dscp << 2),
+            random: phase.payload == Payload::Random,
+            bandwidth: u32::clamped(phase.rate.unwrap_or(0).div_ceil(1_000_000)),
+            ..Settings::default()
+        });
+        Some(Settings { test, ..own })
     }
 
     /// A phase of a test with these settings.
     pub fn phase(&self, pattern: Pattern, connections: u32) -> Phase {
         Phase {
-            kind: Kind::Delay,
-            pattern,
-            connections,
-            iterations: Some(1),
             // The server ends a test.
             duration_ns: None,
-            interval_ns: u64::from(self.sub_interval_ms.max(100)) * 1_000_000,
-            buffer: Range::just(1 << 16),
-            verify: model::Verify::Connection,
-            payload: if self.random { model::Payload::Random } else { model::Payload::Zeros },
-            sockets: SocketSettings {
-                gro: true,
-                rcvbuf: Some(BUFFER),
-                sndbuf: Some(BUFFER),
-                ..SocketSettings::default()
-            },
+            payload: if self.random { Payload::Random } else { Payload::Zeros },
             extra: Some(Extra::new(NAME, self)),
-            ..Phase::default()
+            ..self.test.phase(pattern, connections)
         }
     }
 
     /// The table of rates.
     pub fn table(&self) -> RateTable {
-        RateTable { jumbo: self.jumbo, traditional: self.traditional }
+        RateTable { jumbo: self.test.jumbo, traditional: self.test.traditional }
     }
 
     /// The modifiers of a Setup PDU.
     pub(crate) fn modifiers(&self) -> u8 {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        bit(self.jumbo, JUMBO) | bit(self.traditional, TRADITIONAL)
+        bit(self.test.jumbo, JUMBO) | bit(self.test.traditional, TRADITIONAL)
     }
 
     /// The parameters that a client asks for.
     pub(crate) fn parameters(&self) -> Parameters {
-        let search = &self.search;
-        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        let small = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
-        Parameters {
-            low_ms: small(search.low_ms),
-            upper_ms: small(search.upper_ms),
-            trial_ms: self.trial_ms,
-            test_s: self.test_s,
-            traffic_class: self.traffic_class,
-            row: self.row.unwrap_or(AUTOMATIC),
-            one_way: search.one_way,
-            fast_rows: u8::try_from(search.fast_rows).unwrap_or(u8::MAX),
-            bad_reports: small(search.bad_reports),
-            sequence_errors: small(search.sequence_errors),
-            loss_only: search.loss_only,
-            modifiers: bit(self.start && self.row.is_some(), START_ROW) | bit(self.random, RANDOM_FILLER),
-            algorithm: u8::from(search.algorithm == Algorithm::C),
-            ce_share: search.ce_share,
-            sub_interval_ms: self.sub_interval_ms,
-            suppressed: self.suppressed,
-        }
+        Parameters::of(&self.test, self.test_s, self.traffic_class, self.random)
     }
 
     /// The parameters that a server with these settings grants to a client that asks for `asked`.
@@ -184,7 +119,7 @@ impl Settings {
         }
         p.traffic_class = p.traffic_class.min(self.traffic_class);
         if p.row != AUTOMATIC {
-            let most = self.row.unwrap_or(LAST).min(LAST);
+            let most = self.test.row.unwrap_or(LAST).min(LAST);
             p.row = if p.row > LAST { AUTOMATIC } else { p.row.min(most) };
         }
         if p.row != AUTOMATIC && !proven {
@@ -213,12 +148,9 @@ impl Settings {
         let one_way = matches!(phase.pattern, Pattern::Push | Pattern::Pull);
         crate::protocol::refused([
             (!one_way, "measures one direction at a time"),
-            (phase.connections > MOST_CONNECTIONS.into(), "has tests of 1 to 24 connections"),
+            // Servers answer others with a test of their usual length.
+            (phase.duration_ns.is_some() && self.test_s < SHORTEST_S, "has tests of 5 s or more"),
             (self.test_s == 0 || self.test_s > LONGEST_S, "has tests of 1 to 3600 s"),
-            (!(5..=250).contains(&self.trial_ms), "has reports every 5 to 250 ms"),
-            (!(100..=10_000).contains(&self.sub_interval_ms), "has sub-intervals of 100 to 10000 ms"),
-            (self.search.low_ms > self.search.upper_ms, "needs a lower threshold below the upper one"),
-            (self.row.is_some_and(|row| row > LAST), "has the rows 0 to 1152"),
         ])
     }
 }
@@ -226,56 +158,11 @@ impl Settings {
 /// Highest fixed row of a client without a key: 1 Gbit/s. Its address was proven by a few octets.
 const MOST_UNPROVEN: u16 = common::capacity::HIGH_SPEED;
 
-/// Socket buffers, bytes: the reference asks for as much.
-const BUFFER: u64 = 1_024_000;
-
-impl Parameters {
-    /// The settings of the search with these parameters.
-    pub(crate) fn search(&self) -> SearchSettings {
-        SearchSettings {
-            algorithm: if self.algorithm == 1 { Algorithm::C } else { Algorithm::B },
-            low_ms: self.low_ms.into(),
-            upper_ms: self.upper_ms.into(),
-            sequence_errors: self.sequence_errors.into(),
-            loss_only: self.loss_only,
-            one_way: self.one_way,
-            fast_rows: self.fast_rows.into(),
-            bad_reports: self.bad_reports.into(),
-            ce_share: self.ce_share,
-        }
-    }
-
-    /// The parameters in a server's answer, within their ranges: a test is no longer than
-    /// the client asked for.
-    pub(crate) fn bounded(self, asked: &Parameters) -> Parameters {
-        Parameters {
-            trial_ms: self.trial_ms.clamp(5, 250),
-            test_s: self.test_s.clamp(1, asked.test_s.max(1)),
-            sub_interval_ms: self.sub_interval_ms.clamp(100, 10_000),
-            ..self
-        }
-    }
-
-    /// The only row of the test; `None` where it searches.
-    pub(crate) fn fixed_row(&self) -> Option<u16> {
-        (self.row != AUTOMATIC && self.modifiers & START_ROW == 0).then_some(self.row)
-    }
-
-    /// The first row of the test.
-    pub(crate) fn first_row(&self) -> u16 {
-        match (self.row, self.fixed_row(), self.suppressed) {
-            (AUTOMATIC, _, _) => 0,
-            // A fixed rate begins behind the sub-intervals without adjustment.
-            (_, Some(_), 1..) => 0,
-            (row, _, _) => row,
-        }
-    }
-}
-
 /// Changes the settings of a server.
 fn change(phase: &mut Phase, change: impl FnOnce(&mut Settings)) {
     let mut settings = Settings::of(phase).unwrap_or(Settings::of_server());
     change(&mut settings);
+    phase.capacity = Some(settings.test);
     phase.extra = Some(Extra::new(NAME, &settings));
 }
 
@@ -310,7 +197,7 @@ pub(crate) const OF_SERVER: &[ProtocolOption] = &[
         name: "udpstp-no-jumbo",
         help: "Send and expect no UDPSTP datagrams longer than a packet of Ethernet; clients must do the same (udpst -j)",
         set: |_, phase| {
-            change(phase, |settings| settings.jumbo = false);
+            change(phase, |settings| settings.test.jumbo = false);
             Ok(())
         },
         ..ProtocolOption::SWITCH
@@ -319,7 +206,7 @@ pub(crate) const OF_SERVER: &[ProtocolOption] = &[
         name: "udpstp-traditional",
         help: "Fill packets of 1,500 bytes in UDPSTP tests; clients must do the same (udpst -T)",
         set: |_, phase| {
-            change(phase, |settings| settings.traditional = true);
+            change(phase, |settings| settings.test.traditional = true);
             Ok(())
         },
         ..ProtocolOption::SWITCH
@@ -332,7 +219,8 @@ mod tests {
 
     #[test]
     fn wishes_beyond_the_protocol_have_their_defaults_and_others_the_servers_most() {
-        let server = Settings { test_s: 20, traffic_class: 184, row: Some(500), ..Settings::of_server() };
+        let mut server = Settings { test_s: 20, traffic_class: 184, ..Settings::of_server() };
+        server.test.row = Some(500);
         let asked = |change: fn(&mut Parameters)| {
             let mut p = Parameters::default();
             change(&mut p);
@@ -365,10 +253,12 @@ mod tests {
 
     #[test]
     fn a_phase_keeps_its_settings() {
-        let settings = Settings { key: 3, row: Some(7), ..Settings::default() };
+        let mut settings = Settings { key: 3, ..Settings::default() };
+        settings.test.row = Some(7);
         let phase = settings.phase(Pattern::Pull, 4);
         assert_eq!((Settings::of(&phase), phase.check()), (Some(settings), Ok(())));
         assert_eq!(settings.parameters().fixed_row(), Some(7));
-        assert!(settings.check(&Phase { connections: 25, ..phase }).is_err());
+        let verb = Phase { extra: None, duration_ns: Some(4 * SECOND), ..phase };
+        assert!(settings.check(&verb).is_ok() && Settings::of(&verb).unwrap().check(&verb).is_err());
     }
 }

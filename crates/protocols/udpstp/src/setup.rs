@@ -4,13 +4,13 @@
 //! connection goes on at a second socket with the same local port, which the connector opens
 //! ([`Handover`]); where the test has the control port, the socket stays.
 
+use crate::Settings;
+use crate::activate::ActivateFlow;
 use crate::codec::{Deriver, Keys, Seal, Setup, Unsealed, VERSION, setup_code};
-use crate::flow::{Connection, TestFlow, seconds};
 use crate::report::{EndReport, News};
-use crate::result::Results;
-use crate::{Settings, flow};
+use common::capacity::{Connection, LAST, Reports};
 use common::kernel::Core;
-use metrics::{Clamped, Ending, Group, Mono, SECOND};
+use metrics::{Clamped, Ending, Group, Mono, SECOND, Wall};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use transport::{
@@ -20,6 +20,14 @@ use transport::{
 
 /// The wait for set-up and activation together.
 pub(crate) const SETUP: Patience = Patience::of("no answer to the set-up", 3 * SECOND);
+
+/// Why a set-up may have no answer.
+pub(crate) const NO_SERVER: &str = "is a UDPSTP server at this port, and does UDP pass both ways?";
+
+/// Whole seconds of a wall time.
+pub(crate) fn seconds(wall: Wall) -> u64 {
+    u64::try_from(wall.0).unwrap_or(0) / SECOND
+}
 
 /// State that the connections of a client's test share.
 pub(crate) struct ClientPlan {
@@ -32,12 +40,12 @@ pub(crate) struct ClientPlan {
     /// Number of the test, drawn by its first connection.
     pub(crate) test: OnceLock<u16>,
     pub(crate) group: Group,
-    pub(crate) results: Arc<Results>,
+    pub(crate) reports: Reports,
 }
 
 /// A connection that goes on at another port of the server.
 pub(crate) struct Handover {
-    pub(crate) flow: TestFlow,
+    pub(crate) flow: ActivateFlow,
     pub(crate) to: SocketAddr,
     pub(crate) from: SocketAddr,
 }
@@ -57,8 +65,8 @@ pub(crate) struct SetupFlow {
     sent: bool,
     keys: Option<Keys>,
     refused: Option<Fault>,
-    /// The test at the same socket.
-    next: Option<Box<TestFlow>>,
+    /// The activation at the same socket.
+    next: Option<Box<ActivateFlow>>,
     over: Option<Ending>,
 }
 
@@ -92,14 +100,15 @@ impl SetupFlow {
             version: VERSION,
             upstream: self.plan.upstream,
             table: settings.table(),
+            last: LAST,
             parameters: settings.parameters(),
-            keys: self.keys.clone().map(|keys| (keys, settings.key)),
+            signed: self.keys.is_some(),
         }
     }
 
     fn post(&self, cx: &mut Context<'_>, news: News) {
         let report = self.connection().report(cx.clock.wall(cx.now), self.path, news);
-        self.plan.results.post(cx, report);
+        self.plan.reports.post(cx, report);
     }
 
     fn request(&mut self, cx: &mut Context<'_>) -> [u8; crate::codec::SETUP] {
@@ -168,8 +177,8 @@ impl SetupFlow {
             return self.fail(cx, code, Violation::Malformed(refusal(answer.code)));
         }
         let Some(path) = self.path else { return Ok(()) };
-        let flow = TestFlow::client(self.plan.group, self.slot, self.connection(), self.until)
-            .with_results(Arc::clone(&self.plan.results));
+        let (plan, keys) = (Arc::clone(&self.plan), self.keys.clone());
+        let flow = ActivateFlow::new(plan, self.slot, self.connection(), keys, self.until);
         if answer.port == path.peer.port() {
             self.next = Some(Box::new(flow));
         } else {
@@ -261,10 +270,10 @@ impl Flow for SetupFlow {
             FlowEvent::Broken(fault) => self.refused = Some(fault),
             FlowEvent::Wake => {
                 if let Some(fault) = self.refused.take() {
-                    return self.fail(cx, 1, Violation::Refused(fault).likely(flow::NO_SERVER));
+                    return self.fail(cx, 1, Violation::Refused(fault).likely(NO_SERVER));
                 }
                 if self.over.is_none() && self.next.is_none() && cx.now >= self.until {
-                    return self.fail(cx, 1, SETUP.violation().likely(flow::NO_SERVER));
+                    return self.fail(cx, 1, SETUP.violation().likely(NO_SERVER));
                 }
             }
             FlowEvent::Stop if self.over.is_none() && self.next.is_none() => {

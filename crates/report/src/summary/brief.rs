@@ -98,7 +98,7 @@ fn conditions(of: &Point, serving: bool) -> Vec<String> {
     let connections = if serving { of.local.opened } else { of.granted().into() };
     let many = |what| (serving || connections > 1).then(|| words::count(connections, what));
     let what = match phase.kind {
-        Kind::Tcp | Kind::Connect | Kind::Ping => many("connection"),
+        Kind::Tcp | Kind::Connect | Kind::Ping | Kind::Capacity => many("connection"),
         Kind::Stream => many("stream"),
         Kind::Delay => many("flow"),
         Kind::Train => None,
@@ -161,6 +161,7 @@ fn is_answer(figure: Figure, kind: Kind) -> bool {
     let answered = match kind {
         Kind::Delay => matches!(figure, Figure::Delay(..) | Figure::Loss(_)),
         Kind::Train => matches!(figure, Figure::Dispersion),
+        Kind::Capacity => matches!(figure, Figure::Capacity(_) | Figure::CapacityMean(_)),
         kind => Figure::deciding(kind).iter().any(fits),
     };
     answered
@@ -178,7 +179,9 @@ fn is_answer(figure: Figure, kind: Kind) -> bool {
         )
         || matches!(figure, Figure::MessagesLost) && kind == Kind::Ping
         || matches!(figure, Figure::Fairness) && kind != Kind::Tcp
-        || matches!(figure, Figure::Goodput(_)) && matches!(kind, Kind::Connect | Kind::Ping | Kind::Train)
+        // The payload of a search's rates is no goodput of a path.
+        || matches!(figure, Figure::Goodput(_))
+            && matches!(kind, Kind::Connect | Kind::Ping | Kind::Train | Kind::Capacity)
 }
 
 /// Round trips of the kernel's: idle, and under the load.

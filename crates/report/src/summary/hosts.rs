@@ -12,7 +12,7 @@ pub(crate) fn ends(point: &Point) -> impl Iterator<Item = (String, &Totals)> {
 }
 
 pub(super) fn write(point: &Point, begin: &Begin, verbose: bool, page: &mut Page<'_>) {
-    if !matches!(point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train) {
+    if !matches!(point.phase.kind, Kind::Stream | Kind::Delay | Kind::Train | Kind::Capacity) {
         tcp(point, page);
     }
     cpu(point, page);

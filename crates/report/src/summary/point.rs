@@ -1,6 +1,6 @@
 //! One phase in full: goodput or connections per second, the connections, and where they went.
 
-use super::{extras, hosts, margin, marking, packets, pings, trains};
+use super::{capacity, extras, hosts, margin, marking, packets, pings, trains};
 use crate::console::Style;
 use crate::text::{Column, Page, TIMES, Table, Tone, or_dash, up_to};
 use crate::words;
@@ -35,6 +35,8 @@ pub(super) fn write(point: &Point, begin: &Begin, style: Style, page: &mut Page<
     };
     match kind {
         Kind::Connect => established(point, page),
+        Kind::Capacity if serving => packets::write(point, page),
+        Kind::Capacity => capacity::write(point, page),
         Kind::Ping if serving => {}
         Kind::Ping => pings::write(point, style.linear_ns, page),
         Kind::Tcp => goodput(point, serving, page),

@@ -675,6 +675,39 @@ fn trains_are_told_by_setting() {
     assert_eq!(built(&replay(&outcome)), outcome);
 }
 
+#[test]
+fn a_capacity_is_told_by_layer_and_sub_interval() {
+    let mut events = events();
+    let end = events.pop().unwrap();
+    events.truncate(1);
+    let (asked, found) = crate::common::capacity();
+    events.push(phase(asked));
+    events.push(Event::Capacity(Box::new(found)));
+    events.push(Event::Local(Box::new(Totals { opened: 2, completed: 2, ..Totals::default() })));
+    events.push(Event::PhaseEnd { status: Status::Complete, reason: None });
+    events.push(end);
+    let outcome = built(&events);
+    let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = summary(PLAIN, &outcome);
+    let lines: Vec<String> = text.lines().map(squeezed).collect();
+    for wanted in [
+        "Maximum IP-layer capacity from server (as the receiver counted it)",
+        "IP packets 100 Mbit/s best sub-interval, 2 of 3, 1.00 s until 2.00 s",
+        "link 102 Mbit/s",
+        "UDP payload 98.0 Mbit/s",
+        "mean 80.0 Mbit/s",
+        "first mode 60.0 Mbit/s",
+        "second mode 100 Mbit/s",
+        "round trip 9 ms at least",
+        "2 best 100 Mbit/s 990 10 1 % 1 0/2/7 ms 0/2/7 ms",
+    ] {
+        assert!(lines.iter().any(|line| line.starts_with(wanted)), "no\n{wanted}\nin\n{text}");
+    }
+    let line = summary(Style { detail: Detail::Line, ..Style::default() }, &outcome);
+    assert!(line.contains("IP capacity 100 Mbit/s from server, mean 80.0 Mbit/s, 1 % lost"), "{line}");
+    assert_eq!(built(&replay(&outcome)), outcome);
+}
+
 /// What is printed by default, on so many columns.
 fn brief(outcome: &Outcome, columns: u16) -> String {
     summary(Style { columns: Some(columns), ..Style::default() }, outcome)

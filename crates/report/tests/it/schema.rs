@@ -79,6 +79,9 @@ fn written_in_full() -> Value {
     train.train.as_mut().unwrap().echo = true;
     told.push(phase(6, train));
     told.push(Event::Trains(Box::new(crate::common::echoed())));
+    let (capacity, found) = crate::common::capacity();
+    told.push(phase(8, capacity));
+    told.push(Event::Capacity(Box::new(found)));
     told.push(Event::Flows { rows: vec![crate::common::flow()] });
     let mut own = Phase { kind: Kind::Train, extra: Some(extra()), ..crate::common::phase() };
     own.sockets.whole_segments = true;

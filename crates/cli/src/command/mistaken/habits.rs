@@ -36,6 +36,9 @@ pub(super) const HABITS: &[Habit] = habits! {
     "delay" ["-u" "--udp"] "leave it out; datagrams are sent";
     "stream" ["-u" "--udp"] "leave it out; datagrams are sent";
     "train" ["-u" "--udp"] "leave it out; datagrams are sent";
+    "capacity" ["-u" "--udp"] "leave it out; datagrams are sent";
+    "capacity" ["-d"] "use `-R`: the server sends";
+    "capacity" ["--bidir"] "use `--both`: one direction after the other";
     "serve" ["-s" "--server"] "leave it out; `netcaliper serve` is the server";
     // iperf3's long names.
     "*" ["--bitrate" "--bandwidth"] "use `-b {n}`";

@@ -11,58 +11,7 @@
 //! retry").
 
 use super::table::{HIGH_SPEED, LAST};
-use serde::{Deserialize, Serialize};
-
-/// Way of raising and lowering the rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Algorithm {
-    /// Of RFC 9097 and TR-471: linear.
-    #[default]
-    B,
-    /// Multiply and retry.
-    C,
-}
-
-/// Thresholds and steps of a search, with the defaults of RFC 9097.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct SearchSettings {
-    /// The algorithm.
-    pub algorithm: Algorithm,
-    /// Delay variation below which a report is good, ms.
-    pub low_ms: u32,
-    /// Delay variation above which a report is bad, ms.
-    pub upper_ms: u32,
-    /// Missing datagrams, or datagrams out of sequence, of a good report at most.
-    pub sequence_errors: u32,
-    /// Out-of-order and repeated datagrams are no sequence errors.
-    pub loss_only: bool,
-    /// One-way delay variation counts, instead of that of round trips.
-    pub one_way: bool,
-    /// Rows of a fast step.
-    pub fast_rows: u16,
-    /// Bad reports until the search is slow.
-    pub bad_reports: u32,
-    /// Share of datagrams with a congestion mark that makes a report bad, 1/255; 0 is none.
-    pub ce_share: u8,
-}
-
-impl Default for SearchSettings {
-    fn default() -> Self {
-        SearchSettings {
-            algorithm: Algorithm::B,
-            low_ms: 30,
-            upper_ms: 90,
-            sequence_errors: 10,
-            loss_only: true,
-            one_way: false,
-            fast_rows: 10,
-            bad_reports: 3,
-            ce_share: 0,
-        }
-    }
-}
+pub use model::{Algorithm, SearchSettings};
 
 /// A receiver's report on one trial interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,30 +43,30 @@ pub enum Verdict {
     Bad,
 }
 
-impl SearchSettings {
-    /// Meaning of a report. One without a delay is neither good nor bad by its delay.
-    pub fn judge(&self, report: &TrialReport) -> Verdict {
-        let others = if self.loss_only { 0 } else { report.reordered.saturating_add(report.duplicated) };
-        let errors = report.lost.saturating_add(others);
-        let delay = if self.one_way { report.one_way_ms } else { report.round_trip_ms };
-        let delay = delay.unwrap_or(self.low_ms);
-        let congested = self.is_congested(report);
-        if errors > self.sequence_errors || delay > self.upper_ms || congested {
+impl TrialReport {
+    /// Its meaning. A report without a delay is neither good nor bad by its delay.
+    pub fn verdict(&self, settings: &SearchSettings) -> Verdict {
+        let others = if settings.loss_only { 0 } else { self.reordered.saturating_add(self.duplicated) };
+        let errors = self.lost.saturating_add(others);
+        let delay = if settings.one_way { self.one_way_ms } else { self.round_trip_ms };
+        let delay = delay.unwrap_or(settings.low_ms);
+        let congested = self.is_congested(settings.ce_share);
+        if errors > settings.sequence_errors || delay > settings.upper_ms || congested {
             Verdict::Bad
-        } else if delay < self.low_ms {
+        } else if delay < settings.low_ms {
             Verdict::Good
         } else {
             Verdict::Hold
         }
     }
 
-    /// True if more datagrams had a congestion mark than the share allows. With a share of 1 any
-    /// mark counts.
-    fn is_congested(&self, report: &TrialReport) -> bool {
-        let share = u64::from(self.ce_share.saturating_sub(1)) * u64::from(report.received);
+    /// True if more datagrams had a congestion mark than the share allows, 1/255. With a share of 1
+    /// any mark counts.
+    fn is_congested(&self, share: u8) -> bool {
+        let marked = u64::from(share.saturating_sub(1)) * u64::from(self.received);
         // Rounded to the nearest.
-        let allowed = (share * 2 + 255) / 510;
-        self.ce_share > 0 && report.marked > 0 && u64::from(report.marked) > allowed
+        let allowed = (marked * 2 + 255) / 510;
+        share > 0 && self.marked > 0 && u64::from(self.marked) > allowed
     }
 }
 
@@ -162,7 +111,7 @@ impl RateSearch {
 
     /// The row for the time after this report.
     pub fn advance(&mut self, report: &TrialReport) -> u16 {
-        match self.settings.judge(report) {
+        match report.verdict(&self.settings) {
             Verdict::Good => self.rise(),
             Verdict::Hold => {}
             Verdict::Bad => self.fall(),
@@ -236,25 +185,29 @@ mod tests {
 
     const GOOD: Option<u32> = Some(0);
 
+    fn judge(settings: &SearchSettings, report: &TrialReport) -> Verdict {
+        report.verdict(settings)
+    }
+
     #[test]
     fn a_report_is_judged_by_losses_delay_and_marks() {
         let rfc = SearchSettings::default();
-        assert_eq!(rfc.judge(&report(10, GOOD)), Verdict::Good);
-        assert_eq!(rfc.judge(&report(11, GOOD)), Verdict::Bad);
-        assert_eq!(rfc.judge(&report(0, Some(29))), Verdict::Good);
-        assert_eq!(rfc.judge(&report(0, Some(30))), Verdict::Hold);
-        assert_eq!(rfc.judge(&report(0, Some(90))), Verdict::Hold);
-        assert_eq!(rfc.judge(&report(0, Some(91))), Verdict::Bad);
-        assert_eq!(rfc.judge(&report(0, None)), Verdict::Hold);
+        assert_eq!(judge(&rfc, &report(10, GOOD)), Verdict::Good);
+        assert_eq!(judge(&rfc, &report(11, GOOD)), Verdict::Bad);
+        assert_eq!(judge(&rfc, &report(0, Some(29))), Verdict::Good);
+        assert_eq!(judge(&rfc, &report(0, Some(30))), Verdict::Hold);
+        assert_eq!(judge(&rfc, &report(0, Some(90))), Verdict::Hold);
+        assert_eq!(judge(&rfc, &report(0, Some(91))), Verdict::Bad);
+        assert_eq!(judge(&rfc, &report(0, None)), Verdict::Hold);
         let late = TrialReport { one_way_ms: Some(99), ..report(0, GOOD) };
-        assert_eq!(rfc.judge(&late), Verdict::Good);
-        assert_eq!(SearchSettings { one_way: true, ..rfc }.judge(&late), Verdict::Bad);
+        assert_eq!(judge(&rfc, &late), Verdict::Good);
+        assert_eq!(judge(&SearchSettings { one_way: true, ..rfc }, &late), Verdict::Bad);
         let twice = TrialReport { duplicated: 6, reordered: 5, ..report(0, GOOD) };
-        assert_eq!(rfc.judge(&twice), Verdict::Good);
-        assert_eq!(SearchSettings { loss_only: false, ..rfc }.judge(&twice), Verdict::Bad);
+        assert_eq!(judge(&rfc, &twice), Verdict::Good);
+        assert_eq!(judge(&SearchSettings { loss_only: false, ..rfc }, &twice), Verdict::Bad);
         let marked = |ce_share, marked| {
             let report = TrialReport { marked, ..report(0, GOOD) };
-            SearchSettings { ce_share, ..rfc }.judge(&report)
+            judge(&SearchSettings { ce_share, ..rfc }, &report)
         };
         assert_eq!(
             (marked(0, 100), marked(1, 1), marked(1, 0)),

@@ -55,9 +55,10 @@ impl Client {
                 // No connection can end in good order in time: its unsent data would take longer.
                 // Flows of datagrams have stopped by then, so that the message to the servers meets
                 // a shorter queue.
-                match self.plan.phase.probe {
-                    Some(_) => self.kill_at = Some(now.plus(CUT_AFTER)),
-                    None => self.cut_off(now),
+                if self.plan.phase.probe.is_some() || self.plan.phase.capacity.is_some() {
+                    self.kill_at = Some(now.plus(CUT_AFTER));
+                } else {
+                    self.cut_off(now);
                 }
             }
             // A live server answers; silence shows a dead one, or a connection that waits for a
@@ -231,7 +232,8 @@ impl Client {
             self.hold(to, tally);
         }
         // Data that moves shows that the one server is there, whatever keeps its messages.
-        let is_datagrams = self.plan.phase.probe.is_some() || self.plan.phase.ping.is_some();
+        let phase = &self.plan.phase;
+        let is_datagrams = phase.probe.is_some() || phase.ping.is_some() || phase.capacity.is_some();
         let came = tally.packets.as_deref().map(|packets| packets.came).filter(|came| *came > from);
         let moves = tally.rx_bytes > 0 || (tally.tx_bytes > 0 && !is_datagrams);
         let heard = came.or(moves.then_some(from));

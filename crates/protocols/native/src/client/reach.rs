@@ -62,7 +62,8 @@ impl Reach {
     /// State before `phase` is proposed: a phase over TCP needs no hello.
     pub(super) fn before(phase: &Phase) -> Self {
         let pings = phase.ping.as_ref().is_some_and(|ping| ping.transport == Transport::Udp);
-        let datagrams = phase.probe.is_some() || (phase.kind == Kind::Ping && pings);
+        let datagrams =
+            phase.probe.is_some() || phase.capacity.is_some() || (phase.kind == Kind::Ping && pings);
         if datagrams { Reach::Unknown } else { Reach::Known }
     }
 }

@@ -5,6 +5,7 @@
 
 mod admission;
 mod bwdelaytester;
+mod capacity;
 mod client;
 mod ctstraffic;
 mod damage;

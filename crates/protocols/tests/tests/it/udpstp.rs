@@ -14,7 +14,7 @@ use udpstp::codec::{
     ACTIVATION, Activation, Deriver, Keys, LONG_STATUS, Load, Moment, Parameters, Row, SETUP, Seal, Setup,
     Status, Trial, activation_code, setup_code,
 };
-use udpstp::{News, Report, Settings, SubIntervalReport, acceptors, connectors};
+use udpstp::{News, Report, Settings, SubIntervalReport, acceptors, connectors, report_of};
 
 /// A short test.
 fn settings() -> Settings {
@@ -55,7 +55,7 @@ fn run(
     net.stop_at(server, now);
     net.run_until(now.plus(10 * SECOND));
     assert_eq!(net.open(server), (0, 0));
-    let of = |host: Host| net.events(host).iter().filter_map(|(_, event)| Report::of(event)).collect();
+    let of = |host: Host| net.events(host).iter().filter_map(|(_, event)| report_of(event)).collect();
     Ran { client: told(&net, client), server: told(&net, server), reports: [of(client), of(server)], took }
 }
 
@@ -128,7 +128,8 @@ fn both_ends_agree_on_each_sub_interval() {
 
 #[test]
 fn a_fixed_rate_is_kept() {
-    let fixed = Settings { row: Some(7), ..settings() };
+    let mut fixed = settings();
+    fixed.test.row = Some(7);
     for pattern in [Pattern::Push, Pattern::Pull] {
         let ran = plain(Link::new().delay(MS), &fixed.phase(pattern, 1));
         let rates: Vec<f64> = ran.sub_intervals(0).iter().map(|sub| sub.mbps(0)).collect();
@@ -157,8 +158,8 @@ fn keys_are_proven_by_both_ends() {
 #[test]
 fn set_ups_that_cannot_be_are_refused_with_their_code() {
     let limited = Settings { bandwidth: 100, ..Settings::of_server() };
-    let plain = Settings { jumbo: false, ..Settings::of_server() };
-    let traditional = Settings { traditional: true, ..Settings::of_server() };
+    let [mut plain, mut traditional] = [Settings::of_server(); 2];
+    (plain.test.jumbo, traditional.test.traditional) = (false, true);
     for (server, client, code) in [
         (limited, settings(), 109),
         (limited, Settings { bandwidth: 101, ..settings() }, 110),

@@ -35,8 +35,6 @@ pub(crate) struct Spec {
     pub(crate) summary_only: bool,
     pub(crate) form: Form,
     pub(crate) loss_ratio: bool,
-    /// Sub-intervals of the first mode.
-    pub(crate) first_mode: u16,
     pub(crate) once: bool,
     pub(crate) daemon: bool,
     pub(crate) table: bool,
@@ -73,7 +71,6 @@ impl Default for Spec {
             summary_only: false,
             form: Form::Text,
             loss_ratio: false,
-            first_mode: 0,
             once: false,
             daemon: false,
             table: false,
@@ -137,8 +134,8 @@ const LETTERS: &[Opt<Raw>] = ::compat::options! { Raw:
             text => return Err(format!("ERROR: '{text}' is not a valid output format").into()),
         };
     };
-    "j" Flag |o, _| o.spec.settings.jumbo = false;
-    "T" Flag |o, _| o.spec.settings.traditional = true;
+    "j" Flag |o, _| o.spec.settings.test.jumbo = false;
+    "T" Flag |o, _| o.spec.settings.test.traditional = true;
     "D" Flag |o, v| o.spec.ignored.push(format!("-{}", v.name));
     "X" Flag |o, _| o.spec.settings.random = true;
     "S" Flag |o, _| o.spec.table = true;
@@ -148,12 +145,12 @@ const LETTERS: &[Opt<Raw>] = ::compat::options! { Raw:
     "i" Value |o, v| {
         let text = v.text();
         let count = text.strip_prefix('-').unwrap_or(text);
-        o.spec.first_mode = number(&Value { text: Some(count), ..*v }, 1, 3_600)?;
-        o.spec.settings.suppressed = if count == text { 0 } else { o.spec.first_mode };
+        o.spec.settings.test.first_mode = number(&Value { text: Some(count), ..*v }, 1, 3_600)?;
+        o.spec.settings.test.suppressed = if count == text { 0 } else { o.spec.settings.test.first_mode };
     };
-    "o" Flag |o, _| o.spec.settings.search.one_way = true;
+    "o" Flag |o, _| o.spec.settings.test.search.one_way = true;
     "m" Value |o, v| o.class = Some(octet(v)?);
-    "R" Flag |o, _| o.spec.settings.search.loss_only = false;
+    "R" Flag |o, _| o.spec.settings.test.search.loss_only = false;
     "a" Value |o, v| {
         let key = v.owned();
         if !(1..=64).contains(&key.len()) {
@@ -171,27 +168,27 @@ const LETTERS: &[Opt<Raw>] = ::compat::options! { Raw:
         o.row = Some((number(&Value { text: Some(row), ..*v }, 0, LAST)?, row != text));
     };
     "t" Value |o, v| o.test_s = Some(number(v, 5, 3_600)?);
-    "P" Value |o, v| o.spec.settings.sub_interval_ms = number(v, 100, 10_000)?;
+    "P" Value |o, v| o.spec.settings.test.sub_interval_ms = number(v, 100, 10_000)?;
     "p" Value |o, v| o.spec.port = number(v, 0, 65_535)?;
     "A" Value |o, v| {
-        o.spec.settings.search.algorithm = match v.text() {
+        o.spec.settings.test.search.algorithm = match v.text() {
             "B" | "b" => Algorithm::B,
             "C" | "c" => Algorithm::C,
             text => return Err(format!("ERROR: '{text}' is not a valid rate adjustment algorithm").into()),
         };
     };
     "b" Value |o, v| o.spec.buffer = number(v, 0, 16_777_216)?;
-    "L" Value |o, v| o.spec.settings.search.low_ms = number(v, 1, 10_000)?;
-    "U" Value |o, v| o.spec.settings.search.upper_ms = number(v, 1, 10_000)?;
-    "F" Value |o, v| o.spec.settings.trial_ms = number(v, 5, 250)?;
-    "c" Value |o, v| o.spec.settings.search.bad_reports = number(v, 1, 65_535)?;
-    "h" Value |o, v| o.spec.settings.search.fast_rows = number(v, 1, 255)?;
-    "q" Value |o, v| o.spec.settings.search.sequence_errors = number(v, 0, 65_535)?;
+    "L" Value |o, v| o.spec.settings.test.search.low_ms = number(v, 1, 10_000)?;
+    "U" Value |o, v| o.spec.settings.test.search.upper_ms = number(v, 1, 10_000)?;
+    "F" Value |o, v| o.spec.settings.test.trial_ms = number(v, 5, 250)?;
+    "c" Value |o, v| o.spec.settings.test.search.bad_reports = number(v, 1, 65_535)?;
+    "h" Value |o, v| o.spec.settings.test.search.fast_rows = number(v, 1, 255)?;
+    "q" Value |o, v| o.spec.settings.test.search.sequence_errors = number(v, 0, 65_535)?;
     "E" Value |o, v| o.spec.ignored.push(format!("-E {}", v.text()));
     "M" Flag |o, v| o.spec.ignored.push(format!("-{}", v.name));
     "l" Value |o, v| o.spec.ignored.push(format!("-l {}", v.text()));
     "k" Value |o, v| o.spec.ignored.push(format!("-k {}", v.text()));
-    "Z" Value |o, v| o.spec.settings.search.ce_share = number(v, 1, 255)?;
+    "Z" Value |o, v| o.spec.settings.test.search.ce_share = number(v, 1, 255)?;
 };
 
 /// Reads a command line, without the program's name.
@@ -237,11 +234,11 @@ impl Raw {
         let settings = &mut spec.settings;
         settings.test_s = test_s.unwrap_or(usual.test_s);
         settings.traffic_class = class.unwrap_or(usual.traffic_class);
-        settings.row = row.map(|(row, _)| row).or(usual.row);
-        settings.start = row.is_some_and(|(_, start)| start);
+        settings.test.row = row.map(|(row, _)| row).or(usual.test.row);
+        settings.test.start = row.is_some_and(|(_, start)| start);
         settings.bandwidth = bandwidth;
-        if client && settings.start && settings.row == Some(0) {
-            (settings.row, settings.start) = (None, false);
+        if client && settings.test.start && settings.test.row == Some(0) {
+            (settings.test.row, settings.test.start) = (None, false);
         }
         if !client {
             return Ok(spec);
@@ -249,18 +246,18 @@ impl Raw {
         if spec.hosts.is_empty() && !spec.table {
             return Err("ERROR: Server hostname/IP address required when client".to_owned());
         }
-        let search = &settings.search;
+        let search = &settings.test.search;
         if search.low_ms > search.upper_ms {
             return Err("ERROR: Low delay variation threshold > upper delay variation threshold".to_owned());
         }
-        let (sub, trial) = (settings.sub_interval_ms, settings.trial_ms);
+        let (sub, trial) = (settings.test.sub_interval_ms, settings.test.trial_ms);
         if sub < 2 * trial || sub % trial != 0 {
             return Err(format!(
                 "ERROR: Sub-interval period ({sub}) must be a multiple of the trial interval ({trial}), and two of them at least"
             ));
         }
-        if u32::from(spec.first_mode) >= u32::from(settings.test_s) * 1_000 / u32::from(sub)
-            && spec.first_mode > 0
+        if u32::from(settings.test.first_mode) >= u32::from(settings.test_s) * 1_000 / u32::from(sub)
+            && settings.test.first_mode > 0
         {
             return Err(
                 "ERROR: Bimodal sub-interval count must be below the number of sub-intervals".to_owned()
@@ -295,14 +292,17 @@ mod tests {
         let one = spec("-dv -t5 -C 2-4 -I@20 -i -3 -A C -m 0xb8 192.0.2.1 192.0.2.2:25000").unwrap();
         assert_eq!((one.upstream, one.verbose, one.connections), (Some(false), true, Some((2, 4))));
         assert_eq!(one.hosts, ["192.0.2.1", "192.0.2.2:25000"]);
-        let s = one.settings;
-        assert_eq!((s.test_s, s.row, s.start, s.suppressed, one.first_mode), (5, Some(20), true, 3, 3));
-        assert_eq!((s.search.algorithm, s.traffic_class, s.least), (Algorithm::C, 184, 2));
+        let (s, test) = (one.settings, one.settings.test);
+        assert_eq!(
+            (s.test_s, test.row, test.start, test.suppressed, test.first_mode),
+            (5, Some(20), true, 3, 3)
+        );
+        assert_eq!((test.search.algorithm, s.traffic_class, s.least), (Algorithm::C, 184, 2));
         let server = spec("-1 -B 900 -j -T").unwrap();
         assert_eq!((server.upstream, server.once, server.settings.bandwidth), (None, true, 900));
         assert_eq!(server.settings.test_s, 3_600);
         assert_eq!(spec("-u -B 100 -C 3 a").unwrap().settings.bandwidth, 34);
-        assert_eq!(spec("-u -I@0 a").unwrap().settings.row, None);
+        assert_eq!(spec("-u -I@0 a").unwrap().settings.test.row, None);
     }
 
     /// As OB-UDPST 9.0.0 prints them.

@@ -3,10 +3,10 @@
 use super::args::{Form, Spec};
 use super::json::Json;
 use crate::codec::AUTOMATIC;
-use crate::report::{Activated, News, Report, Warning};
-use crate::result::{Counted, Fold};
+use crate::report::{Activated, News, Report, Warning, report_of};
 use crate::{NAME, Settings};
 use ::compat::Text;
+use common::capacity::{Counted, Fold};
 use metrics::{Wall, real};
 use model::{Event, Outcome, Pattern};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl Printer {
         if let Event::Start { at } = event {
             self.begun.get_or_insert(*at);
         }
-        let Some(report) = Report::of(event) else { return out };
+        let Some(report) = report_of(event) else { return out };
         self.last = self.last.max(report.at);
         self.begun.get_or_insert(report.at);
         match self.spec.upstream {
@@ -258,7 +258,7 @@ impl Printer {
     /// The modes of the test: one, or with `-i` two.
     fn modes(&self) -> Vec<&[Counted]> {
         let all = &self.fold.finished[..];
-        let first = usize::from(self.spec.first_mode).min(all.len());
+        let first = usize::from(self.spec.settings.test.first_mode).min(all.len());
         let (one, two) = all.split_at(if first == 0 { all.len() } else { first });
         [one, two].into_iter().filter(|mode| !mode.is_empty()).collect()
     }
@@ -384,7 +384,7 @@ impl Printer {
             ("HostList", Json::Array(hosts.collect())),
             ("ClientIPAddress", Json::text(local.ip().to_canonical().to_string())),
             ("ClientPort", Json::whole(local.port())),
-            ("JumboFramesPermitted", flag(self.spec.settings.jumbo)),
+            ("JumboFramesPermitted", flag(self.spec.settings.test.jumbo)),
             ("NumberOfConnections", Json::whole(connections)),
             ("MinNumOfConnections", Json::whole(self.spec.settings.least)),
             ("DSCP", Json::whole(p.traffic_class >> 2)),
@@ -404,7 +404,7 @@ impl Printer {
             ("StartSendingRateIndex", Json::whole(start)),
             ("SendingRateIndex", if fixed { Json::whole(p.row) } else { Json::whole(-1) }),
             ("NumberTestSubIntervals", Json::whole(subs)),
-            ("NumberFirstModeTestSubIntervals", Json::whole(self.spec.first_mode)),
+            ("NumberFirstModeTestSubIntervals", Json::whole(self.spec.settings.test.first_mode)),
             ("NumberFirstModeSuppSubIntervals", Json::whole(p.suppressed)),
             ("TestSubInterval", Json::whole(p.sub_interval_ms)),
             ("StatusFeedbackInterval", Json::whole(p.trial_ms)),

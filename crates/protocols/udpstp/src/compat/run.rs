@@ -5,7 +5,7 @@ use super::help::USAGE;
 use super::print::{Host, Printer, rates};
 use crate::PROTOCOL;
 use crate::keys::KeyFile;
-use crate::report::{News, Report};
+use crate::report::{News, report_of};
 use common::original::{Driver, ExitCodes, Refusal, Run};
 use common::{ClientConfig, Keyring, Psk, ServerConfig};
 use compat::Request;
@@ -18,7 +18,7 @@ const CODES: ExitCodes = ExitCodes { usage: 50, failed: 255 };
 
 /// Text of an event of a server for the user.
 pub(crate) fn notice(event: &Event) -> Option<String> {
-    let Some(report) = Report::of(event) else { return crate::protocol::carried(event) };
+    let Some(report) = report_of(event) else { return crate::protocol::carried(event) };
     let News::End(end) = report.news else { return None };
     let (sent, received) = end.datagrams;
     let client = SocketAddr::new(report.remote.ip().to_canonical(), report.remote.port());
@@ -122,6 +122,7 @@ fn server(spec: &Spec, driver: &Driver) -> Result<u8, Refusal> {
     }
     let mut phase = phase(spec);
     // A server has no connections of its own.
+    phase.capacity = Some(spec.settings.test);
     phase.extra = Some(Extra::new(crate::NAME, &spec.settings));
     let mut printer = Printer::new(spec, driver.version, Vec::new());
     let bound = driver.bind(ServerConfig {

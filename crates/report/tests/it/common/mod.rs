@@ -7,10 +7,11 @@ use metrics::{
     Wall, WayCounts, WayFacts, join,
 };
 use model::{
-    Accepted, Begin, Builder, Burst, CauseCount, CgroupLimits, Change, ConnectionRecord, Count, Counts,
-    CpuUse, DelayRange, Effective, Event, Failure, FlowRow, FlowWay, HostCounters, HostSnapshot, Interval,
-    Kind, Level, NicSnapshot, Outcome, PacketReport, Pattern, Phase, PingCounts, PingInterval, Probe, Range,
-    RoundTrips, Sample, SessionInfo, SocketSettings, Status, Totals, Traffic, Train, Trains, Ways,
+    Accepted, Begin, Builder, Burst, Capacity, CapacitySettings, CauseCount, CgroupLimits, Change,
+    ConnectionRecord, Count, Counts, CpuUse, DelayRange, DelayVariation, Effective, Event, Failure, FlowRow,
+    FlowWay, HostCounters, HostSnapshot, Interval, Kind, Level, NicSnapshot, Outcome, PacketReport, Pattern,
+    Phase, PingCounts, PingInterval, Probe, Range, RoundTrips, Sample, SessionInfo, SocketSettings, Status,
+    SubInterval, Totals, Traffic, Train, Trains, Ways,
 };
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -590,6 +591,36 @@ pub(crate) fn remote() -> Totals {
 
 /// Trains of three packets back to back or every 10 µs, six times, one of them slow in both
 /// settings.
+/// A capacity test from the server, of three sub-intervals, split after the first; the second one is
+/// the best.
+pub(crate) fn capacity() -> (Phase, Capacity) {
+    let settings = CapacitySettings { first_mode: 1, row: Some(5), start: true, ..CapacitySettings::RFC };
+    let phase = Phase { duration_ns: Some(3 * SECOND), ..settings.phase(Pattern::Pull, 2) };
+    let variation = DelayVariation { min_ms: 0, mean_ms: 2, max_ms: 7 };
+    let sub = |n: u32, mbit: f64| SubInterval {
+        end_ms: n * 1_000,
+        ip_bps: mbit * 1e6,
+        payload_bps: mbit * 0.98e6,
+        link_bps: mbit * 1.02e6,
+        received: 990,
+        lost: 10,
+        reordered: 1,
+        duplicated: 1,
+        marked: 1,
+        delay: Some(variation),
+        round_trip: Some(variation),
+    };
+    let found = Capacity {
+        connections: 2,
+        overhead: 18,
+        most_bps: 10e9,
+        round_trip_min_ms: Some(9),
+        sub_intervals: vec![sub(1, 60.0), sub(2, 100.0), sub(3, 80.0)],
+        ..Capacity::default()
+    };
+    (phase, found.concluded(1).unwrap())
+}
+
 pub(crate) fn train_phase() -> Phase {
     let train = Train {
         packets: 3,

@@ -6,8 +6,8 @@ use crate::support::run::MS;
 pub(super) use crate::support::{PROTOCOLS, Spoken};
 use metrics::SECOND;
 use model::{
-    Kind, Media, Pattern, Phase, Ping, Probe, Range, Schedule, SocketSettings, StampSettings, Train,
-    Transport, Verify,
+    CapacitySettings, Kind, Media, Pattern, Phase, Ping, Probe, Range, Schedule, SocketSettings,
+    StampSettings, Train, Transport, Verify,
 };
 use stamp::Sizes as _;
 use udpmon::PacketTestSettings;
@@ -241,8 +241,8 @@ fn stream(protocol: Spoken, pattern: Pattern) -> Phase {
 
 /// A fixed rate of 1 Mbit/s, for the shortest test.
 fn capacity(_: Spoken, pattern: Pattern) -> Phase {
-    let settings = udpstp::Settings { test_s: 5, row: Some(1), ..udpstp::Settings::default() };
-    Phase { interval_ns: INTERVAL, ..settings.phase(pattern, 1) }
+    let settings = CapacitySettings { row: Some(1), ..CapacitySettings::RFC };
+    Phase { duration_ns: Some(5 * SECOND), interval_ns: INTERVAL, ..settings.phase(pattern, 1) }
 }
 
 /// What is done to a run.

@@ -6,10 +6,9 @@
 //! 3. Datagrams that the socket does not take before the next tick are given up, and their numbers
 //!    are used by the next ones: drops of our own host are no losses of the path.
 
-use crate::codec::{LOAD, Load, Moment};
-use crate::proof::Proof;
-use common::capacity::{BURST, Row, Size, Transmitter};
-use common::kernel::Core;
+use super::proof::Proof;
+use super::{BURST, LOAD, Load, Moment, Row, Size, Transmitter};
+use crate::kernel::Core;
 use metrics::{Clamped, Clock, Mono, Packets};
 use transport::{Context, Sent, Transmit, When};
 

@@ -1,8 +1,23 @@
-//! Load and Status PDUs.
+//! Load and Status PDUs (RFC 9946), which all capacity tests are made of.
+//!
+//! ```text
+//!  Load       32 …   0 kind BEEF · 2 action, silent · 4 number · 8 length · 10 status errors
+//!                    12 echoed time of a Status · 20 time · 28 response delay · 30 checksum
+//!  Status      204   0 kind FEED · 2 action, silent · 4 number · 8 row · 36 sub-interval · 96 trial
+//!                    interval · 176 marks · 185 modifiers
+//!              168   before version 20: two gaps of 4, and nothing behind the times
+//!
+//!  row          28   two of (interval · size · burst), size of the additional datagram
+//! ```
+//!
+//! A checksum of 0 is none.
 
-use super::{Fields, VERSION, is_intact, kind, put, put_row};
-use common::capacity::{Row, TrialReport};
+use super::fields::{Fields, is_intact, kind, put, put_row};
+use super::{Row, TrialReport};
 use metrics::Wall;
+
+/// The version of RFC 9946.
+pub const VERSION: u16 = 20;
 
 const LOAD_KIND: u16 = 0xBEEF;
 const STATUS_KIND: u16 = 0xFEED;
@@ -19,7 +34,9 @@ const NONE: u32 = u32::MAX;
 /// A time of a wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
+    /// Seconds since 1970.
     pub s: u32,
+    /// Nanoseconds of the second.
     pub ns: u32,
 }
 
@@ -107,8 +124,9 @@ impl Load {
 pub struct Spread {
     /// The least and the most of it; `None` without a sample.
     pub range: Option<(u32, u32)>,
-    /// Sum and number of the samples.
+    /// Sum of the samples.
     pub sum: u32,
+    /// Their number.
     pub count: u32,
 }
 
@@ -155,13 +173,17 @@ impl Spread {
 /// A receiver's counts of a sub-interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubInterval {
+    /// Received datagrams.
     pub datagrams: u32,
     /// UDP payload.
     pub bytes: u64,
     /// Its length, µs.
     pub length_us: u32,
+    /// Missing datagrams.
     pub lost: u32,
+    /// Datagrams that a later one had overtaken.
     pub reordered: u32,
+    /// Repeated datagrams.
     pub duplicated: u32,
     /// One-way delay above its minimum.
     pub delay: Spread,
@@ -174,15 +196,21 @@ pub struct SubInterval {
 /// A receiver's counts of a trial interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trial {
+    /// Missing datagrams.
     pub lost: u32,
+    /// Datagrams that a later one had overtaken.
     pub reordered: u32,
+    /// Repeated datagrams.
     pub duplicated: u32,
+    /// One-way delay above its minimum.
     pub delay: Spread,
     /// Last round trip above the shortest, ms; `None` without one in this interval.
     pub round_trip_ms: Option<u32>,
     /// Its length, µs.
     pub length_us: u32,
+    /// Received datagrams.
     pub datagrams: u32,
+    /// UDP payload.
     pub bytes: u32,
     /// Datagrams with a congestion mark.
     pub marked: u32,
@@ -201,9 +229,11 @@ pub struct Status {
     pub number: u32,
     /// Of a server: the row from now on.
     pub row: Row,
-    /// Number of finished sub-intervals, and the last of them.
+    /// Number of finished sub-intervals.
     pub finished: u32,
+    /// The last finished sub-interval.
     pub last: SubInterval,
+    /// The trial interval.
     pub trial: Trial,
     /// Smallest difference of the receiver's clock at an arrival to the sender's at its sending, of
     /// the whole test, ms.

@@ -1,7 +1,8 @@
-//! A connection of a test behind its set-up, at either end.
+//! A connection of a capacity test, at either end, once both know its parameters and the server knows
+//! its address.
 //!
 //! ```text
-//! client  Activate ─ response ─▶ Running ─ a PDU that says stop, or the time is up ─▶ Last ─▶ over
+//! client                         Running ─ a PDU that says stop, or the time is up ─▶ Last ─▶ over
 //! server                         Running ─ the time is up: every PDU says stop ─ the client's last PDU ─▶ over
 //! ```
 //!
@@ -9,28 +10,25 @@
 //! 2. The server chooses the row in both directions: of an upstream test in its own reports, of a
 //!    downstream test at the client's.
 //! 3. An end that has received nothing for three seconds gives the test up.
-//! 4. Until a client without a key has proven its address, its server sends no more than it has
-//!    received ([`Proof`]).
+//! 4. Until a client whose address was proven by nothing has proven it, its server sends no more
+//!    than it has received ([`Proof`]).
 
-use crate::codec::{
-    Activation, Keys, Load, Moment, Parameters, RANDOM_FILLER, Status, Unsealed, activation_code,
+use super::load::LoadSender;
+use super::meter::{Finished, Meter};
+use super::report::{EndReport, News, Report, SubIntervalReport, Warning};
+use super::{
+    Load, Moment, Parameters, Proof, RANDOM_FILLER, RateSearch, RateTable, Reports, Row, Status, TrialReport,
 };
-use crate::load::LoadSender;
-use crate::meter::{Finished, Meter};
-use crate::proof::Proof;
-use crate::report::{Activated, EndReport, News, Report, SubIntervalReport, Warning};
-use crate::result::Results;
-use common::capacity::{LAST, RateSearch, RateTable, Row, TrialReport};
-use common::kernel::Core;
-use common::message::{Counted, SharedMessage};
+use crate::kernel::Core;
+use crate::message::{Counted, SharedMessage};
 use metrics::{Clamped, Ending, Group, Mono, Packets, SECOND, Wall};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use transport::{
     Checked, Context, Fault, Flow, FlowEvent, FlowId, Interest, Path, Patience, Read, Received, Sent,
     Transmit, Violation, When,
 };
+use uuid::Uuid;
 
 /// Time without a PDU after which a test is given up.
 const WATCHDOG: Patience = Patience::of("no PDU of the test", 3 * SECOND);
@@ -45,37 +43,50 @@ const LONGEST: u64 = 65_535;
 
 /// Which end of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// The one that asked for it.
     Client,
+    /// The one that chooses the rate.
     Server,
 }
 
-/// A connection of a test as both ends know it from its set-up.
+/// A connection of a test as both ends know it.
 #[derive(Clone, Debug)]
-pub(crate) struct Connection {
+pub struct Connection {
     /// Which connection of the test it is, from 0.
-    pub(crate) index: u8,
-    pub(crate) test: u16,
-    pub(crate) version: u16,
-    pub(crate) upstream: bool,
-    pub(crate) table: RateTable,
-    pub(crate) parameters: Parameters,
-    /// Keys of an authenticated one, and the number of the shared key.
-    pub(crate) keys: Option<(Keys, u8)>,
+    pub index: u8,
+    /// Names the test, where it has a number.
+    pub test: u16,
+    /// Version of the PDUs.
+    pub version: u16,
+    /// The client sends load.
+    pub upstream: bool,
+    /// The table of rates.
+    pub table: RateTable,
+    /// The highest row that a search may choose.
+    pub last: u16,
+    /// The parameters in force.
+    pub parameters: Parameters,
+    /// The set-up was signed.
+    pub signed: bool,
 }
 
 impl Connection {
-    pub(crate) fn report(&self, at: Wall, path: Option<Path>, news: News) -> Report {
+    /// A report of this connection.
+    pub fn report(&self, at: Wall, path: Option<Path>, news: News) -> Report {
         let none = SocketAddr::from(([0; 4], 0));
         let (local, remote) = path.map_or((none, none), |path| (path.local, path.peer));
         Report { connection: self.index, test: self.test, at, local, remote, news }
+    }
+
+    /// The first row.
+    pub fn first_row(&self) -> Row {
+        self.table.row(self.parameters.first_row())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A client's: the request is to be sent, or was sent; the response is waited for until then.
-    Activate(bool, Mono),
     Running,
     /// The last PDU is to be sent, and how the test ends.
     Last(Ending),
@@ -85,7 +96,7 @@ enum Stage {
 /// A connection of a test.
 ///
 /// Wide: either end in either direction; the parts of each are types of their own.
-pub(crate) struct TestFlow {
+pub struct TestFlow {
     core: Core,
     side: Side,
     connection: Connection,
@@ -125,17 +136,19 @@ pub(crate) struct TestFlow {
     stopping: bool,
     /// A report that says stop has left: later load is in no report, and does not count.
     closed: bool,
-    /// Of a client: the results of its test.
-    results: Option<Arc<Results>>,
+    reports: Reports,
+    /// The first row.
+    first: Row,
 }
 
 impl TestFlow {
-    fn new(core: Core, side: Side, connection: Connection, stage: Stage) -> Self {
+    fn new(core: Core, side: Side, connection: Connection, reports: Reports) -> Self {
         TestFlow {
             core,
             side,
+            stage: Stage::Running,
+            first: connection.first_row(),
             connection,
-            stage,
             load: None,
             meter: None,
             search: None,
@@ -157,43 +170,48 @@ impl TestFlow {
             losses_of: Moment::default(),
             stopping: false,
             closed: false,
-            results: None,
+            reports,
         }
     }
 
-    /// The client's end, whose set-up was accepted and whose activation ends at `until`.
-    pub(crate) fn client(group: Group, slot: u32, connection: Connection, until: Mono) -> Self {
-        let core = Core::new(group, slot, 0);
-        TestFlow::new(core, Side::Client, connection, Stage::Activate(false, until))
+    /// The client's end of the connection in `slot`, which begins with the row `first` where it
+    /// sends.
+    pub fn client(group: Group, slot: u32, connection: Connection, first: Row, reports: Reports) -> Self {
+        let flow = TestFlow::new(Core::new(group, slot, 0), Side::Client, connection, reports);
+        TestFlow { first, ..flow }
     }
 
-    /// The server's end, whose activation was accepted. `proof` is `None` where the client has
-    /// proven that it has a key.
-    pub(crate) fn server(group: Group, connection: Connection, proof: Option<Proof>) -> Self {
-        let mut flow = TestFlow::new(Core::new(group, 0, 0), Side::Server, connection, Stage::Running);
-        flow.proof = proof;
-        flow
-    }
-
-    /// Reports to the results of a client's test.
-    #[must_use]
-    pub(crate) fn with_results(self, results: Arc<Results>) -> Self {
-        TestFlow { results: Some(results), ..self }
+    /// The server's end. `proof` is `None` where the client's address is proven.
+    pub fn server(group: Group, connection: Connection, proof: Option<Proof>, reports: Reports) -> Self {
+        let slot = connection.index.into();
+        let flow = TestFlow::new(Core::new(group, slot, 0), Side::Server, connection, reports);
+        TestFlow { proof, ..flow }
     }
 
     /// Keeps a place among others until the flow ends.
     #[must_use]
-    pub(crate) fn placed(mut self, place: impl Send + 'static) -> Self {
+    pub fn placed(mut self, place: impl Send + 'static) -> Self {
         self.core.keep(place);
+        self
+    }
+
+    /// The flow belongs to this worker, and will move there.
+    #[must_use]
+    pub fn leaving(mut self, to: Option<u16>) -> Self {
+        self.core.leave_for(to);
+        self
+    }
+
+    /// The flow with this identifier.
+    #[must_use]
+    pub fn with_id(mut self, id: Uuid) -> Self {
+        self.core.id = id;
         self
     }
 
     fn post(&self, cx: &mut Context<'_>, news: News) {
         let report = self.connection.report(cx.clock.wall(cx.now), self.core.path, news);
-        match &self.results {
-            Some(results) => results.post(cx, report),
-            None => report.post(cx, false),
-        }
+        self.reports.post(cx, report);
     }
 
     /// True if load leaves this end.
@@ -201,10 +219,10 @@ impl TestFlow {
         self.connection.upstream == (self.side == Side::Client)
     }
 
-    /// The test begins, with this first row.
-    fn begin(&mut self, cx: &mut Context<'_>, row: Row) {
-        let p = self.connection.parameters;
-        (self.stage, self.begun, self.heard) = (Stage::Running, cx.now, cx.now);
+    /// The test begins.
+    fn begin(&mut self, cx: &mut Context<'_>) {
+        let (p, row) = (self.connection.parameters, self.first);
+        (self.begun, self.heard) = (cx.now, cx.now);
         if self.sends() {
             let random = p.modifiers & RANDOM_FILLER != 0;
             let held = self.proof.is_some();
@@ -215,7 +233,7 @@ impl TestFlow {
             self.report_at = cx.now.plus(self.trial_ns());
         }
         if self.side == Side::Server && p.fixed_row().is_none() {
-            self.search = Some(RateSearch::new(p.search(), p.first_row(), LAST));
+            self.search = Some(RateSearch::new(p.search(), p.first_row(), self.connection.last));
         }
     }
 
@@ -263,7 +281,7 @@ impl TestFlow {
         if let Some(proof) = &mut self.proof {
             proof.reports(sent);
         }
-        let mode = u8::from(self.connection.keys.is_some());
+        let mode = u8::from(self.connection.signed);
         let stops = self.stops(cx.now) || matches!(self.stage, Stage::Last(_));
         let action = if stops { 2 } else { 0 };
         let bytes = Status { row, sent, mode, action, ..status }.encode(version);
@@ -336,37 +354,6 @@ impl TestFlow {
             self.stage = Stage::Over;
         }
         Err(violation)
-    }
-
-    /// A response to the activation.
-    fn activated(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Checked {
-        let Some(answer) = Activation::decode(bytes) else { return Ok(()) };
-        if answer.version != self.connection.version || answer.code == activation_code::NONE {
-            return Ok(());
-        }
-        let now_s = seconds(cx.clock.wall(cx.now));
-        if let Some((keys, _)) = &self.connection.keys {
-            let verified = match answer.seal.mode {
-                0 if self.connection.version < crate::codec::VERSION => Ok(()),
-                _ => Activation::SEAL.verify(bytes, &keys.server, now_s),
-            };
-            if let Err(why) = verified {
-                let code = if why == Unsealed::Digest { 157 } else { 158 };
-                return self.fail(cx, code, NOT_PROVEN.violation());
-            }
-        }
-        let report = Activated::new(answer.code, answer.upstream, &answer.parameters);
-        self.post(cx, News::ActivationResponse(Box::new(report)));
-        if answer.code != activation_code::ACCEPTED {
-            return self.fail(
-                cx,
-                150_u8.saturating_add(answer.code),
-                Violation::Malformed("the server refused the test's parameters"),
-            );
-        }
-        self.connection.parameters = answer.parameters.bounded(&self.connection.parameters);
-        self.begin(cx, answer.row);
-        Ok(())
     }
 
     /// A datagram of load has arrived.
@@ -461,8 +448,8 @@ impl TestFlow {
         (receives && !self.silent && !self.stopping).then(|| self.heard.plus(SILENCE))
     }
 
-    /// Adds a report to the receiver's counts. A sub-interval has those of its trial intervals
-    /// whose reports were lost, but not the one of the first report.
+    /// Adds a report to the receiver's counts. A sub-interval has the counts of its trial
+    /// intervals whose reports were lost, but not the one of the first report.
     fn count_report(&mut self, status: &Status) {
         let Status { trial, last, .. } = status;
         let packets = |received: u32, lost: u32, reordered: u32| Packets {
@@ -493,31 +480,25 @@ impl TestFlow {
             }
             return self.fail(cx, 1, Violation::Refused(fault));
         }
-        match self.stage {
-            Stage::Activate(_, until) if cx.now >= until => {
-                return self.fail(cx, 1, crate::setup::SETUP.violation());
-            }
-            Stage::Running => {
-                if self.watchdog().is_over(cx.now) {
-                    if self.stops(cx.now) {
-                        self.end(cx, Ending::Completed);
-                        return Ok(());
-                    }
-                    return self.fail(cx, 1, WATCHDOG.violation().likely(UNANSWERED));
-                }
-                if self.falls_silent().is_some_and(|at| at <= cx.now) {
-                    self.silent = true;
-                    self.post(cx, News::Warning(Warning::LoadStopped));
-                }
-                if self.side == Side::Client && cx.now >= self.stops_at() {
-                    self.stop(cx, Ending::Completed);
-                }
+        if self.stage == Stage::Running {
+            if self.watchdog().is_over(cx.now) {
                 if self.stops(cx.now) {
-                    self.note_stop(cx);
+                    self.end(cx, Ending::Completed);
+                    return Ok(());
                 }
-                self.skip_report(cx.now);
+                return self.fail(cx, 1, WATCHDOG.violation().likely(UNANSWERED));
             }
-            _ => {}
+            if self.falls_silent().is_some_and(|at| at <= cx.now) {
+                self.silent = true;
+                self.post(cx, News::Warning(Warning::LoadStopped));
+            }
+            if self.side == Side::Client && cx.now >= self.stops_at() {
+                self.stop(cx, Ending::Completed);
+            }
+            if self.stops(cx.now) {
+                self.note_stop(cx);
+            }
+            self.skip_report(cx.now);
         }
         Ok(())
     }
@@ -571,17 +552,8 @@ impl TestFlow {
     }
 }
 
-/// The wait for an answer that proves the server's key.
-const NOT_PROVEN: Patience = Patience::of("no answer under the key", 3 * SECOND);
-/// Why a set-up may have no answer.
-pub(crate) const NO_SERVER: &str = "is a UDPSTP server at this port, and does UDP pass both ways?";
 /// Why nothing may arrive.
 const UNANSWERED: &str = "the other end is gone, or UDP passes one way only";
-
-/// Whole seconds of a wall time.
-pub(crate) fn seconds(wall: Wall) -> u64 {
-    u64::try_from(wall.0).unwrap_or(0) / SECOND
-}
 
 impl Flow for TestFlow {
     fn interest(&self) -> Interest {
@@ -596,10 +568,7 @@ impl Flow for TestFlow {
             return Interest { read, wake: Some(Mono(0)), ..Interest::NONE };
         }
         match self.stage {
-            Stage::Activate(false, _) | Stage::Last(_) => {
-                Interest { send: When::Now, read, ..Interest::NONE }
-            }
-            Stage::Activate(true, until) => Interest { read, wake: Some(until), ..Interest::NONE },
+            Stage::Last(_) => Interest { send: When::Now, read, ..Interest::NONE },
             Stage::Running => {
                 let mut wake = self.watchdog().until();
                 if let Some(at) = self.falls_silent() {
@@ -625,10 +594,6 @@ impl Flow for TestFlow {
     fn prepare_send(&mut self, cx: &mut Context<'_>, out: &mut Transmit<'_>) {
         let class = self.connection.parameters.traffic_class;
         match self.stage {
-            Stage::Activate(..) => {
-                let bytes = self.activation(cx);
-                out.copy(&bytes);
-            }
             Stage::Running | Stage::Last(_) => {
                 out.tos = (class != 0).then_some(class);
                 let silent = self.is_silent(cx.now);
@@ -654,11 +619,6 @@ impl Flow for TestFlow {
             return;
         }
         match self.stage {
-            Stage::Activate(false, until) => {
-                self.stage = Stage::Activate(true, until);
-                self.core.framing_sent(cx, n.bytes);
-                self.post(cx, News::ActivationRequest);
-            }
             Stage::Running | Stage::Last(_) if self.meter.is_some() => self.on_reported(cx, n),
             Stage::Running | Stage::Last(_) => {
                 if let Some(load) = &mut self.load {
@@ -684,10 +644,6 @@ impl Flow for TestFlow {
         self.core.packets(cx, &drops);
         for bytes in got.datagrams() {
             match self.stage {
-                Stage::Activate(..) => {
-                    self.core.framing_received(cx, bytes.len());
-                    self.activated(cx, bytes)?;
-                }
                 Stage::Running => {
                     let is_stop = self.on_load(cx, got, at, bytes) || self.on_status(cx, at, bytes);
                     match (is_stop, self.side) {
@@ -708,20 +664,17 @@ impl Flow for TestFlow {
     fn on_event(&mut self, cx: &mut Context<'_>, event: FlowEvent) -> Checked {
         match event {
             FlowEvent::Up(path) => {
-                self.core.id = cx.rng.uuid();
+                if self.core.id.is_nil() {
+                    self.core.id = cx.rng.uuid();
+                }
                 self.core.up(cx, path);
-                if self.side == Side::Server {
-                    let row = self.connection.table.row(self.connection.parameters.first_row());
-                    self.begin(cx, row);
+                if self.core.row.is_some() {
+                    self.begin(cx);
                 }
             }
             FlowEvent::Wake => return self.wake(cx),
             FlowEvent::Broken(fault) => self.on_fault(fault),
-            FlowEvent::Stop => match self.stage {
-                Stage::Running => self.stop(cx, Ending::Stopped),
-                Stage::Activate(..) => self.end(cx, Ending::Stopped),
-                _ => {}
-            },
+            FlowEvent::Stop => self.stop(cx, Ending::Stopped),
             _ => {}
         }
         Ok(())
@@ -729,27 +682,5 @@ impl Flow for TestFlow {
 
     fn id(&self) -> FlowId {
         self.core.id()
-    }
-}
-
-impl TestFlow {
-    /// The client's request.
-    fn activation(&self, cx: &Context<'_>) -> Vec<u8> {
-        let Connection { version, upstream, parameters, keys, .. } = &self.connection;
-        let seal = crate::codec::Seal { key: keys.as_ref().map_or(0, |(_, id)| *id), ..Default::default() };
-        let request = Activation {
-            version: *version,
-            upstream: *upstream,
-            code: activation_code::NONE,
-            parameters: *parameters,
-            row: Row::default(),
-            seal,
-        };
-        let mut bytes = request.encode();
-        if let Some((keys, _)) = keys {
-            let now_s = u32::clamped(seconds(cx.clock.wall(cx.now)));
-            Activation::SEAL.sign(&mut bytes, &keys.client, now_s);
-        }
-        bytes.get(..Activation::length(*version)).unwrap_or_default().to_vec()
     }
 }

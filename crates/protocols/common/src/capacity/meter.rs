@@ -1,7 +1,7 @@
 //! The receiving end of a test: counts of a trial interval and of a sub-interval, and the Status
 //! PDUs about them.
 
-use crate::codec::{Load, Moment, Status, SubInterval, Trial};
+use super::{Load, Moment, Status, SubInterval, Trial};
 use metrics::{Mono, Packets};
 
 /// Received numbers by which repeats are recognised.
@@ -11,7 +11,7 @@ const MS: u64 = 1_000_000;
 
 /// A receiver of load.
 ///
-/// Wide: counts of three spans of time, and what each report repeats of the test.
+/// Wide: counts of three spans of time, and the parts of the test that each report repeats.
 pub(crate) struct Meter {
     /// The next number in order, and the last numbers received.
     expected: u32,

@@ -9,7 +9,7 @@
 //! - a receiver of load answers with reports no longer than the load that it has received. The
 //!   next load has the time of one of them.
 
-use crate::codec::{Load, Moment, Status};
+use super::{Load, Moment, Status};
 use metrics::{Clamped, Mono, SECOND};
 
 /// Sizes of the datagrams that prove an address, UDP payload, bytes: two of them are no longer than
@@ -24,7 +24,7 @@ const REPORTS: usize = 64;
 
 /// Octets and datagrams exchanged with an address that is not proven.
 #[derive(Debug)]
-pub(crate) struct Proof {
+pub struct Proof {
     /// Bytes that may still be sent.
     credit: u64,
     /// Sizes of sent datagrams of load.
@@ -40,7 +40,7 @@ pub(crate) struct Proof {
 impl Proof {
     /// Of an address from which this many bytes were received, and to which as many were sent in
     /// answers. The first datagram of load leaves after `due`.
-    pub(crate) fn new(received: usize, due: Mono) -> Self {
+    pub fn new(received: usize, due: Mono) -> Self {
         Proof { credit: u64::clamped(received), sizes: Vec::new(), due, reported: (0, 0), times: Vec::new() }
     }
 
@@ -98,7 +98,7 @@ impl Proof {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::Trial;
+    use crate::capacity::Trial;
 
     fn status(datagrams: u32, bytes: u32) -> Status {
         Status { trial: Trial { datagrams, bytes, ..Trial::default() }, ..Status::default() }

@@ -1,12 +1,10 @@
 //! The result of a test: its sub-intervals over all connections, their sum, and the best one.
 
-use crate::NAME;
-use crate::report::{News, Report, SubIntervalReport};
-use common::message::post_result;
-use metrics::{Wall, percent_of, real};
-use model::{Curve, Event, Extra, Figure, Outcome, Point, Reading, Shown, Unit, Way};
-use serde::{Deserialize, Serialize};
-use std::sync::{Mutex, PoisonError};
+use super::report::{News, Report, SubIntervalReport};
+use crate::message::post_event;
+use metrics::{Wall, real};
+use model::{Capacity, DelayVariation, Event, SubInterval};
+use std::sync::{Arc, Mutex, PoisonError};
 use transport::Context;
 
 /// Octets of a datagram beside its IP packet: by the layer that is counted.
@@ -101,6 +99,8 @@ pub struct Counted {
     pub round_trip_min_ms: Option<u32>,
     /// Rate of each layer, Mbit/s; of several the mean.
     pub mbps: [f64; 4],
+    /// Rate of UDP payload, Mbit/s; of several the mean.
+    pub payload_mbps: f64,
 }
 
 impl Counted {
@@ -128,6 +128,7 @@ impl Counted {
         for (sum, layer) in self.mbps.iter_mut().zip(Layer::ALL) {
             *sum += sub.mbps(layer.octets());
         }
+        self.payload_mbps += sub.payload_mbps();
     }
 
     fn minima(&mut self, delay_ms: Option<i64>, round_trip_ms: Option<u32>) {
@@ -152,9 +153,11 @@ impl Counted {
             sum.round_trip.merge(&one.round_trip);
             sum.minima(one.delay_min_ms, one.round_trip_min_ms);
             sum.mbps.iter_mut().zip(one.mbps).for_each(|(sum, mbps)| *sum += mbps);
+            sum.payload_mbps += one.payload_mbps;
         }
         let count = real(all.len().max(1));
         sum.mbps.iter_mut().for_each(|mbps| *mbps /= count);
+        sum.payload_mbps /= count;
         sum
     }
 
@@ -167,6 +170,31 @@ impl Counted {
     pub fn delivered(&self) -> f64 {
         let all = self.datagrams + self.lost;
         if all == 0 { 0.0 } else { real(self.datagrams) * 100.0 / real(all) }
+    }
+
+    /// As results have it, with `overhead` octets of lower layers for each packet.
+    fn sub_interval(&self, overhead: u16) -> SubInterval {
+        // The rate of packets is that of one octet for each.
+        let ethernet = f64::from(Layer::Ethernet.octets());
+        let octet_mbps = (self.mbps[1] - self.mbps[0]) / ethernet;
+        let link_mbps = self.mbps[0] + octet_mbps * f64::from(overhead);
+        let variation = |of: &Variation| {
+            let (min_ms, mean_ms, max_ms) = of.triple();
+            of.range.map(|_| DelayVariation { min_ms, mean_ms, max_ms })
+        };
+        SubInterval {
+            end_ms: self.end_ms,
+            ip_bps: self.mbps[0] * 1e6,
+            payload_bps: self.payload_mbps * 1e6,
+            link_bps: link_mbps * 1e6,
+            received: self.datagrams,
+            lost: self.lost,
+            reordered: self.reordered,
+            duplicated: self.duplicated,
+            marked: self.marked,
+            delay: variation(&self.delay),
+            round_trip: variation(&self.round_trip),
+        }
     }
 
     /// Share of `part` of the sent datagrams.
@@ -218,130 +246,80 @@ impl Fold {
     }
 }
 
-/// The result of a client's test: the maximum IP-layer capacity (RFC 9097).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TestResult {
-    /// The server's address.
-    pub peer: String,
-    /// The client sent.
+/// Settings of a test that its result repeats.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// The client sends.
     pub upstream: bool,
     /// Connections.
-    pub connections: u32,
-    /// Rate of IP packets in the best sub-interval, bits/s.
-    pub capacity_bps: f64,
-    /// The number of that sub-interval, from 1.
-    pub best: u32,
-    /// Mean of the sub-intervals, bits/s.
-    pub mean_bps: f64,
-    /// Datagrams received.
-    pub received: u64,
-    /// Datagrams missing.
-    pub lost: u64,
-    /// Datagrams that a later one had overtaken.
-    pub reordered: u64,
-    /// Repeated datagrams.
-    pub duplicated: u64,
-    /// Shortest round trip, ms; `None` without a sample.
-    pub round_trip_min_ms: Option<u32>,
-    /// The sub-intervals: their ends, ms since the first report, and their rates, bits/s.
-    pub sub_intervals: Vec<(u32, f64)>,
+    pub connections: usize,
+    /// Octets of the lower layers of each packet.
+    pub overhead: u16,
+    /// Sub-intervals of the planned length.
+    pub planned: usize,
+    /// Sub-intervals of the first mode.
+    pub first_mode: u16,
+    /// Highest rate of IP packets that one connection may offer, bits/s.
+    pub most_bps: u64,
 }
 
-impl TestResult {
-    /// The result of finished sub-intervals; `None` without one.
-    fn new(peer: String, upstream: bool, connections: usize, all: &[Counted]) -> Option<Self> {
-        let best = Counted::best(all)?;
+impl Asked {
+    /// The result of finished sub-intervals; `None` without one. A connection that ends late is alone
+    /// in the sub-intervals behind the planned ones.
+    fn result(&self, all: &[Counted]) -> Option<Capacity> {
+        let all = all.get(..self.planned).unwrap_or(all);
         let sum = Counted::sum(all);
-        let bps = |one: &Counted| one.mbps[0] * 1e6;
-        Some(TestResult {
-            peer,
-            upstream,
-            connections: u32::try_from(connections).unwrap_or(u32::MAX),
-            capacity_bps: bps(best),
-            best: best.number,
-            mean_bps: bps(&sum),
-            received: sum.datagrams,
-            lost: sum.lost,
-            reordered: sum.reordered,
-            duplicated: sum.duplicated,
+        let capacity = Capacity {
+            upstream: self.upstream,
+            connections: u32::try_from(self.connections).unwrap_or(u32::MAX),
+            overhead: self.overhead,
+            most_bps: real(self.most_bps) * real(self.connections),
             round_trip_min_ms: sum.round_trip_min_ms,
-            sub_intervals: all.iter().map(|one| (one.end_ms, bps(one))).collect(),
-        })
+            sub_intervals: all.iter().map(|one| one.sub_interval(self.overhead)).collect(),
+            ..Capacity::default()
+        };
+        capacity.concluded(self.first_mode)
+    }
+}
+
+/// Passes a report to the session.
+pub type Pass = fn(&mut Context<'_>, Report);
+
+/// Destination of the reports of a test's connections.
+#[derive(Clone, Debug, Default)]
+pub struct Reports {
+    pass: Option<Pass>,
+    /// Of a client: the test, folded.
+    test: Option<Arc<(Asked, Mutex<Fold>)>>,
+}
+
+impl Reports {
+    /// Reports that are passed on.
+    #[must_use]
+    pub fn passed(self, pass: Pass) -> Self {
+        Reports { pass: Some(pass), ..self }
     }
 
-    /// The results of a phase.
-    pub fn of(point: &Point) -> impl Iterator<Item = Self> {
-        point.extras.iter().filter_map(|extra| extra.read(NAME))
+    /// Reports of a client's test, whose result is posted behind the end of its last connection.
+    #[must_use]
+    pub fn folded(self, asked: Asked) -> Self {
+        let fold = Mutex::new(Fold::new(asked.connections));
+        Reports { test: Some(Arc::new((asked, fold))), ..self }
     }
 
-    /// The results of a run.
-    pub fn all(outcome: &Outcome) -> impl Iterator<Item = Self> {
-        outcome.points.iter().flat_map(Self::of)
-    }
-
-    fn shown(&self) -> Shown {
-        let way = if self.upstream { Way::Up } else { Way::Down };
-        let count = |key: &str, label: &str, n: u64| Reading::new(key, label, Unit::Count, real(n));
-        let rate = |key: &str, label: &str, bps: f64| Reading::new(key, label, Unit::BitsPerSecond, bps);
-        let sent = self.received.saturating_add(self.lost);
-        let ns = |ms: u32| f64::from(ms) * 1e6;
-        let trip = self.round_trip_min_ms.map(|ms| Reading::new("rtt_min", "round trip", Unit::Ns, ns(ms)));
-        let counts = [
-            rate("capacity", "IP capacity", self.capacity_bps),
-            count("best", "in sub-interval", self.best.into()),
-            rate("capacity_mean", "mean", self.mean_bps),
-            count("lost", "lost", self.lost),
-            count("reordered", "out of order", self.reordered),
-        ];
-        // A rate holds until the next sub-interval ends.
-        let starts = std::iter::once(0).chain(self.sub_intervals.iter().map(|(end_ms, _)| *end_ms));
-        let rates = self.sub_intervals.iter().map(|(_, bps)| Some(*bps)).chain([None]);
-        Shown {
-            title: format!("IP capacity {} (receiver's count)", if self.upstream { "up" } else { "down" }),
-            peer: self.peer.clone(),
-            settings: vec![count("connections", "connections", self.connections.into())],
-            counts: counts.into_iter().chain(trip).collect(),
-            figures: vec![Reading::of(Figure::Loss(way), "loss", percent_of(self.lost, sent.max(1)))],
-            curves: vec![Curve {
-                title: "Rate of IP packets by sub-interval".to_owned(),
-                note: "The best of them is the capacity.".to_owned(),
-                x: ("time".to_owned(), Unit::Ns),
-                y: ("rate".to_owned(), Unit::BitsPerSecond),
-                steps: true,
-                points: starts.map(ns).zip(rates).collect(),
-            }],
-            bad: false,
+    /// Takes in a report.
+    pub fn post(&self, cx: &mut Context<'_>, report: Report) {
+        let result = self.test.as_deref().and_then(|(asked, fold)| {
+            let mut fold = fold.lock().unwrap_or_else(PoisonError::into_inner);
+            fold.on_report(&report);
+            let is_last = matches!(report.news, News::End(_)) && fold.active() == 0;
+            if is_last { asked.result(&fold.finished) } else { None }
+        });
+        if let Some(pass) = self.pass {
+            pass(cx, report);
         }
-    }
-}
-
-/// Reports of the connections of a client's test, and their result.
-#[derive(Debug)]
-pub(crate) struct Results {
-    upstream: bool,
-    fold: Mutex<Fold>,
-}
-
-impl Results {
-    /// Of a test in this direction.
-    pub(crate) fn new(upstream: bool, connections: usize) -> Self {
-        Results { upstream, fold: Mutex::new(Fold::new(connections)) }
-    }
-
-    /// Passes a report to the session, and behind the end of the last connection the result.
-    pub(crate) fn post(&self, cx: &mut Context<'_>, report: Report) {
-        let mut fold = self.fold.lock().unwrap_or_else(PoisonError::into_inner);
-        fold.on_report(&report);
-        let is_last = matches!(report.news, News::End(_)) && fold.active() == 0;
-        let peer = report.remote.to_string();
-        let result = is_last.then(|| TestResult::new(peer, self.upstream, fold.connections, &fold.finished));
-        drop(fold);
-        report.post(cx, true);
-        if let Some(result) = result.flatten() {
-            post_result(cx, move || {
-                let shown = Some(Box::new(result.shown()));
-                Event::Extra(Extra { shown, ..Extra::new(NAME, &result) })
-            });
+        if let Some(result) = result {
+            post_event(cx, Event::Capacity(Box::new(result)));
         }
     }
 }
@@ -379,17 +357,18 @@ mod tests {
         let (sum, best) = (Counted::sum(&fold.finished), Counted::best(&fold.finished).unwrap());
         assert_eq!((sum.datagrams, best.number), (40, 1));
         assert!(sum.mbps[0] < best.mbps[0]);
-        let result = TestResult::new("192.0.2.1:9".to_owned(), false, 2, &fold.finished).unwrap();
-        assert_eq!((result.best, result.received, result.sub_intervals.len()), (1, 40, 2));
-        let shown = result.shown();
-        assert!((shown.counts[0].value - 0.2e6).abs() < 1e-3);
-        assert_eq!(shown.curves[0].points.len(), 3);
-        let extra = Extra::new(NAME, &result);
-        assert_eq!(extra.read(NAME), Some(result));
-        assert_eq!(extra.read::<Report>(NAME), None);
+        let asked =
+            Asked { connections: 2, planned: 2, overhead: 18, most_bps: 1_000_000, ..Asked::default() };
+        let result = asked.result(&fold.finished).unwrap();
+        assert_eq!((result.best, result.datagrams(), result.sub_intervals.len()), (1, (40, 0), 2));
+        // Twenty datagrams of 1,222 octets, with 28 of IP and UDP, and 18 of Ethernet.
+        let rates = [result.payload_bps, result.ip_bps, result.link_bps].map(|bps| bps.round() as u64);
+        assert_eq!((rates, result.most_bps as u64), ([195_520, 200_000, 202_880], 2_000_000));
+        let shorter = Asked { planned: 1, ..asked };
+        assert_eq!(shorter.result(&fold.finished).unwrap().sub_intervals.len(), 1);
         // What one connection alone has finished at its end is given out.
         fold.on_report(&report(0, 3, 6_000));
-        let over = Report { news: News::End(crate::EndReport::default()), ..report(1, 0, 0) };
+        let over = Report { news: News::End(crate::capacity::EndReport::default()), ..report(1, 0, 0) };
         assert_eq!(fold.on_report(&over).len(), 1);
     }
 }
