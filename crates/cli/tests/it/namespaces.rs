@@ -1,9 +1,11 @@
 //! Between network namespaces that the tests make: exhausted ports, a cable that is pulled, a path
 //! with two ends.
 
+use crate::support::fabric::Fabric;
 use crate::support::files::Scratch;
-use crate::support::net::{Namespace, has_ipv6};
-use crate::support::{Outcome, Server, connect, netcaliper, number, skip, tcp, text};
+use crate::support::net::{Namespace, has_ipv6, installed};
+use crate::support::{Line, Outcome, Server, connect, netcaliper, number, skip, tcp, text};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Within this time a vanished peer must have been noticed and told: less than the minute that a
@@ -217,7 +219,7 @@ fn of_a_name_with_two_addresses_the_first_that_is_there_is_used() {
     let line = || space.within(tcp("twice").args("-P 4 --iterations 2 --transfer 100001"));
     let remotes = |outcome: &Outcome| {
         let all = outcome.connections().iter().map(|c| text(&c["remote"]).to_owned());
-        all.collect::<std::collections::BTreeSet<_>>()
+        all.collect::<BTreeSet<_>>()
     };
     let server = serve_in(&space, "");
     let outcome = line().outcome().moved(8, 800_008, 0);
@@ -287,4 +289,29 @@ fn a_page_at_an_address_of_the_cable_wants_its_token() {
         server.proc.signal("INT");
         server.proc.wait().exits(0);
     }
+}
+
+/// The fabric that other tests stand on: real kernels spread flows over both spines, and keep each
+/// flow on its own.
+#[test]
+fn a_fabric_spreads_flows_over_its_spines() {
+    const NAME: &str = "namespaces::a_fabric_spreads_flows_over_its_spines";
+    if !installed("traceroute") {
+        return skip(NAME, "traceroute is not installed");
+    }
+    let Some(fabric) = Fabric::new(NAME, 4, 2) else { return };
+    let trace = |port: u16| {
+        // One 5-tuple; the ports of ordinary traces differ from probe to probe.
+        let mut line = Line(std::process::Command::new("traceroute"));
+        line = line.args(&format!("-n -q 1 -N 1 -w 5 -U -p 7 --sport={port}")).arg(Fabric::address(4));
+        let out = fabric.host(1).within(line).run().exits(0).out;
+        let hops = out.lines().skip(1).filter_map(|hop| hop.split_whitespace().nth(1).map(str::to_owned));
+        hops.collect::<Vec<String>>()
+    };
+    // Both spines in 24 flows, but for once in 2^23 runs.
+    let traces: Vec<Vec<String>> = (0..24).map(|n| trace(40_000 + n)).collect();
+    let way = |j| vec![Fabric::leaf(1, 0), Fabric::spine(1, j), Fabric::leaf(4, j), Fabric::address(4)];
+    let seen: BTreeSet<&Vec<String>> = traces.iter().collect();
+    assert_eq!(seen, BTreeSet::from([&way(1), &way(2)]));
+    assert_eq!(trace(40_003), traces[3], "a flow keeps its way");
 }

@@ -10,6 +10,7 @@
 
 pub(crate) mod browser;
 
+pub(crate) mod fabric;
 pub(crate) mod files;
 #[cfg(all(target_os = "linux", feature = "fleet"))]
 pub(crate) mod fleet;
