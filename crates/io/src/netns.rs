@@ -208,6 +208,15 @@ impl Interface {
         }
     }
 
+    /// Accepts IPv4 packets from addresses without a route through it: routers have such ones. The
+    /// kernel may drop these packets where settings cannot be written.
+    pub fn any_source(&self) {
+        for name in ["all", self.name.as_str()] {
+            let path = format!("/proc/sys/net/ipv4/conf/{name}/rp_filter");
+            let _as_it_was = File::options().write(true).open(path).map(|mut f| f.write_all(b"0"));
+        }
+    }
+
     /// Its losses since it was made.
     pub fn losses(&self) -> io::Result<Losses> {
         let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;

@@ -62,7 +62,8 @@ fn receive(socket: &UdpSocket, stop: &AtomicBool) -> Vec<(u64, u64)> {
 fn run(rate: u64, wait: Wait, core: Option<usize>) {
     let path = || Path { delay_ns: DELAY_NS, ..Path::default() };
     let trace = Trace::Keep(2_000_000);
-    let lab = Lab::new(Setup { up: path(), down: path(), seed: 1, wait, core, trace }).unwrap();
+    let lab =
+        Lab::new(Setup { up: path(), down: path(), seed: 1, wait, core, trace, ..Setup::default() }).unwrap();
     let bind = |side: Side| lab.within(side, move || UdpSocket::bind((side.ipv4(), 0))).unwrap();
     let (client, server) = (bind(Side::Client), bind(Side::Server));
     client.connect(server.local_addr().unwrap()).unwrap();

@@ -19,10 +19,11 @@ pub(crate) enum Purpose {
     Bits,
     Jitter,
     Mark,
+    Way,
 }
 
-/// The generator of one direction (`lane` 0 or 1) for one purpose.
-pub(crate) fn generator(seed: u64, lane: u8, purpose: Purpose) -> Rng {
+/// The generator of one direction of a link (`lane`) for one purpose.
+pub(crate) fn generator(seed: u64, lane: u16, purpose: Purpose) -> Rng {
     let mut seeds = Rng::new(seed);
     for _ in 0..u32::from(lane) * 32 + purpose as u32 {
         seeds.next();

@@ -109,7 +109,7 @@ fn bottleneck(path: &mut Path) -> &mut Bottleneck {
     path.bottleneck.get_or_insert(Bottleneck { rate_bps: 0, limit: Limit::Time(100_000_000), overhead: 0 })
 }
 
-fn number(text: &str, most: u32) -> Result<u32, String> {
+pub(crate) fn number(text: &str, most: u32) -> Result<u32, String> {
     text.parse()
         .ok()
         .filter(|n| *n <= most)

@@ -32,6 +32,8 @@ pub enum Verdict {
     DroppedQueue,
     /// Larger than the path's MTU.
     TooBig,
+    /// Its TTL or hop limit ran out at a hop.
+    Expired,
     /// The lab itself had no room for it.
     Overrun,
 }
@@ -146,8 +148,9 @@ pub(crate) struct Impairment {
 }
 
 impl Impairment {
-    /// Direction `lane` (0 or 1) of the lab with this seed; timetables count from `begin`.
-    pub(crate) fn new(path: &Path, seed: u64, lane: u8, begin: Mono) -> Self {
+    /// Direction `lane` of a link (0 and 1: the last one) of the lab with this seed; timetables
+    /// count from `begin`.
+    pub(crate) fn new(path: &Path, seed: u64, lane: u16, begin: Mono) -> Self {
         let draws = |purpose| generator(seed, lane, purpose);
         let coin = |purpose, heads| Coin { rng: draws(purpose), heads };
         Impairment {

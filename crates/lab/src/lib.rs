@@ -4,7 +4,8 @@
 //! direction and from a seed: delay, jitter, a limited rate with a finite queue, loss, duplication,
 //! reordering, corruption, outages, stalls, MTU, DSCP and ECN ([`Path`]). The forwarder counts each
 //! effect as it applies it ([`Truth`], [`TraceRow`]), so that the truth is the applied path and not
-//! the requested one; packets that the kernel dropped at the devices are in it, too.
+//! the requested one; packets that the kernel dropped at the devices are in it, too. Routers may
+//! stand on the path ([`Hop`]), each with a link of its own.
 //!
 //! ```no_run
 //! use lab::{Lab, Path, Setup, Side};
@@ -35,7 +36,11 @@ mod chance;
 #[cfg(target_os = "linux")]
 mod forward;
 mod grammar;
+mod hop;
+mod icmp;
 mod impair;
+mod nat;
+mod network;
 mod order;
 mod packet;
 mod queue;
@@ -48,7 +53,9 @@ mod trace;
 mod truth;
 
 pub use grammar::{KEYS, Key};
+pub use hop::{Choice, Hop, IcmpRate, MOST_HOPS, MOST_WAYS, Router};
 pub use impair::Verdict;
+pub use nat::Nat;
 pub use order::Reordering;
 #[cfg(target_os = "linux")]
 pub use rig::Lab;
@@ -58,8 +65,10 @@ pub use setup::{
     Behind, Bottleneck, Bursts, Corrupt, Duplicate, HOLD_NS, Jitter, LONGEST_NS, Limit, MOST_BITS,
     MOST_COPIES, Mtu, Only, Path, PathMtu, Reorder, Setup, Shape, Trace, Wait, Window,
 };
-pub use trace::{Class, TraceRow, Way};
-pub use truth::{Counts, Device, Direction, Flow, SCHEMA, Truth, Worker};
+pub use trace::{Class, TraceRow, Way, Ways};
+pub use truth::{
+    Counts, Device, Direction, Flow, HopTruth, IcmpCounts, LinkCounts, SCHEMA, Truth, WayTruth, Worker,
+};
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -72,9 +81,9 @@ pub enum Side {
 }
 
 impl Side {
-    /// Bits of the IPv4 network that both are in.
-    pub const PREFIX4: u8 = 24;
-    /// Bits of the IPv6 network that both are in.
+    /// Bits of the IPv4 network that both are in, and the routers of the hops.
+    pub const PREFIX4: u8 = 16;
+    /// Bits of the IPv6 network that both are in, and the routers of the hops.
     pub const PREFIX6: u8 = 64;
 
     /// `client` or `server`.

@@ -36,14 +36,18 @@ pub(crate) struct Anatomy {
     /// The byte with DSCP and ECN.
     pub(crate) tos: u8,
     /// The transport's header and all behind it.
-    transport: Range<usize>,
+    pub(crate) transport: Range<usize>,
     /// The application's part; empty in fragments, whose checksum lies elsewhere.
     pub(crate) payload: Range<usize>,
     /// True if routers must not fragment it.
-    dont_fragment: bool,
+    pub(crate) dont_fragment: bool,
+    /// True for a whole packet and for the first fragment of one.
+    pub(crate) is_first: bool,
+    /// TTL, or hop limit.
+    pub(crate) ttl: u8,
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -74,8 +78,10 @@ fn dissect4(bytes: &[u8]) -> Option<Anatomy> {
         transport: header..length,
         payload: 0..0,
         dont_fragment: fragment & 0x4000 != 0,
+        is_first: fragment & 0x1fff == 0,
+        ttl: bytes[8],
     };
-    anatomy.look_into(bytes, fragment & 0x1fff == 0, fragment & 0x3fff != 0);
+    anatomy.look_into(bytes, fragment & 0x3fff != 0);
     Some(anatomy)
 }
 
@@ -114,17 +120,18 @@ fn dissect6(bytes: &[u8]) -> Option<Anatomy> {
         transport: at.min(length)..length,
         payload: 0..0,
         dont_fragment: true,
+        is_first: first,
+        ttl: bytes[7],
     };
-    anatomy.look_into(bytes, first, fragment);
+    anatomy.look_into(bytes, fragment);
     Some(anatomy)
 }
 
 impl Anatomy {
-    /// Finds ports and payload. `first`: the transport's header is in it; `fragment`: not all of
-    /// its payload is.
-    fn look_into(&mut self, bytes: &[u8], first: bool, fragment: bool) {
+    /// Finds ports and payload. `fragment`: the packet does not contain all of its payload.
+    fn look_into(&mut self, bytes: &[u8], fragment: bool) {
         let body = &bytes[self.transport.clone()];
-        if !first {
+        if !self.is_first {
             return;
         }
         let header = match self.protocol {
@@ -171,7 +178,7 @@ impl Anatomy {
     }
 
     /// Makes the transport's checksum fit the payload again.
-    fn repair(&self, bytes: &mut [u8]) {
+    pub(crate) fn repair(&self, bytes: &mut [u8]) {
         let Some(at) = self.checksum_at(bytes) else { return };
         let Some(field) = bytes.get_mut(at..at + 2) else { return };
         field.fill(0);
@@ -206,69 +213,35 @@ impl Anatomy {
     pub(crate) fn set_tos(&self, bytes: &mut [u8], tos: u8) {
         if self.source.is_ipv4() {
             bytes[1] = tos;
-            let header = usize::from(bytes[0] & 15) * 4;
-            bytes[10..12].fill(0);
-            let mut sum = Sum::default();
-            sum.add(&bytes[..header]);
-            bytes[10..12].copy_from_slice(&sum.value().to_be_bytes());
+            repair_header(bytes);
         } else {
             bytes[0] = bytes[0] & 0xf0 | tos >> 4;
             bytes[1] = bytes[1] & 0x0f | tos << 4;
         }
     }
 
-    /// ICMP message of a router whose next link has a smaller `mtu` (RFC 1191, RFC 8201); `None`
-    /// for packets that it must not answer: ICMP errors, and IPv4 packets without DF, which it
-    /// could fragment.
-    pub(crate) fn too_big(&self, bytes: &[u8], mtu: u32) -> Option<Vec<u8>> {
-        let error = |limit| bytes.get(self.transport.start).is_some_and(|kind| *kind < limit);
-        match (self.source, self.destination) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                // Echo request and reply are the common ICMP messages that are no errors.
-                let answered = self.dont_fragment
-                    && (self.protocol != ICMP || matches!(bytes.get(self.transport.start), Some(0 | 8)));
-                answered.then(|| too_big4(bytes, self.transport.start, source, destination, mtu))
-            }
-            (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let answered = self.protocol != ICMP6 || !error(128);
-                answered.then(|| too_big6(bytes, source, destination, mtu))
-            }
-            _ => None,
+    /// Gives the packet another TTL or hop limit.
+    pub(crate) fn set_ttl(&self, bytes: &mut [u8], ttl: u8) {
+        if self.source.is_ipv4() {
+            bytes[8] = ttl;
+            repair_header(bytes);
+        } else {
+            bytes[7] = ttl;
         }
     }
 }
 
-/// "Fragmentation needed": type 3, code 4, in the name of the remote end.
-fn too_big4(bytes: &[u8], header: usize, to: Ipv4Addr, from: Ipv4Addr, mtu: u32) -> Vec<u8> {
-    let quoted = &bytes[..bytes.len().min(header + 8)];
-    let mut reply = vec![0x45, 0xc0, 0, 0, 0, 0, 0, 0, 64, ICMP, 0, 0];
-    reply.extend(from.octets());
-    reply.extend(to.octets());
-    reply.extend([3, 4, 0, 0, 0, 0]);
-    reply.extend((mtu as u16).to_be_bytes());
-    reply.extend(quoted);
-    let length = reply.len() as u16;
-    reply[2..4].copy_from_slice(&length.to_be_bytes());
-    finish(reply)
-}
-
-/// "Packet too big": type 2, in the name of the remote end.
-fn too_big6(bytes: &[u8], to: Ipv6Addr, from: Ipv6Addr, mtu: u32) -> Vec<u8> {
-    // Not longer than the smallest MTU that there is.
-    let quoted = &bytes[..bytes.len().min(1280 - 48)];
-    let mut reply = vec![0x60, 0, 0, 0, 0, 0, ICMP6, 64];
-    reply.extend(from.octets());
-    reply.extend(to.octets());
-    reply.extend([2, 0, 0, 0]);
-    reply.extend(mtu.to_be_bytes());
-    reply.extend(quoted);
-    let length = (reply.len() - 40) as u16;
-    reply[4..6].copy_from_slice(&length.to_be_bytes());
-    finish(reply)
+/// Makes the checksum of the IPv4 header at the start of `bytes` fit.
+pub(crate) fn repair_header(bytes: &mut [u8]) {
+    let header = usize::from(bytes[0] & 15) * 4;
+    bytes[10..12].fill(0);
+    let mut sum = Sum::default();
+    sum.add(&bytes[..header]);
+    bytes[10..12].copy_from_slice(&sum.value().to_be_bytes());
 }
 
 /// Fills in the checksums of a packet of our own.
-fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
+pub(crate) fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
     if let Some(anatomy) = dissect(&bytes) {
         anatomy.repair(&mut bytes);
         anatomy.set_tos(&mut bytes, anatomy.tos);
@@ -279,10 +252,10 @@ fn finish(mut bytes: Vec<u8>) -> Vec<u8> {
 /// The Internet checksum (RFC 1071), summed 32 bits at a time: one's complement sums are the same
 /// in any width.
 #[derive(Default)]
-struct Sum(u64);
+pub(crate) struct Sum(u64);
 
 impl Sum {
-    fn add(&mut self, bytes: &[u8]) {
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(4);
         for word in &mut words {
             self.0 += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
@@ -303,7 +276,7 @@ impl Sum {
         self.0 += length as u64 + u64::from(anatomy.protocol);
     }
 
-    fn value(&self) -> u16 {
+    pub(crate) fn value(&self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {
             sum = (sum >> 16) + (sum & 0xffff);
@@ -313,12 +286,12 @@ impl Sum {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use transport::Rng;
 
     /// RFC 1071, section 4.1, "C" version, word by word.
-    fn slow_checksum(bytes: &[u8]) -> u16 {
+    pub(crate) fn slow_checksum(bytes: &[u8]) -> u16 {
         let mut sum: u32 = 0;
         let mut at = 0;
         while at < bytes.len() {
@@ -334,7 +307,7 @@ mod tests {
 
     /// Whether a receiver would take the transport checksum: computed over pseudo header and body
     /// it comes to 0.
-    fn accepted(bytes: &[u8]) -> bool {
+    pub(crate) fn accepted(bytes: &[u8]) -> bool {
         let a = dissect(bytes).unwrap();
         let mut all = Vec::new();
         if a.protocol != ICMP {
@@ -352,7 +325,7 @@ mod tests {
     }
 
     /// A packet with a fitting checksum.
-    fn packet(v6: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
+    pub(crate) fn packet(v6: bool, protocol: u8, payload: &[u8]) -> Vec<u8> {
         let mut body = match protocol {
             UDP => vec![0x10, 0, 0x20, 0, 0, 0, 0, 0],
             TCP => [&[0x10, 0, 0x20, 0][..], &[0; 8], &[0x60, 0x18, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1]].concat(),
@@ -382,7 +355,7 @@ mod tests {
         bytes
     }
 
-    fn kinds() -> [(bool, u8); 6] {
+    pub(crate) fn kinds() -> [(bool, u8); 6] {
         [(false, UDP), (false, TCP), (false, ICMP), (true, UDP), (true, TCP), (true, ICMP6)]
     }
 
@@ -487,28 +460,18 @@ mod tests {
     }
 
     #[test]
-    fn routers_say_what_was_too_big() {
+    fn a_router_changes_the_ttl_alone() {
         for (v6, protocol) in kinds() {
-            let bytes = packet(v6, protocol, &[7; 1400]);
-            let a = dissect(&bytes).unwrap();
-            let reply = a.too_big(&bytes, 1300).unwrap();
-            let r = dissect(&reply).unwrap();
-            assert_eq!((r.source, r.destination), (a.destination, a.source));
-            assert!(accepted(&reply) && reply.len() <= 1280);
-            let icmp = &reply[r.transport.clone()];
-            if v6 {
-                assert_eq!((&icmp[..2], &icmp[4..8]), (&[2, 0][..], &1300_u32.to_be_bytes()[..]));
-                assert_eq!(icmp[8..], bytes[..1232]);
-            } else {
-                assert_eq!((&icmp[..2], &icmp[4..8]), (&[3, 4][..], &1300_u32.to_be_bytes()[..]));
-                assert_eq!(icmp[8..], bytes[..28]);
-                assert_eq!(slow_checksum(&reply[..20]), 0);
-            }
-            assert_eq!(r.too_big(&reply, 1000), None, "no errors about errors");
+            let before = packet(v6, protocol, b"payload");
+            let a = dissect(&before).unwrap();
+            assert_eq!(a.ttl, 64);
+            let mut after = before.clone();
+            a.set_ttl(&mut after, 63);
+            assert_eq!(dissect(&after).unwrap(), Anatomy { ttl: 63, ..a });
+            assert!(v6 || slow_checksum(&after[..20]) == 0);
+            let differ = before.iter().zip(&after).filter(|(a, b)| a != b).count();
+            assert_eq!(differ, if v6 { 1 } else { 2 }, "TTL and, of IPv4, the checksum's high byte");
         }
-        let mut may_be_cut = packet(false, UDP, &[7; 1400]);
-        may_be_cut[6] = 0;
-        assert_eq!(dissect(&may_be_cut).unwrap().too_big(&may_be_cut, 1300), None);
     }
 
     #[test]
@@ -558,7 +521,16 @@ mod tests {
             bytes.truncate(rng.next() as usize % (bytes.len() + 1));
             let Some(a) = dissect(&bytes) else { continue };
             assert!(a.payload.end <= bytes.len() && a.transport.end <= bytes.len());
-            let _ = (a.is_housekeeping(&bytes), a.too_big(&bytes, 1300));
+            let form = crate::icmp::Form { quote: 1500, labels: &[16] };
+            for why in [crate::icmp::Trouble::Expired, crate::icmp::Trouble::TooBig(1300)] {
+                let _ = (a.is_housekeeping(&bytes), a.error(&bytes, why, a.destination, &form));
+            }
+            crate::nat::translate(
+                crate::Nat { ports: true, full: true },
+                [10, 77, 1, 1].into(),
+                crate::Way::Down,
+                &mut bytes,
+            );
             a.flip(&mut bytes, &[0, 77, u32::MAX], true);
             a.set_tos(&mut bytes, 3);
         }

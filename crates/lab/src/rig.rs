@@ -1,7 +1,8 @@
 //! A lab that stands: two namespaces, a device in each, and the forwarder between them.
 
 use crate::LabError;
-use crate::forward::{Forwarder, ForwarderState, Lane};
+use crate::forward::{Forwarder, ForwarderState};
+use crate::network::Network;
 use crate::setup::{Setup, Trace, Wait};
 use crate::trace::{Tracer, Way};
 use crate::truth::{Device, SCHEMA, Truth, Worker};
@@ -63,15 +64,12 @@ impl Lab {
         let (origin, waker) = (clock.now(), reactor.waker());
         let tracer = Tracer::new(std::mem::replace(&mut setup.trace, Trace::Off), origin)
             .map_err(LabError::system("starting the trace"))?;
-        let lanes = [
-            Lane::new(Way::Up, &setup.up, setup.seed, origin),
-            Lane::new(Way::Down, &setup.down, setup.seed, origin),
-        ];
+        let network = Network::new([&setup.up, &setup.down], &setup.hops, setup.seed, origin);
         let shared = Arc::new(ForwarderState::default());
         let (wait, core, theirs) = (setup.wait, setup.core, Arc::clone(&shared));
         let work = move || {
             let worker = prepare(wait, core);
-            Forwarder { devices, lanes, reactor, clock, shared: theirs, tracer, worker }.run()
+            Forwarder { devices, network, reactor, clock, shared: theirs, tracer, worker }.run()
         };
         let name = std::thread::Builder::new().name("lab".to_owned());
         let thread = name.spawn(work).map_err(LabError::system("starting the forwarder"))?;
@@ -151,7 +149,7 @@ impl Lab {
             read.map_err(LabError::system("reading counters"))
         };
         let (client, server) = (losses(Side::Client), losses(Side::Server));
-        let Forwarder { lanes, tracer, worker, .. } = self.stop().ok_or(LabError::Forwarder)?;
+        let Forwarder { network, tracer, worker, .. } = self.stop().ok_or(LabError::Forwarder)?;
         let (client, server) = (client?, server?);
         let (rows, trace_lost, wrote) = tracer.close();
         wrote.map_err(LabError::system("writing the trace"))?;
@@ -159,13 +157,14 @@ impl Lab {
             not_read: from.tx_dropped + from.tx_errors,
             not_received: to.rx_dropped + to.rx_errors,
         };
-        let [up, down] = lanes.map(|lane| lane.stats);
+        let ([up, down], hops) = network.close();
         let begin = self.shared.begin.load(Ordering::Acquire);
         let truth = Truth {
             schema: SCHEMA,
             seed: self.setup.seed,
             asked_up: self.setup.up.clone(),
             asked_down: self.setup.down.clone(),
+            hops,
             origin_wall_ns: self.clock.sample().wall(self.origin).0,
             origin: self.origin,
             begin_ns: (begin > 0).then(|| Mono(begin).since(self.origin)),
@@ -215,6 +214,7 @@ fn device(space: &Namespace, side: Side, mtu: u32) -> Result<Tun, LabError> {
         let tun = Tun::new(NAME)?;
         let link = Interface::new(NAME);
         link.quiet();
+        link.any_source();
         link.mtu(mtu)?;
         link.queue(QUEUE)?;
         link.address(side.ipv4().into(), Side::PREFIX4)?;

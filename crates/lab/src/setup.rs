@@ -331,6 +331,9 @@ pub enum Trace {
 pub struct Setup {
     pub up: Path,
     pub down: Path,
+    /// Routers from client to server, each with a link before it. `up` and `down` are then the
+    /// conditions of the link between the last router and the server.
+    pub hops: Vec<crate::Hop>,
     pub seed: u64,
     pub wait: Wait,
     /// The forwarder's own core: commands are kept off it, where there is another. `None` leaves

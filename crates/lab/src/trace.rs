@@ -1,5 +1,6 @@
 //! One row per packet.
 
+use crate::hop::MOST_HOPS;
 use crate::impair::Verdict;
 use crate::setup::Trace;
 use metrics::{Clamped, Mono};
@@ -47,10 +48,30 @@ impl Class {
             Class::Not(Verdict::LostOutage) => "lost-outage",
             Class::Not(Verdict::DroppedQueue) => "dropped-queue",
             Class::Not(Verdict::TooBig) => "too-big",
+            Class::Not(Verdict::Expired) => "expired",
             Class::Not(Verdict::Overrun) => "overrun",
             Class::Refused => "refused",
             Class::Unfinished => "unfinished",
         }
+    }
+}
+
+/// Routers that a packet has passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ways([u8; MOST_HOPS]);
+
+impl Ways {
+    /// Notes a router: its hop and its way there, both from 0.
+    pub(crate) fn set(&mut self, (hop, way): (usize, usize)) {
+        if let Some(place) = self.0.get_mut(hop) {
+            *place = u8::clamped(way + 1);
+        }
+    }
+
+    /// The way at each hop, from that of the client: 1 and up; 0 for a hop that was not reached.
+    pub fn all(&self) -> &[u8] {
+        let last = self.0.iter().rposition(|way| *way > 0);
+        &self.0[..last.map_or(0, |last| last + 1)]
     }
 }
 
@@ -80,9 +101,37 @@ pub struct TraceRow {
     pub tos_in: u8,
     /// DSCP and ECN, as it left.
     pub tos_out: u8,
+    /// End of a packet that did not leave, in a lab with hops: the number of the hop at which its
+    /// TTL ran out, or whose link (the one towards the client) lost it. The last link has the
+    /// number behind that of the last hop.
+    pub hop: u8,
+    /// Routers that the packet has passed.
+    pub ways: Ways,
 }
 
 impl TraceRow {
+    /// A packet that arrives at `at`.
+    pub(crate) fn new(way: Way, length: u32, at: Mono) -> Self {
+        TraceRow {
+            way,
+            index: 0,
+            flow: None,
+            flow_index: 0,
+            length,
+            arrived: at,
+            due: at,
+            left: None,
+            class: Class::Unfinished,
+            copy: 0,
+            flipped: 0,
+            wire: false,
+            tos_in: 0,
+            tos_out: 0,
+            hop: 0,
+            ways: Ways::default(),
+        }
+    }
+
     /// The delay that was applied, ns.
     pub fn delay_ns(&self) -> Option<u64> {
         self.left.map(|left| left.since(self.arrived))
@@ -91,7 +140,7 @@ impl TraceRow {
 
 /// The heading of the file. Times are ns since the origin.
 const HEADING: &str = "direction,index,flow,flow_index,length,arrived_ns,due_ns,left_ns,delay_ns,class,copy,flipped_bits,\
-                       damaged,tos_in,tos_out";
+                       damaged,tos_in,tos_out,hop,ways";
 
 /// Rows handed over at once.
 const BATCH: usize = 512;
@@ -183,7 +232,14 @@ fn write_row(out: &mut impl Write, origin: Mono, row: &TraceRow) -> io::Result<(
         write!(out, ",")?;
     }
     let (class, damaged) = (row.class.name(), u8::from(row.wire && row.flipped > 0));
-    writeln!(out, ",{class},{},{},{damaged},{},{}", row.copy, row.flipped, row.tos_in, row.tos_out)
+    write!(out, ",{class},{},{},{damaged},{},{},", row.copy, row.flipped, row.tos_in, row.tos_out)?;
+    if row.hop > 0 {
+        write!(out, "{}", row.hop)?;
+    }
+    for (at, way) in row.ways.all().iter().enumerate() {
+        write!(out, "{}{way}", if at == 0 { "," } else { "/" })?;
+    }
+    writeln!(out, "{}", if row.ways.all().is_empty() { "," } else { "" })
 }
 
 #[cfg(test)]
@@ -207,16 +263,23 @@ mod tests {
             wire: true,
             tos_in: 2,
             tos_out: 3,
+            hop: 0,
+            ways: Ways::default(),
         };
         let text = |row: &TraceRow| {
             let mut out = Vec::new();
             write_row(&mut out, Mono(1_000), row).unwrap();
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(text(&row), "down,3,1,2,100,500,1500,1600,1100,left,0,2,1,2,3\n");
+        assert_eq!(text(&row), "down,3,1,2,100,500,1500,1600,1100,left,0,2,1,2,3,,\n");
         let lost = TraceRow { left: None, flow: None, class: Class::Not(Verdict::LostBurst), ..row };
-        assert_eq!(text(&lost), "down,3,,,100,500,1500,,,lost-burst,0,2,1,2,3\n");
-        for row in [row, lost] {
+        assert_eq!(text(&lost), "down,3,,,100,500,1500,,,lost-burst,0,2,1,2,3,,\n");
+        // From the server to the third of four hops, past way 2 of the fourth.
+        let mut expired = TraceRow { hop: 3, class: Class::Not(Verdict::Expired), ..lost };
+        expired.ways.set((3, 1));
+        expired.ways.set((2, 0));
+        assert_eq!(text(&expired), "down,3,,,100,500,1500,,,expired,0,2,1,2,3,3,0/0/1/2\n");
+        for row in [row, lost, expired] {
             assert_eq!(text(&row).matches(',').count(), HEADING.matches(',').count());
         }
     }

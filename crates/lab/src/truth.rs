@@ -1,5 +1,6 @@
 //! The lab's own account: counted packet by packet, not derived from the requested conditions.
 
+use crate::hop::{Choice, Router};
 use crate::impair::{PacketOutcome, Verdict};
 use crate::order::{Order, Reordering};
 use crate::packet::{Anatomy, CE, ICMP, ICMP6, TCP, UDP};
@@ -7,7 +8,7 @@ use crate::setup::{Path, Wait};
 use crate::trace::{Class, TraceRow};
 use metrics::{Clamped, Dist, DistSummary, Mono, real};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 
 /// Flows with counts of their own per direction; the packets of later ones are only in the
@@ -20,8 +21,8 @@ const MOST_DISTS: usize = 16;
 pub const SCHEMA: &str = "netcaliper.lab.v1";
 
 /// Packets of a direction or a flow. `arrived` is the sum of `delivered`, the five kinds of loss
-/// (`lost_random`, `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `overrun`, `refused`
-/// and `unfinished`.
+/// (`lost_random`, `lost_burst`, `lost_outage`, `dropped_queue`, `too_big`), `expired`, `overrun`,
+/// `refused` and `unfinished`.
 ///
 /// Wide: one record of the file, a number for each fate of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -49,6 +50,8 @@ pub struct Counts {
     pub dropped_queue: u64,
     /// Larger than the path's MTU.
     pub too_big: u64,
+    /// TTL or hop limit ran out at a hop. No loss: the sender has set it.
+    pub expired: u64,
     /// Dropped because the lab held too much.
     pub overrun: u64,
     /// Could not be handed to the receiving device.
@@ -63,7 +66,7 @@ pub struct Counts {
     pub corrupted: u64,
     /// Delivered with flipped bits and wrong checksums: the receiver's kernel drops them.
     pub damaged: u64,
-    /// Chosen to be overtaken. The result is in the reordering.
+    /// Chosen to be overtaken, on any link. The result is in the reordering.
     pub held_back: u64,
     /// Had to wait for the end of a stall.
     pub stalled: u64,
@@ -82,8 +85,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets that did not reach the receiver for any reason, not counting copies and packets
-    /// still under way.
+    /// Packets that did not reach the receiver for any reason, not counting copies, packets still
+    /// under way, and packets whose TTL ran out.
     pub fn lost(&self) -> u64 {
         let lost = [self.lost_random, self.lost_burst, self.lost_outage, self.dropped_queue, self.too_big];
         lost.iter().sum::<u64>() + self.overrun + self.refused + self.damaged
@@ -153,6 +156,54 @@ pub struct Direction {
     pub unlisted: u64,
 }
 
+/// Packets on one direction of a link, ICMP messages of the routers included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LinkCounts {
+    /// Packets, and copies made on links before, that entered the link.
+    pub packets: u64,
+    /// Lost on it for any reason.
+    pub lost: u64,
+}
+
+/// ICMP errors of a router.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct IcmpCounts {
+    /// Packets whose TTL or hop limit ran out here.
+    pub expired: u64,
+    /// Messages sent: time exceeded, and packet too big.
+    pub sent: u64,
+    /// Messages that the router's limit prevented.
+    pub limited: u64,
+    /// Messages lost on the links of the way back.
+    pub lost: u64,
+}
+
+/// A router of a hop and its link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WayTruth {
+    /// Requested addresses and conditions.
+    pub asked: Router,
+    /// The link towards the client, client to server.
+    pub up: LinkCounts,
+    /// The link towards the client, server to client.
+    pub down: LinkCounts,
+    /// ICMP errors.
+    pub icmp: IcmpCounts,
+}
+
+/// A hop, counted from the client.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct HopTruth {
+    /// Choice of the way.
+    pub choice: Choice,
+    /// Way 1, way 2, …
+    pub ways: Vec<WayTruth>,
+}
+
 /// The thread that forwards packets.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -181,6 +232,8 @@ pub struct Truth {
     pub asked_up: Path,
     /// Requested conditions, server to client.
     pub asked_down: Path,
+    /// The hops from client to server; with hops, the conditions above apply on the last link.
+    pub hops: Vec<HopTruth>,
     /// Wall time of the origin, which all times count from: when the lab was made, ns since 1970.
     pub origin_wall_ns: i64,
     /// The same, on this process's clock.
@@ -234,14 +287,57 @@ impl Truth {
     }
 }
 
+/// Runs of packets that the receiver did not see, from decisions in any order.
+#[derive(Debug, Default)]
+struct Runs {
+    /// The first packet without a decision.
+    next: u64,
+    /// Decisions from there on.
+    later: VecDeque<Option<Seen>>,
+    /// Lost packets in a row, up to `next`.
+    run: u64,
+}
+
+/// Part of a packet in the runs of losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Yes,
+    No,
+    /// Not for the receiver.
+    Neither,
+}
+
+impl Runs {
+    /// Decides about packet `number`, once.
+    fn decide(&mut self, number: u64, seen: Seen, counts: &mut Counts) {
+        let Some(at) = number.checked_sub(self.next).map(usize::clamped) else { return };
+        if self.later.len() <= at {
+            self.later.resize(at + 1, None);
+        }
+        self.later[at].get_or_insert(seen);
+        while let Some(Some(seen)) = self.later.front().copied() {
+            self.later.pop_front();
+            self.next += 1;
+            match seen {
+                Seen::Yes => self.run = 0,
+                Seen::No => {
+                    counts.loss_runs += u64::from(self.run == 0);
+                    self.run += 1;
+                    counts.longest_loss = counts.longest_loss.max(self.run);
+                }
+                Seen::Neither => {}
+            }
+        }
+    }
+}
+
 /// Running counts of a direction or flow.
 #[derive(Debug, Default)]
 pub(crate) struct FlowStats {
     counts: Counts,
     order: Order,
     delay: Option<Dist>,
-    /// Lost packets in a row, up to now.
-    run: u64,
+    runs: Runs,
 }
 
 impl FlowStats {
@@ -249,31 +345,36 @@ impl FlowStats {
         FlowStats { delay: dist.then(Dist::default), ..FlowStats::default() }
     }
 
-    /// Counts an arrived packet by its verdict.
-    fn arrived(&mut self, row: &TraceRow, outcome: &PacketOutcome) {
+    /// Counts the effect of a link, the last one or another, on packet `number`.
+    fn treated(&mut self, row: &TraceRow, outcome: &PacketOutcome, is_last: bool, number: u64) {
         let counts = &mut self.counts;
-        counts.arrived += 1;
-        counts.arrived_bytes += u64::from(row.length);
-        match outcome.verdict {
-            Verdict::Forwarded | Verdict::Passed => {}
-            Verdict::LostRandom => counts.lost_random += 1,
-            Verdict::LostBurst => counts.lost_burst += 1,
-            Verdict::LostOutage => counts.lost_outage += 1,
-            Verdict::DroppedQueue => counts.dropped_queue += 1,
-            Verdict::TooBig => counts.too_big += 1,
-            Verdict::Overrun => counts.overrun += 1,
-        }
         counts.held_back += u64::from(outcome.reordered);
         counts.stalled += u64::from(outcome.stalled);
         counts.clamped += u64::from(outcome.clamped);
-        let unseen = !outcome.verdict.goes_on() || (row.wire && row.flipped > 0);
-        if unseen {
-            counts.loss_runs += u64::from(self.run == 0);
-            self.run += 1;
-            counts.longest_loss = counts.longest_loss.max(self.run);
-        } else {
-            self.run = 0;
+        if !outcome.verdict.goes_on() {
+            self.ended(outcome.verdict, number);
+        } else if is_last {
+            let seen = if row.wire && row.flipped > 0 { Seen::No } else { Seen::Yes };
+            self.runs.decide(number, seen, &mut self.counts);
         }
+    }
+
+    /// Packet `number` goes no further.
+    fn ended(&mut self, verdict: Verdict, number: u64) {
+        let counts = &mut self.counts;
+        let count = match verdict {
+            Verdict::Forwarded | Verdict::Passed => return,
+            Verdict::LostRandom => &mut counts.lost_random,
+            Verdict::LostBurst => &mut counts.lost_burst,
+            Verdict::LostOutage => &mut counts.lost_outage,
+            Verdict::DroppedQueue => &mut counts.dropped_queue,
+            Verdict::TooBig => &mut counts.too_big,
+            Verdict::Expired => &mut counts.expired,
+            Verdict::Overrun => &mut counts.overrun,
+        };
+        *count += 1;
+        let seen = if verdict == Verdict::Expired { Seen::Neither } else { Seen::No };
+        self.runs.decide(number, seen, counts);
     }
 
     /// A packet left: number `number` of the direction or flow.
@@ -373,9 +474,27 @@ impl DirectionStats {
     }
 
     /// Counts a packet that arrived `unseen` ns after the device was last seen empty.
-    pub(crate) fn arrived(&mut self, row: &TraceRow, outcome: &PacketOutcome, unseen: u64) {
+    pub(crate) fn arrived(&mut self, row: &TraceRow, unseen: u64) {
         self.unseen.record(unseen);
-        self.count(row, |stats, _| stats.arrived(row, outcome));
+        self.count(row, |stats, _| {
+            stats.counts.arrived += 1;
+            stats.counts.arrived_bytes += u64::from(row.length);
+        });
+    }
+
+    /// Counts the effect of a link, the last one or another, on a packet. Copies count when they
+    /// leave.
+    pub(crate) fn treated(&mut self, row: &TraceRow, outcome: &PacketOutcome, is_last: bool) {
+        if row.copy == 0 {
+            self.count(row, |stats, number| stats.treated(row, outcome, is_last, number));
+        }
+    }
+
+    /// Counts a packet that ended elsewhere than on a link.
+    pub(crate) fn ended(&mut self, row: &TraceRow, verdict: Verdict) {
+        if row.copy == 0 {
+            self.count(row, |stats, number| stats.ended(verdict, number));
+        }
     }
 
     /// A packet left at `at`.
@@ -388,9 +507,13 @@ impl DirectionStats {
 
     /// A packet was refused, or will not leave any more.
     pub(crate) fn stayed(&mut self, row: &TraceRow) {
-        self.count(row, |stats, _| {
+        if row.copy > 0 {
+            return;
+        }
+        self.count(row, |stats, number| {
             let Counts { refused, unfinished, .. } = &mut stats.counts;
-            *(if row.class == Class::Refused { refused } else { unfinished }) += u64::from(row.copy == 0);
+            *(if row.class == Class::Refused { refused } else { unfinished }) += 1;
+            stats.runs.decide(number, Seen::Yes, &mut stats.counts);
         });
     }
 
@@ -435,8 +558,37 @@ fn flow(key: &Key, stats: FlowStats) -> Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::Truth;
+    use super::{Counts, Runs, Seen, Truth};
     use metrics::schema::Published;
+    use transport::Rng;
+
+    #[test]
+    fn runs_of_loss_do_not_depend_on_the_order_of_decisions() {
+        let mut rng = Rng::new(8);
+        for round in 0..200 {
+            let seen: Vec<Seen> = (0..rng.between(1, 60))
+                .map(|_| [Seen::Yes, Seen::No, Seen::No, Seen::Neither][rng.between(0, 3) as usize])
+                .collect();
+            let mut order: Vec<(u64, u64)> =
+                (0..seen.len() as u64).map(|n| (n + rng.between(0, round % 20), n)).collect();
+            order.sort_unstable();
+            let (mut runs, mut counts) = (Runs::default(), Counts::default());
+            for (_, number) in order {
+                runs.decide(number, seen[number as usize], &mut counts);
+                // A second decision changes nothing.
+                runs.decide(number, Seen::No, &mut counts);
+            }
+            let text: String = seen
+                .iter()
+                .filter(|s| **s != Seen::Neither)
+                .map(|s| if *s == Seen::No { 'x' } else { ' ' })
+                .collect();
+            let slow: Vec<usize> = text.split(' ').map(str::len).filter(|len| *len > 0).collect();
+            assert_eq!(counts.loss_runs, slow.len() as u64, "{seen:?}");
+            assert_eq!(counts.longest_loss, slow.iter().max().copied().unwrap_or(0) as u64, "{seen:?}");
+            assert!(runs.later.is_empty());
+        }
+    }
 
     #[test]
     fn the_schema_is_that_of_the_types() {

@@ -114,7 +114,7 @@ fn send(lab: &Lab, v6: bool, n: u64) -> (Vec<Mono>, Vec<Got>) {
 /// The sum that every packet is in once.
 fn adds_up(c: &Counts) {
     let lost = c.lost_random + c.lost_burst + c.lost_outage + c.dropped_queue + c.too_big;
-    assert_eq!(c.arrived, c.delivered + lost + c.overrun + c.refused + c.unfinished, "{c:?}");
+    assert_eq!(c.arrived, c.delivered + lost + c.expired + c.overrun + c.refused + c.unfinished, "{c:?}");
     assert_eq!(c.left, c.delivered + c.copies, "{c:?}");
 }
 

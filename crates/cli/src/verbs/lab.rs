@@ -27,6 +27,12 @@ pub(crate) struct LabArgs {
     /// Conditions from server to client only.
     #[arg(long, value_name = "CONDITIONS", help_heading = "Conditions of one direction")]
     down: Vec<String>,
+    /// A router on the path (repeatable, from client to server), with conditions of the link before
+    /// it, of one direction or both: delay=2ms,up.loss=1%. Also address=IP, icmp=10/s or silent,
+    /// ways=K[:packet|:same] with way2.delay=9ms, mtu, nat, mpls=LABEL. All other conditions
+    /// then apply on the link before the server.
+    #[arg(long, value_name = "CONDITIONS", help_heading = "Routers")]
+    hop: Vec<String>,
     /// Seed of all random decisions: the same seed does the same to the n-th packet [default:
     /// drawn, and printed].
     #[arg(long, value_name = "N", value_parser = values::whole)]
@@ -128,12 +134,17 @@ impl LabArgs {
         both.check().map_err(CliError::usage)?;
         Ok([one("up", &self.up)?, one("down", &self.down)?])
     }
+
+    fn hops(&self) -> Result<Vec<lab::Hop>, CliError> {
+        lab::Hop::parse_all(&self.hop).map_err(|why| CliError::usage(format!("--hop: {why}")))
+    }
 }
 
 /// Runs a command on an impaired path.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     args.paths()?;
+    args.hops()?;
     Err(no_lab(lab::LabError::NoLinux))
 }
 
@@ -141,7 +152,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
 #[cfg(target_os = "linux")]
 pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     use console::file::NewFile;
-    let [up, down] = args.paths()?;
+    let ([up, down], hops) = (args.paths()?, args.hops()?);
     let open = |path: &Option<PathBuf>| {
         path.as_ref().map(|path| NewFile::create(path).context(path.display())).transpose()
     };
@@ -150,6 +161,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<Exit, CliError> {
     let setup = lab::Setup {
         up,
         down,
+        hops,
         seed: args.seed.unwrap_or_else(lab::seed),
         wait: args.wait,
         core: args.core,
@@ -200,6 +212,16 @@ fn summary(truth: &lab::Truth) -> Vec<String> {
             ));
         }
     }
+    for (number, hop) in (1..).zip(&truth.hops) {
+        for (way, of) in (1..).zip(&hop.ways) {
+            let way = if hop.ways.len() > 1 { format!(" way {way}") } else { String::new() };
+            let lab::WayTruth { asked, up, down, icmp } = of;
+            lines.push(format!(
+                "lab: hop {number}{way}: {}: {} packets up, {} lost; {} down, {} lost; {} expired, {} ICMP errors",
+                asked.v4, up.packets, up.lost, down.packets, down.lost, icmp.expired, icmp.sent,
+            ));
+        }
+    }
     lines.extend(truth.caveats.iter().map(|caveat| format!("lab: caveat: {caveat}")));
     lines
 }
@@ -215,6 +237,7 @@ fn counted(way: &lab::Direction) -> String {
         (c.lost_outage, "lost in outages"),
         (c.dropped_queue, "found the queue full"),
         (c.too_big, "too big"),
+        (c.expired, "expired at hops"),
         (c.overrun, "too many for the lab"),
         (c.refused, "refused by the device"),
         (c.unfinished, "still on their way"),

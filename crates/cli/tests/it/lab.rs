@@ -249,3 +249,47 @@ fn signals_reach_the_command_and_nothing_is_left() {
     run.signal("KILL");
     crate::support::eventually("the command dies with the lab", || !alive());
 }
+
+/// The addresses that a foreign program names, in their order.
+fn routers(out: &str) -> Vec<String> {
+    let words = out.split(|c: char| c.is_whitespace() || "()".contains(c));
+    let mut all: Vec<String> = words.filter(|word| word.starts_with("10.77.")).map(str::to_owned).collect();
+    all.dedup();
+    all
+}
+
+#[test]
+fn foreign_programs_see_the_hops_in_order() {
+    const NAME: &str = "foreign_programs_see_the_hops_in_order";
+    let hops = "--hop delay=1ms --hop delay=1ms,ways=4 --hop icmp=1000/s --hop mpls=100 --delay 1ms --seed 4";
+    for (program, words) in
+        [("traceroute", "-n -q 1 -N 1 -w 5 10.77.0.2"), ("mtr", "-n -r -c 1 -i 1 -u --no-dns 10.77.0.2")]
+    {
+        if !crate::support::net::installed(program) {
+            skip(&format!("lab::{NAME}"), &format!("{program} is not installed"));
+            continue;
+        }
+        let scratch = Scratch::new();
+        let file = scratch.file("report.json");
+        let Some(lab) = lab(NAME, hops) else { return };
+        let done = sh(lab.arg("--report").arg(&file), &format!("{program} {words}")).run().exits(0);
+        let seen: Vec<String> =
+            routers(&done.out).into_iter().filter(|address| address != "10.77.0.2").collect();
+        let places: Vec<&str> = seen.iter().filter_map(|address| address.split('.').nth(2)).collect();
+        assert_eq!(places, ["1", "2", "3", "4"], "{}", done.tell());
+        let report = report(&file);
+        let ways = report["hops"][1]["ways"].as_array().unwrap();
+        let sent: u64 = ways.iter().map(|way| number(&way["icmp"]["sent"])).sum();
+        assert!(ways.len() == 4 && sent > 0, "{report}");
+    }
+}
+
+#[test]
+fn hops_that_cannot_be_are_usage_errors() {
+    for (hop, word) in [
+        ("loss=200%", "--hop: hop 1: loss: '200%' is not a probability"),
+        ("ways=0", "--hop: hop 1: ways: '0' is not a number from 1 to 16"),
+    ] {
+        netcaliper("lab").args("--hop").arg(hop).args("-- true").run().exits(2).complains(&[word]);
+    }
+}
