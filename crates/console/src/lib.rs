@@ -5,7 +5,7 @@
 //! | [`stderr`] | sentences for the user, and the properties of the terminal |
 //! | [`error`] | the sentence and the exit code of a command that fails |
 //! | [`stdout`] | results, with text in the reader's character set |
-//! | [`file`] | outputs that appear under their name when they are whole |
+//! | [`mod@file`] | outputs that appear under their name when they are whole |
 //! | [`terminal`] | the screen, restored on every way out |
 //! | [`signals`] | the first request to end, and the second |
 #![forbid(unsafe_code)]
