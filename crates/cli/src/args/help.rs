@@ -50,7 +50,7 @@ const BRIEFS: &[Brief] = briefs! {
         "netcaliper train HOST                    dispersion, an estimate of capacity"
         "netcaliper train HOST -n 300 --wait 0,10us,20us"
         "netcaliper train HOST -R --train-csv trains.csv";
-    "capacity" "time reverse both connections algorithm row rate json quiet verbose"
+    "capacity" "time reverse both connections json quiet verbose"
         "netcaliper capacity HOST                 to the server: bits/s of IP packets, best second"
         "netcaliper capacity HOST --both -P 4     both directions in turn, four connections"
         "netcaliper capacity HOST -R --algorithm c --protocol udpstp";

@@ -326,7 +326,7 @@ fn machine_formats_on_stdout_stand_alone() {
         |args: &str| tcp(server.at()).args("-P 2 -n 100001 --transfer 50000").args(args).run().exits(0).out;
     let csv = one("--status-csv -");
     assert!(csv.starts_with("label,repeat,index,"), "{csv}");
-    assert!(csv.lines().all(|l| l.split(',').count() == 60), "{csv}");
+    assert!(csv.lines().all(|l| l.split(',').count() == 68), "{csv}");
     assert!(one("--connection-csv -").starts_with("label,repeat,id,"));
     assert!(one("--metrics-file -").starts_with("# HELP netcaliper_"));
     assert_eq!(lines(&one("--save -")).last().unwrap()["event"], "end");

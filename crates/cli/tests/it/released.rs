@@ -133,6 +133,9 @@ fn journals_and_stores_of_every_release_are_read() {
 }
 
 /// A question that is added gets its document with the release that has it first.
+/// Questions that no released version has.
+const UNRELEASED: [&str; 1] = ["capacity"];
+
 #[test]
 fn every_question_has_a_document() {
     let known: BTreeSet<String> =
@@ -140,7 +143,8 @@ fn every_question_has_a_document() {
     let schema = document(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/outcome.v2.json"));
     let all = &schema["$defs"]["Kind"]["oneOf"];
     for kind in all.as_array().unwrap_or_else(|| panic!("the schema has no kinds: {all}")) {
-        let kind = &kind["const"];
-        assert!(known.contains(kind.as_str().unwrap()), "no released document of {kind}: {known:?}");
+        let kind = kind["const"].as_str().unwrap();
+        let is_known = known.contains(kind) != UNRELEASED.contains(&kind);
+        assert!(is_known, "no released document of {kind}, or one of an unreleased question: {known:?}");
     }
 }

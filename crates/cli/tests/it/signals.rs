@@ -93,6 +93,7 @@ fn verb(name: &str, at: &str, scratch: &Scratch) -> Option<Case> {
         "connect" => question(plain("-t 60s --rate 50"), 130),
         "delay" => question(plain("-t 60s --pps 50"), 130),
         "stream" => question(plain("--length 60s -b 1M"), 130),
+        "capacity" => question(plain("-t 60s -b 1M"), 130),
         "train" => question(plain("-n 10 --wait 10ms --repeat 1000"), 130),
         "load" => case(plain("-t 30s -P 1"), "stage", 130, "Run interrupted"),
         "demo" => case(as_it_is(name).args("-t 60s"), "elapsed", 130, "Run interrupted"),

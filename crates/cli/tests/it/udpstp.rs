@@ -103,13 +103,14 @@ fn both_ends_are_ours_and_a_saved_run_is_printed_again() {
         "Conn: 2, DSCP+ECN: 0",
         "Sub-Interval[5](sec):",
         "Downstream Maximum Mbps(L3/IP): ",
-        "Active Connections: 2",
+        // A busy machine may have ended one of the two before the last report.
+        "Active Connections: ",
     ]);
     let again = netcaliper("report").args("--as udpst").arg(&file).run().exits(0);
     let lines =
         |text: &str| text.lines().filter(|line| line.contains("Mbps")).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(lines(&again.out), lines(&done.out));
-    netcaliper("report").arg(&file).run().exits(0).prints(&["IP capacity down (receiver's count)"]);
+    netcaliper("report").arg(&file).run().exits(0).prints(&["Maximum IP-layer capacity from server"]);
     server.proc.signal("INT");
     server.proc.wait().exits(0);
 }

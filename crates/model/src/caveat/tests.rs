@@ -354,6 +354,10 @@ fn verification_off() {
     assert!(text.contains("counted, but not looked at"), "{text}");
     let text = only("verification-off", |p, _| p.phase.verify = Verify::Connection);
     assert!(text.contains("not compared"), "{text}");
+    let of_capacity = |p: &mut Point, _: &mut Begin| {
+        (p.phase.kind, p.phase.verify) = (Kind::Capacity, Verify::Connection);
+    };
+    assert!(caveats(of_capacity).iter().all(|caveat| caveat.code != "verification-off"));
 }
 
 #[test]

@@ -360,6 +360,7 @@ pub(super) static LONG_WAITS: &[LongWait] = &[
     waits("ttcp", 300, PROGRAM),
     waits("ntttcp", 300, PROGRAM),
     waits("udpmon", 300, "pauses between the packets of a test may last 214 s, and no message names them"),
+    waits("tcpmon", 600, IDLE),
     waits("echo", 600, IDLE),
     waits("discard", 600, IDLE),
     waits("chargen", 300, "a reader may pause: the RFC lets it"),
