@@ -113,6 +113,10 @@ impl Acceptor for MeasuredSource<dyn Acceptor> {
         self.source.on_unsolicited(cx, got, reply).map(|flow| self.measured(flow))
     }
 
+    fn on_dropped(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        self.source.on_dropped(cx, buffers);
+    }
+
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         self.source.on_timer(cx)
     }

@@ -35,6 +35,9 @@ pub(super) struct UdpState {
     held: usize,
     /// Datagrams dropped for want of room.
     dropped: u32,
+    /// Its value as last reported, and the part that `take_drops` has reported.
+    reported: u32,
+    taken: u32,
     /// The error that the next call reports.
     error: Option<i32>,
     /// Transmit stamps asked for: when they come, if they do, and their tags.
@@ -80,7 +83,20 @@ impl World {
     ) -> Result<u64, Fault> {
         let settings = settings.clone();
         let (inbox, stamps) = (VecDeque::new(), VecDeque::new());
-        let udp = UdpState { local, peer, share, settings, inbox, held: 0, dropped: 0, error: None, stamps };
+        let (held, dropped, reported, taken) = (0, 0, 0, 0);
+        let udp = UdpState {
+            local,
+            peer,
+            share,
+            settings,
+            inbox,
+            held,
+            dropped,
+            reported,
+            taken,
+            error: None,
+            stamps,
+        };
         self.open(host, Deed::Open, Kind::Datagram(Box::new(udp)))
     }
 
@@ -332,6 +348,8 @@ impl World {
             udp.held -= last;
             out.extend_from_slice(&next.bytes);
         }
+        udp.reported = udp.reported.max(dropped);
+        let dropped = udp.reported - udp.taken;
         let SocketSettings { stamps, card_stamps, marks, .. } = udp.settings;
         let local = udp.local;
         let unproven = udp.peer.is_none();
@@ -427,6 +445,15 @@ impl DatagramSocket<Sim> for Socket {
 
     fn let_sleep(&self) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn take_drops(&mut self) -> u32 {
+        self.sim.with(|world| {
+            let Some(udp) = world.udp(self.id).filter(|udp| udp.settings.marks) else { return 0 };
+            let more = udp.dropped - std::mem::replace(&mut udp.reported, udp.dropped);
+            udp.taken += more;
+            more
+        })
     }
 
     fn awaits_stamps(&self) -> bool {

@@ -423,6 +423,12 @@ pub trait Acceptor: Send {
         let _ = (cx, got, reply);
         None
     }
+
+    /// The run ends, and a worker's bound socket has dropped `buffers` behind the last datagram
+    /// delivered.
+    fn on_dropped(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        let _ = (cx, buffers);
+    }
     /// Called after unsolicited datagrams, at the instant that its last answer named, and for the
     /// last time when the run has been stopped. Returns the time of the next call without datagrams
     /// until then.

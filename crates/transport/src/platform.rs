@@ -312,6 +312,10 @@ pub trait DatagramSocket<P: Platform>: Watch<P> + Send + 'static {
     fn segments(&self) -> usize;
     /// Lets receive calls sleep that ask for it.
     fn let_sleep(&self) -> io::Result<()>;
+    /// Buffers that the socket has dropped behind the last one received, each reported once: later
+    /// [`Received::dropped`](crate::Received::dropped) is without them. Settles the count of an
+    /// ended measurement; 0 where the system keeps no such counter or marks are not wanted.
+    fn take_drops(&mut self) -> u32;
     /// True while requested transmit stamps are missing.
     fn awaits_stamps(&self) -> bool;
     /// The next returned transmit stamp: its tag, the stamp and its error bound, ns.

@@ -195,8 +195,8 @@ pub struct Received<'a> {
     /// A datagram was longer than the buffer.
     pub truncated: bool,
     /// Datagrams the socket's receive buffer has dropped so far (`SO_RXQ_OVFL`), modulo 2^32. The
-    /// kernel counts buffers: a run that it had merged (GRO) counts as one. A loss behind the last
-    /// datagram received is not in it yet.
+    /// kernel counts buffers: a run that it had merged (GRO) counts as one. Drops behind the last
+    /// datagram received: [`take_drops`](crate::DatagramSocket::take_drops).
     pub dropped: u32,
 }
 

@@ -1,6 +1,7 @@
 //! Ends of links: counted, reported, forgotten.
 
 use super::Worker;
+use super::drain::settle_drops;
 use crate::link::{Key, Link, Phase};
 use metrics::{Clamped, Ending, Group, Mono, SECOND, real};
 use model::{ConnectionRecord, Failure};
@@ -17,9 +18,13 @@ impl<P: Platform> Worker<P> {
     pub(super) fn close(&mut self, key: Key, how: Result<Ending, Cause>, reset: bool) {
         let Some(link) = self.links.remove(key) else { return };
         let now = self.clock.now();
-        let Some(link) = self.unless_elsewhere(*link, &how, now) else { return };
+        let Some(mut link) = self.unless_elsewhere(*link, &how, now) else { return };
         let how = self.softened(&link, how, now);
         if let Some(group) = link.counted {
+            // Drops after the end of the measurement do not count.
+            if self.groups.get(&group).is_some_and(|watch| watch.state.stopped.is_none()) {
+                settle_drops(&mut link, &mut self.own.rec);
+            }
             self.account(&link, group, &how, now);
         }
         let Link { socket, flow, owner, counted, phase, state, .. } = link;

@@ -4,9 +4,9 @@
 //! A worker that was kept from its core finds passed time-outs and orders to end before the
 //! datagrams that arrived meanwhile.
 
-use super::Worker;
-use crate::link::{Key, Phase, Socket};
-use metrics::{Clamped, Group, Mono, SECOND};
+use super::{GroupState, Worker};
+use crate::link::{Key, Link, Phase, Socket};
+use metrics::{Clamped, Group, Mono, Packets, Recorder, SECOND};
 use transport::{Clock as _, DatagramSocket, Platform, Read};
 
 /// The least that the kernel takes of a receive buffer for a datagram, bytes; its bookkeeping alone
@@ -18,14 +18,31 @@ const UNTOLD: u32 = 8_192;
 const LONGEST: u64 = 2 * SECOND;
 
 impl<P: Platform> Worker<P> {
-    /// Reads the sockets of a group empty; for `Group::ALL`, the unsolicited datagrams as well.
+    /// Reads the sockets of a group empty, and counts their drops behind the last datagram; for
+    /// `Group::ALL`, the unsolicited datagrams as well.
     pub(super) fn drain(&mut self, group: Group) {
         let until = self.clock.now().plus(LONGEST);
         if group == Group::ALL {
             self.drain_doors();
+            self.settle_doors();
         }
         for key in self.keys_of(group) {
             self.drain_link(key, until);
+            if let Some(link) = self.links.get(key) {
+                settle_drops(link, &mut self.own.rec);
+            }
+        }
+    }
+
+    /// Counts the drops of bound sockets behind their last datagrams.
+    fn settle_doors(&mut self) {
+        let now = self.clock.now();
+        let Some(acceptor) = self.groups.get_mut(&Group::ALL).and_then(GroupState::acceptor) else { return };
+        for udp in &mut self.config.datagrams {
+            let buffers = udp.take_drops();
+            if buffers > 0 {
+                acceptor.on_dropped(&mut self.own.cx(now), buffers);
+            }
         }
     }
 
@@ -73,6 +90,16 @@ impl<P: Platform> Worker<P> {
                 left = left.saturating_sub(u32::clamped(super::AT_ONCE));
             }
         }
+    }
+}
+
+/// Counts the datagrams that a link's socket dropped behind the last one received. A dropped run
+/// (GRO) counts as one: the gap of its numbers is not known here.
+pub(super) fn settle_drops<P: Platform>(link: &mut Link<P>, rec: &mut Recorder) {
+    let (Socket::Datagram(udp), Some(row)) = (&mut link.socket, link.flow.id().row) else { return };
+    let dropped = u64::from(udp.take_drops());
+    if dropped > 0 {
+        rec.packets(row, &Packets { dropped, ..Packets::default() });
     }
 }
 
@@ -124,8 +151,12 @@ mod tests {
             let end = self.over.then_some(End::Done { how: Ending::Completed, reset: false });
             Interest { send: When::Never, read: Read::look(1_000), wake: self.wake, end }
         }
-        fn on_received(&mut self, _: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
+        fn on_received(&mut self, cx: &mut Context<'_>, got: &Received<'_>, _: &mut Transmit<'_>) -> Checked {
             self.had += got.count() as u64;
+            let received = got.count() as u64;
+            self.row.into_iter().for_each(|row| {
+                cx.rec.packets(row, &Packets { received, ..Packets::default() });
+            });
             if let Some((held, go_on)) = self.holds.take() {
                 held.send(()).unwrap();
                 go_on.recv().unwrap();
@@ -153,9 +184,13 @@ mod tests {
 
     /// A socket for a flow, and a sender to it.
     fn pair() -> (UdpSocket, Udp) {
+        pair_with(&SocketSettings::default())
+    }
+
+    fn pair_with(settings: &SocketSettings) -> (UdpSocket, Udp) {
         let local = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = Target { to: local.local_addr().unwrap(), from: None };
-        let udp = System.connect_udp(&target, &SocketSettings::default()).unwrap();
+        let udp = System.connect_udp(&target, settings).unwrap();
         local.connect(udp.path().unwrap().local).unwrap();
         (local, udp)
     }
@@ -191,6 +226,24 @@ mod tests {
     #[test]
     fn what_has_come_is_read_before_a_flow_is_stopped() {
         assert!((0..TRIES).any(|_| stopped() == MANY));
+    }
+
+    /// A buffer that is too small for all, with nothing behind them: received and dropped ones.
+    fn overflowed() -> (u64, u64) {
+        let thread = Thread::start(Vec::new());
+        thread.group(GROUP, None, Wait::Block, true);
+        let small = SocketSettings { rcvbuf: Some(4_096), gro: false, ..SocketSettings::default() };
+        let (local, udp) = pair_with(&small);
+        fill(&local);
+        thread.send(adopt(udp, Reader::default()));
+        let counts = thread.end(GROUP).0.packets.unwrap_or_default().counts;
+        (counts.received, counts.dropped)
+    }
+
+    #[test]
+    fn drops_behind_the_last_datagram_count_when_the_group_ends() {
+        let all = |(received, dropped)| received > 0 && dropped > 0 && received + dropped == MANY;
+        assert!((0..TRIES).any(|_| all(overflowed())));
     }
 
     /// Another flow holds the worker up until a wake is overdue and the datagrams are there.

@@ -68,7 +68,7 @@ impl Thread {
         server
     }
 
-    fn send(&self, command: Command<System>) {
+    pub(super) fn send(&self, command: Command<System>) {
         self.send_all([command]);
     }
 
@@ -140,7 +140,7 @@ impl Thread {
     }
 
     /// Ends a group; what it counted, and the notes that came meanwhile.
-    fn end(&self, group: Group) -> (Box<Tally>, Vec<ConnectionRecord>) {
+    pub(super) fn end(&self, group: Group) -> (Box<Tally>, Vec<ConnectionRecord>) {
         let (mut sum, mut records) = (Box::<Tally>::default(), Vec::new());
         self.send(Command::Order(group, Order::Stop));
         self.send(Command::Order(group, Order::Drop));

@@ -228,7 +228,7 @@ mod linux {
             match uninterrupted(|| message::recv_plain(udp.socket.as_fd(), buffer, flags)) {
                 Ok(len) => {
                     let batch = Received::stream(&memory.buffer[..len], clock.now());
-                    Got::Received(Received { from: udp.path, dropped: udp.state.dropped, ..batch })
+                    Got::Received(Received { from: udp.path, dropped: udp.state.drops(), ..batch })
                 }
                 Err(e) => not_received(&e),
             }
@@ -287,7 +287,9 @@ mod linux {
                 }
             };
             let marks = Marks::read(&memory.control);
-            udp.state.dropped = marks.dropped.unwrap_or(udp.state.dropped);
+            if let Some(dropped) = marks.dropped {
+                udp.state.saw_drops(dropped);
+            }
             // Another socket's wish makes the kernel stamp for all sockets that report stamps at
             // all, as stamps of departures are.
             let (stamp, at) = match marks.stamp.filter(|_| udp.state.stamps) {
@@ -323,7 +325,7 @@ mod linux {
                 tos: marks.tos,
                 ttl: marks.ttl,
                 truncated: !skip && received.flags & libc::MSG_TRUNC != 0,
-                dropped: udp.state.dropped,
+                dropped: udp.state.drops(),
             })
         }
     }

@@ -43,6 +43,12 @@ pub(super) struct UdpState {
     /// The overflow counter, as last reported: the kernel leaves it out of messages while it is 0.
     #[cfg(target_os = "linux")]
     pub(super) dropped: u32,
+    /// The part of it that `take_drops` has reported.
+    #[cfg(target_os = "linux")]
+    pub(super) taken: u32,
+    /// Drops are counted.
+    #[cfg(target_os = "linux")]
+    pub(super) marks: bool,
     /// Datagrams of other peers may be queued, from between bind and connect.
     #[cfg(target_os = "linux")]
     pub(super) other_peers: bool,
@@ -59,6 +65,18 @@ pub(super) struct UdpState {
 
 #[cfg(target_os = "linux")]
 impl UdpState {
+    /// The overflow counter without the part that `take_drops` has reported.
+    pub(super) fn drops(&self) -> u32 {
+        self.dropped.wrapping_sub(self.taken)
+    }
+
+    /// A datagram carries this counter: the newest one, unless it was queued before `take_drops`.
+    pub(super) fn saw_drops(&mut self, counter: u32) {
+        if counter.wrapping_sub(self.dropped) < u32::MAX / 2 {
+            self.dropped = counter;
+        }
+    }
+
     /// Switches stamps on by `set`, whose argument asks for the card's as well; true on success. An
     /// old kernel that accepts either, but not both, gives its own, and the card's are not waited
     /// for.
@@ -201,6 +219,7 @@ impl Udp {
             self.state.gro = super::wire::set_gro(&self.socket, settings.gro && able.gro);
             let stamps = settings.stamps && able.receive_stamps;
             super::wire::set_marks(&self.socket, self.v6, settings.marks);
+            self.state.marks = settings.marks;
             self.state.plain = !settings.marks && !stamps && !self.state.gro && self.path.is_some();
             self.find_card(settings, stamps);
             let Udp { socket, state, .. } = self;
@@ -276,6 +295,21 @@ impl DatagramSocket<System> for Udp {
     /// on such a socket.
     fn let_sleep(&self) -> std::io::Result<()> {
         sys::let_sleep(&self.socket)
+    }
+
+    /// The parts of a socket of several peers share its counter, which is no peer's.
+    fn take_drops(&mut self) -> u32 {
+        #[cfg(any(not(target_os = "linux"), feature = "portable"))]
+        if self.shared_peer().is_some() {
+            return 0;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(all) = super::wire::drops(&self.socket).filter(|_| self.state.marks) {
+            let more = all.wrapping_sub(std::mem::replace(&mut self.state.dropped, all));
+            self.state.taken = self.state.taken.wrapping_add(more);
+            return more;
+        }
+        0
     }
 
     /// Only then is it worth asking [`DatagramSocket::stamped`], which is a system call.

@@ -2,7 +2,7 @@
 
 use crate::sys::message::Control;
 use crate::sys::plain;
-use crate::sys::unix::set_option;
+use crate::sys::unix::{get_option, set_option};
 use socket2::Socket;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::AsFd as _;
@@ -47,6 +47,14 @@ pub(super) fn set_marks(socket: &Socket, v6: bool, on: bool) {
         set(socket, libc::SOL_IPV6, libc::IPV6_RECVHOPLIMIT, on);
         set(socket, libc::SOL_IPV6, libc::IPV6_RECVTCLASS, on);
     }
+}
+
+/// The overflow counter of the socket at this instant (`SO_MEMINFO`, Linux 4.12).
+pub(super) fn drops(socket: &Socket) -> Option<u32> {
+    const AT: usize = 4 * libc::SK_MEMINFO_DROPS as usize;
+    let mut values = [0; AT + 4];
+    let n = get_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, &mut values).ok()?;
+    values.get(..n)?.get(AT..)?.first_chunk().copied().map(u32::from_ne_bytes)
 }
 
 /// Switches the merging of datagrams on or off; whether it is on now.

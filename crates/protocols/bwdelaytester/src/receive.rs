@@ -233,6 +233,10 @@ impl Acceptor for Receiver {
         None
     }
 
+    fn on_dropped(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        self.account.count_last_drops(cx, buffers);
+    }
+
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         if self.stopped || self.report_at.is_some_and(|at| at <= cx.now) {
             self.report(cx);

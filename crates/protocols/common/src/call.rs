@@ -256,6 +256,10 @@ impl Acceptor for Answerer {
         (self.on_datagram)(cx, got, reply, &mut self.bound).filter(|_| self.limit.enter())
     }
 
+    fn on_dropped(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        self.bound.account.count_last_drops(cx, buffers);
+    }
+
     fn on_closed(&mut self, cx: &mut Context<'_>, _: Box<dyn Flow>, _: &Result<Ending, Cause>) {
         self.limit.leave(cx);
     }

@@ -416,6 +416,11 @@ impl Unconnected {
         }
     }
 
+    /// Counts the buffers that the socket has dropped behind its last datagram.
+    pub fn count_last_drops(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        self.received(cx, 0, &Packets { dropped: buffers.into(), ..Packets::default() });
+    }
+
     /// A datagram of `bytes` bytes was answered with `n` bytes.
     pub fn record_answer(&mut self, cx: &mut Context<'_>, bytes: usize, n: usize) {
         self.received(cx, bytes, &Packets { sent: 1, received: 1, ..Packets::default() });

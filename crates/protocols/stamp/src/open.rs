@@ -216,6 +216,10 @@ impl Acceptor for Listener {
         Some(Box::new(Reflector::new(rules, GROUP, trusted, &arrived).at(place)))
     }
 
+    fn on_dropped(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        self.account.count_last_drops(cx, buffers);
+    }
+
     fn on_closed(&mut self, cx: &mut Context<'_>, flow: Box<dyn Flow>, how: &Result<Ending, Cause>) {
         // The flow never had a socket.
         if how.is_err() && flow.id().row.is_none() {

@@ -282,6 +282,10 @@ impl Acceptor for Answerer {
         None
     }
 
+    fn on_dropped(&mut self, cx: &mut Context<'_>, buffers: u32) {
+        self.account.count_last_drops(cx, buffers);
+    }
+
     fn on_timer(&mut self, cx: &mut Context<'_>) -> Option<Mono> {
         self.expire(cx);
         self.tests.values().map(|(_, test)| test.last.plus(self.shared.stall_ns)).min()

@@ -268,6 +268,34 @@ pub fn what_the_receive_buffer_drops_is_counted<B: Bench>(bench: &B) {
     }
 }
 
+/// Drops behind the last datagram received are taken once; the counter of later ones is without
+/// them.
+pub fn drops_behind_the_last_datagram_are_taken_once<B: Bench>(bench: &B) {
+    const SENT: u32 = 200;
+    let small = SocketSettings { rcvbuf: Some(4_096), ..plain() };
+    let (mut local, mut remote) = udp_pair(bench, &plain(), &small);
+    let mut fill = |remote: &mut Udp<'_, B>| {
+        for _ in 0..SENT {
+            local.send(&[0; 1_000]);
+        }
+        settle(bench);
+        let before = remote.socket.take_drops();
+        let (got, last) = (remote.rest().len() as u32, remote.socket.take_drops());
+        assert!(before > 0 && before + got == SENT && last == 0, "{before} + {got} + {last}");
+        local.send(b"fits");
+        assert_eq!(remote.recv().1.dropped, 0, "the datagrams that were queued have an older counter");
+    };
+    fill(&mut remote);
+    fill(&mut remote);
+    let unmarked = SocketSettings { marks: false, ..small };
+    remote.socket.apply(&unmarked).unwrap();
+    for _ in 0..SENT {
+        local.send(&[0; 1_000]);
+    }
+    settle(bench);
+    assert_eq!(remote.socket.take_drops(), 0, "nobody asked");
+}
+
 /// Traffic class and time to live arrive as the socket, or this one send, had them; on a path
 /// without routers (ip(7)). 0 is an unknown time to live.
 pub fn marks_arrive_or_are_unknown<B: Bench>(bench: &B) {

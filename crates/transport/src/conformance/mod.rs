@@ -297,6 +297,7 @@ macro_rules! conformance {
                 a_connected_socket_hears_its_peer_alone
                 a_taken_port_is_refused
                 what_the_receive_buffer_drops_is_counted
+                drops_behind_the_last_datagram_are_taken_once
                 marks_arrive_or_are_unknown
                 receive_stamps_lie_between_sending_and_receiving
                 transmit_stamps_come_back_under_their_tags
