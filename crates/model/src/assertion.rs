@@ -186,7 +186,13 @@ fn limit(text: &str, unit: Unit) -> Result<f64, String> {
         let number = text.parse::<f64>().ok().filter(|n| n.is_finite());
         number.ok_or_else(|| format!("'{text}' is not {what}"))
     };
+    // A bare number is bits/s or seconds elsewhere: such a limit holds for nearly every run.
+    let bare = text.parse::<f64>().is_ok_and(|number| number != 0.0);
     match unit {
+        Unit::BitsPerSecond if bare => {
+            Err(format!("'{text}' has no unit: {text}M are {text} Mbit/s, {text}bit are {text} bit/s"))
+        }
+        Unit::Ns if bare => Err(format!("'{text}' has no unit: {text}ms, {text}us or {text}s")),
         Unit::BitsPerSecond => parse_rate(text).map(real),
         Unit::Ns => parse_duration(text).map(real),
         Unit::Percent => plain(text.trim_end_matches('%').trim(), "a percentage such as 0.1%"),
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_met() {
-        for text in ["loss.up<1%", "delay.p99<1s", "goodput.down>1", "connects>1"] {
+        for text in ["loss.up<1%", "delay.p99<1s", "goodput.down>1k", "connects>1"] {
             assert_eq!(broken(text), [format!("{text}: nothing was measured that it is about")]);
         }
         assert_eq!(Assertion::parse("p99<1s").unwrap().broken(&Outcome::default()).len(), 1);
@@ -327,6 +333,50 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_and_a_time_have_a_unit() {
+        let parsed = Assertion::parse;
+        let why = "'900' has no unit: 900M are 900 Mbit/s, 900bit are 900 bit/s";
+        assert_eq!(parsed("goodput>900").unwrap_err(), why);
+        assert_eq!(parsed("p99<5").unwrap_err(), "'5' has no unit: 5ms, 5us or 5s");
+        for good in ["goodput>0", "goodput>900bit", "goodput>1.5G", "p99<5ms", "min>0", "errors=0", "loss<1"]
+        {
+            assert!(parsed(good).is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn a_search_is_held_to_its_result() {
+        use crate::{PacketReport, Totals};
+        let at = |rate: &str, lost: u64| {
+            let counts = |sent, received| {
+                let counts = metrics::Packets { sent, received, ..metrics::Packets::default() };
+                Totals { packets: Some(Box::new(PacketReport::from(counts))), ..Totals::default() }
+            };
+            let up = Direction { goodput_bps: 9e6 + lost as f64, ..Direction::default() };
+            Point {
+                label: [("rate".to_owned(), rate.to_owned())].into(),
+                status: Status::Complete,
+                up: Some(up),
+                local: counts(100, 0),
+                remote: vec![counts(0, 100 - lost)],
+                ..Point::default()
+            }
+        };
+        let fails = [at(crate::search::FASTEST, 60), at("2000", 30)];
+        let mut found: Vec<Point> = (0..6).map(|_| at("1000", 0)).collect();
+        found.insert(2, at("1000", 20));
+        let (status, done) = (Status::Complete, Outcome::default);
+        let outcome = |points: &[Point]| Outcome { points: points.to_vec(), status, ..done() };
+        let broken = |text: &str, outcome: &Outcome| Assertion::parse(text).unwrap().broken(outcome);
+        let all = outcome(&[&fails[..], &found].concat());
+        assert_eq!(all.parts().len(), 6, "the attempt that lost most failed");
+        assert!(broken("goodput<9000001bit", &all).is_empty());
+        let none = outcome(&[&fails[..], &found[..5]].concat());
+        let want = ["goodput>1k: nothing was measured that it is about"];
+        assert_eq!(broken("goodput>1k", &none), want);
+    }
+
+    #[test]
     fn a_figure_that_a_run_cannot_have_is_refused_before_it() {
         let check = |text: &str, kind| {
             let phase = Phase { kind, ..Phase::default() };
@@ -338,7 +388,7 @@ mod tests {
         );
         let why = check("loss<1%", Kind::Tcp).unwrap_err();
         assert!(why.contains("no such figure; it has goodput, sent, "), "{why}");
-        for (text, kind) in [("p99<5ms", Kind::Connect), ("goodput>1", Kind::Tcp), ("loss<1%", Kind::Ping)] {
+        for (text, kind) in [("p99<5ms", Kind::Connect), ("goodput>1k", Kind::Tcp), ("loss<1%", Kind::Ping)] {
             assert_eq!(check(text, kind), Ok(()), "{text}");
         }
     }

@@ -1,7 +1,7 @@
 //! The next phase: a single one, a sweep over one or two settings, each measured several times, or
 //! a search.
 
-use crate::search::is_above_capacity;
+use crate::search::{FASTEST, is_above_capacity};
 use crate::{Highest, Level, MAX_BUFFER, MAX_CONNECTIONS, Outcome, Phase, Point, Range, Search, Until, mtu};
 use metrics::{Clamped, SECOND, parse_bytes, parse_duration, parse_rate, real};
 use std::collections::BTreeMap;
@@ -287,7 +287,7 @@ impl Method {
     pub fn next(&mut self, so_far: &Outcome) -> Option<Step> {
         if let Some(search) = &mut self.search {
             let phase = search.next(so_far)?;
-            let rate = phase.rate.map_or_else(|| "as fast as it goes".to_owned(), |rate| rate.to_string());
+            let rate = phase.rate.map_or_else(|| FASTEST.to_owned(), |rate| rate.to_string());
             let label = BTreeMap::from([(AxisName::Rate.to_string(), rate)]);
             let repeat = u32::clamped(under(&label, so_far).len()) + 1;
             return Some(Step { phase: Box::new(phase), label, repeat });

@@ -8,7 +8,7 @@
 //! lucky moment is not its capacity. The rate that is left is tried until it got through [`PASSES`]
 //! times; when it fails twice before that, the search goes on below it.
 
-use crate::{Direction, Outcome, Phase, Point, Totals};
+use crate::{Direction, Outcome, Phase, Point, Status, Totals};
 use metrics::{Clamped, Packets, real};
 use std::collections::BTreeMap;
 
@@ -103,6 +103,23 @@ fn of_each(bps: f64, phase: &Phase) -> u64 {
 /// The rate in the slower direction, bits/s.
 fn slower(point: &Point, of: fn(Direction) -> f64) -> f64 {
     directions(point).map(of).reduce(f64::min).unwrap_or(0.0)
+}
+
+/// The value of `rate` in the label of the attempt with which each search begins.
+pub(crate) const FASTEST: &str = "as fast as it goes";
+
+/// The attempts that are the result of a search: those at the last rate that passed. The search ends
+/// at their number, so that further ones at this rate, which lost the most, failed. Empty for a
+/// search without a result, `None` for other runs.
+pub(crate) fn result(outcome: &Outcome) -> Option<Vec<&Point>> {
+    outcome.points.first()?.label.get("rate").filter(|rate| *rate == FASTEST)?;
+    let last = &outcome.points.last()?.label;
+    let mut all: Vec<&Point> = outcome.points.iter().filter(|point| point.label == *last).collect();
+    let (passes, attempts) = (usize::clamped(PASSES), usize::clamped(ATTEMPTS));
+    let is_found = outcome.status == Status::Complete && (passes..passes + attempts).contains(&all.len());
+    all.sort_by(|one, other| worst(one).0.total_cmp(&worst(other).0));
+    all.truncate(if is_found { passes } else { 0 });
+    Some(all)
 }
 
 impl Search {

@@ -23,7 +23,7 @@ fn a_condition_that_is_not_met_is_exit_code_3() {
         .exits(2)
         .says_one_sentence()
         .complains(&["has no such figure; it has goodput"]);
-    line("--assert goodput.down>1").run().exits(2).complains(&["has no such figure"]);
+    line("--assert goodput.down>1k").run().exits(2).complains(&["has no such figure"]);
     line("--assert p99<5ms").run().exits(2).complains(&["did you mean connect.p99?"]);
     let monitor = netcaliper("monitor").args("--assert p99<5ms -- tcp").arg(server.at()).run();
     monitor.exits(2).complains(&["did you mean connect.p99?"]);

@@ -4,7 +4,7 @@
 use super::{Figure, Stat};
 use crate::load::{StageResult, under_load};
 use crate::ping::is_shown;
-use crate::{Kind, Outcome, Point, Status};
+use crate::{Kind, Outcome, Point, Status, search};
 use std::collections::BTreeMap;
 
 /// A part of a run that has figures of its own.
@@ -17,12 +17,14 @@ pub enum RunPart<'a> {
 }
 
 impl Outcome {
-    /// The parts of the run that measured something: of a load its stages, else its phases.
+    /// The parts of the run that measured something: of a load its stages, of a search the attempts
+    /// that are its result, else its phases.
     pub fn parts(&self) -> Vec<RunPart<'_>> {
         if self.begin.verb == "load" {
             return under_load(self).into_iter().map(|stage| RunPart::Stage(Box::new(stage))).collect();
         }
-        let measured = self.points.iter().filter(|point| point.status != Status::Failed);
+        let all = search::result(self).unwrap_or_else(|| self.points.iter().collect());
+        let measured = all.into_iter().filter(|point| point.status != Status::Failed);
         measured.map(RunPart::Phase).collect()
     }
 }
