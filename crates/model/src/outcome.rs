@@ -181,6 +181,10 @@ pub struct SweepRow {
     /// Figures over the repetitions that measured something, by their keys (`goodput.up`,
     /// `rtt.p99`, `loss.down`, `cpu`, …), in base units.
     pub figures: BTreeMap<String, Spread>,
+    /// Keys of percentiles in `figures` beyond which a repetition has no value: such a percentile
+    /// is the largest value by definition. Tables and plots leave these figures out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsupported: Vec<String>,
     /// Errors of all kinds over the repetitions.
     pub errors: u64,
     /// Power and knee of datagrams client to server, where they are measured.
@@ -205,9 +209,15 @@ impl SweepRow {
         let ranges =
             ranges.flat_map(|way| [Stat::Min, Stat::Mean, Stat::Max].map(|stat| Figure::Delay(way, stat)));
         let known = Figure::kept().chain(ranges).filter_map(|figure| Some((figure.key(), spread(&figure)?)));
+        let known: BTreeMap<String, Spread> = known.collect();
+        let of_few = |figure: &Figure| {
+            let mut measured = same.iter().filter(|point| point.status != Status::Failed);
+            known.contains_key(&figure.key()) && measured.any(|point| !figure.is_shown(point))
+        };
         let mut row = SweepRow {
             label: same.first().map(|point| point.label.clone()).unwrap_or_default(),
-            figures: known.collect(),
+            unsupported: Figure::kept().filter(of_few).map(Figure::key).collect(),
+            figures: known,
             errors: same.iter().map(|point| point.errors()).sum(),
             ..SweepRow::default()
         };
@@ -216,9 +226,10 @@ impl SweepRow {
         row
     }
 
-    /// Its spread of a figure.
+    /// Its spread of a figure; `None` for a percentile beyond which a repetition has no value.
     pub fn figure(&self, figure: Figure) -> Option<Spread> {
-        self.figures.get(&figure.key()).copied()
+        let key = figure.key();
+        self.figures.get(&key).copied().filter(|_| !self.unsupported.contains(&key))
     }
 
     /// Power and knee of a direction.

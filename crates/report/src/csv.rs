@@ -278,7 +278,9 @@ pub fn write_sweep_csv(rows: &[SweepRow], out: &mut dyn Write) -> io::Result<()>
                 let values = [s.mean, s.sd, s.min, s.max, s.ci95].map(|value| value.to_string());
                 std::iter::once(s.n.to_string()).chain(values).collect()
             };
-            cells.extend(row.figure(*figure).map_or_else(|| vec![String::new(); 6], spread));
+            cells.extend(
+                row.figures.get(&figure.key()).copied().map_or_else(|| vec![String::new(); 6], spread),
+            );
         }
         cells.push(row.errors.to_string());
         for way in &slots {

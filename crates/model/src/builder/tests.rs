@@ -3,10 +3,10 @@
 use super::*;
 use crate::Traffic;
 use crate::{
-    Accepted, Begin, ConnectionRecord, CpuUse, HostSnapshot, Kind, Pattern, Phase, Ping, Sample, SessionInfo,
-    Status,
+    Accepted, Begin, ConnectionRecord, CpuUse, Figure, HostSnapshot, Kind, Pattern, Phase, Ping, Sample,
+    SessionInfo, Stat, Status,
 };
-use metrics::{Ending, Moments, SECOND, TcpInfo, TcpTotals};
+use metrics::{DistSummary, Ending, Moments, SECOND, TcpInfo, TcpTotals};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -389,6 +389,24 @@ fn connections_per_second_of_a_connect_sweep() {
     assert_eq!(outcome.sweep[0].figures["connects"].mean, 250.0, "the omitted second does not count");
     let spread = outcome.points[0].connects_per_interval();
     assert_eq!(spread.map(|s| (s.n, s.min, s.max)), Some((2, 200.0, 300.0)));
+}
+
+#[test]
+fn a_percentile_beyond_which_no_value_lies_is_named_in_the_row_of_a_sweep() {
+    let of = |count| {
+        let mut events = swept("16", 1, 10, 0, Status::Complete);
+        let connect_ns = Some(DistSummary { count, p50: 5, p99: 7, max: 7, ..DistSummary::default() });
+        events[1] = Event::Local(Box::new(Totals { connect_ns, ..Totals::default() }));
+        events
+    };
+    let row = |count| built(of(count)).sweep.remove(0);
+    let p99 = Figure::ConnectTime(Stat::Quantile(0.99));
+    let few = row(8);
+    assert_eq!((&*few.unsupported, few.figure(p99)), (&["connect.p99".to_owned()][..], None));
+    assert_eq!(few.figures["connect.p99"].mean, 7.0, "documents of 0.1.0 have it");
+    assert_eq!(few.figure(Figure::ConnectTime(Stat::MEDIAN)).unwrap().mean, 5.0);
+    let many = row(100);
+    assert_eq!((&*many.unsupported, many.figure(p99).unwrap().mean), (&[][..], 7.0));
 }
 
 #[test]

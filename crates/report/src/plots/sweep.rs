@@ -109,7 +109,10 @@ fn settings(rows: &[SweepRow]) -> Vec<Plot> {
     };
     let across = Across::of(first, values);
     let mut panels: Vec<(&str, Plot, Lines)> = Vec::new();
-    let shown = |figure: &Figure| figure.is_compared() || *figure == Figure::Cpu;
+    let shown = |figure: &Figure| {
+        let known = rows.iter().any(|row| row.figure(*figure).is_some());
+        known && (figure.is_compared() || *figure == Figure::Cpu)
+    };
     for figure in SweepRow::known(rows).into_iter().filter(shown) {
         let (name, label) = figure.family();
         if !panels.iter().any(|(known, ..)| *known == name) {

@@ -50,8 +50,8 @@ fn setting(row: &SweepRow, names: &[&str], figures: &[Figure]) -> Vec<String> {
 /// Results of each setting.
 fn settings(outcome: &Outcome, page: &mut Page<'_>) {
     let rows = outcome.sweep.as_slice();
-    let known = SweepRow::known(rows);
-    let figures: Vec<Figure> = Figure::compared().filter(|figure| known.contains(figure)).collect();
+    let known = |figure: &Figure| rows.iter().any(|row| row.figure(*figure).is_some());
+    let figures: Vec<Figure> = Figure::compared().filter(known).collect();
     if figures.is_empty() {
         // A row without any says nothing.
         return;
