@@ -1,8 +1,9 @@
 //! The figures of a phase: what follows from both ends' counts, and from nothing else.
 
-use crate::{Count, Counts, CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic};
+use crate::{Count, Counts, CpuUse, Direction, Interval, Kind, Point, Status, Totals, Traffic, Way};
 use metrics::{
-    Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, sum_of, tcp_efficiency_percent,
+    Frames, Moments, Spread, TcpTotals, buffer_delay_percent, per_second, real, sum_of,
+    tcp_efficiency_percent,
 };
 
 /// A shorter interval than this part of the usual one is no reading of the rate: the run ended
@@ -27,6 +28,9 @@ impl Interval {
         self.network_errors + self.data_errors
     }
 }
+
+/// Figures of the life of a server: key and word.
+pub const SERVED: [(&str, &str); 2] = [("bytes-received", "received"), ("bytes-sent", "sent")];
 
 impl Point {
     /// Both ends' totals, ours first.
@@ -101,6 +105,33 @@ impl Point {
     pub fn errors(&self) -> u64 {
         let remote = self.remote.iter().map(Totals::errors).fold(0, u64::saturating_add);
         self.local.errors().max(remote)
+    }
+
+    /// Frames of a stream by the counts of the receivers of this direction; `None` while one of them
+    /// has none.
+    pub fn frames(&self, way: Way) -> Option<Frames> {
+        let pattern = self.phase.pattern;
+        let frames = |ends: &[Totals]| {
+            let all = ends.iter().map(|end| end.frames);
+            all.reduce(|sum, one| {
+                let mut sum = sum?;
+                sum.add(one?);
+                Some(sum)
+            })
+        };
+        match way {
+            Way::Up if pattern.sends_up() => frames(&self.remote)?,
+            Way::Down if pattern.sends_down() => self.local.frames,
+            _ => None,
+        }
+    }
+
+    /// Bytes that moved in the life of a server, whose rate would include its waiting: the key and
+    /// the word of each direction that has some.
+    pub fn served(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+        let Traffic { rx_bytes, tx_bytes, .. } = self.local.traffic;
+        let moved = SERVED.into_iter().zip([rx_bytes, tx_bytes]);
+        moved.map(|((key, word), bytes)| (key, word, bytes)).filter(|(.., bytes)| *bytes > 0)
     }
 
     /// Payload bytes that arrived, both directions together.

@@ -68,6 +68,7 @@ pub use event::{
     OwnTraffic, Portion, SchemaName, ServerLimits, SessionInfo, Totals, sampled_rtt_ns,
 };
 pub use extra::{Curve, Extra, Reading, Shown};
+pub use figures::SERVED;
 pub use finding::Finding;
 pub use flows::{FlowRow, FlowWay, MOST_SAMPLES, PacketRow, mark_flows};
 pub use frames::{FrameTime, FrameTimes};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use metrics::{Clamped, Spread, format_duration};
 use model::load::GROWN;
-use model::{Figure, KeptFigure, KeptRun, Kind, Stat, Status, Unit, Way};
+use model::{Figure, KeptFigure, KeptRun, Kind, SERVED, Stat, Status, Unit, Way};
 use serde_json::json;
 use std::io::{self, Write};
 
@@ -114,6 +114,9 @@ fn figures_text(run: &KeptRun, names: &[String], room: usize) -> String {
         let show = |value| if unit == Unit::Percent { unit.show(value) } else { show(&axis, value) };
         let [low, high] = [spread.min, spread.max].map(show);
         let value = if low == high { low } else { format!("{low} to {high}") };
+        if let Some((_, word)) = SERVED.iter().find(|(key, _)| *key == name).filter(|_| names.is_empty()) {
+            return Some(format!("{value} {word}"));
+        }
         let figure = Figure::named(name).into_iter().next().filter(|_| names.is_empty());
         // Both directions of a load share their unit.
         if run.verb == "load" && figure == Some(Figure::Goodput(Way::Down)) && names.is_empty() {
@@ -159,11 +162,11 @@ fn in_words(figure: Figure, value: &str) -> String {
     format!("{name}{blank}{way}{stat}{value}")
 }
 
-/// The keys of the figures that a run is about, the most important first; none of a server, which
-/// waits for most of its life.
+/// The keys of the figures that a run is about, the most important first; of a server, which waits
+/// for most of its life, its bytes.
 pub(crate) fn about(run: &KeptRun) -> Vec<String> {
     if run.verb == "serve" {
-        return Vec::new();
+        return SERVED.map(|(key, _)| key.to_owned()).to_vec();
     }
     let grown = (run.verb == "load").then(|| GROWN.to_owned());
     let figures: Vec<Figure> = match Kind::ALL.into_iter().find(|kind| kind.name() == run.verb) {
@@ -337,6 +340,11 @@ pub(crate) mod tests {
             run("ping", Status::Complete, &[("rtt.p50", "ns", 1.37e5), ("rtt.max", "ns", 1.71e5)]),
             run("stream", Status::Complete, &[("frames", "percent", 0.0)]),
             run("serve", Status::Complete, &[("loss.down", "percent", 0.0)]),
+            run(
+                "serve",
+                Status::Interrupted,
+                &[("bytes-received", "bytes", 11.6e9), ("bytes-sent", "bytes", 640.0)],
+            ),
             run("train", Status::Complete, &[("dispersion", "bps", 9.4e8), ("goodput.up", "bps", 1e6)]),
             run("delay", Status::Partial, &delays),
             run("tcp", Status::Complete, &[("goodput.up", "bps", 4.789e7), ("goodput.up", "bps", 4.791e7)]),
@@ -356,6 +364,7 @@ pub(crate) mod tests {
             // 16:00 UTC, two hours further east.
             "  2025-11-24 18:00  ",
             "  dropped 0 %\n",
+            "  interrupted: 10.8 GiB received\n",
         ] {
             assert!(text.contains(told), "{told}: {text}");
         }

@@ -146,10 +146,7 @@ pub(crate) fn result_words_of_all(outcome: &Outcome) -> Vec<String> {
 
 /// Bytes of a server: a rate over its life would include its waiting.
 fn served(point: &Point) -> Vec<String> {
-    let traffic = point.local.traffic;
-    let moved = [(traffic.rx_bytes, "received"), (traffic.tx_bytes, "sent")];
-    let moved = moved.into_iter().filter(|(bytes, _)| *bytes > 0);
-    moved.map(|(bytes, what)| format!("{} {what}", format_bytes(bytes))).collect()
+    point.served().map(|(_, what, bytes)| format!("{} {what}", format_bytes(bytes))).collect()
 }
 
 /// Results of the directions: their parts have commas already.
@@ -219,8 +216,10 @@ fn result_words(point: &Point) -> Vec<String> {
     }
     let way = |way: Way| {
         let known = confidence(point, Figure::Goodput(way));
-        let rate = format_bits_per_second(way.direction(point)?.goodput_bps);
-        Some(format!("{rate} {}{known}", way.words()))
+        let direction = way.direction(point)?;
+        let rate = format_bits_per_second(direction.goodput_bps);
+        let by = if direction.confirmed || direction.sent_bytes == 0 { "" } else { " by the sender's count" };
+        Some(format!("{rate} {}{by}{known}", way.words()))
     };
     Way::ALL.into_iter().filter_map(way).collect()
 }

@@ -337,7 +337,14 @@ pub fn figures(outcome: &Outcome) -> Vec<KeptFigure> {
             let setting = shown.setting();
             shown.figures.iter().map(move |figure| row(&setting, figure.clone()))
         });
-        whole.chain(single).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
+        let life = point.served().filter(|_| served).map(|(key, _, bytes)| KeptFigure {
+            setting: setting.clone(),
+            repeat: point.repeat,
+            name: key.to_owned(),
+            unit: Unit::Bytes.name().to_owned(),
+            value: metrics::real(bytes),
+        });
+        whole.chain(single).chain(life).filter(|kept| kept.value.is_finite()).collect::<Vec<KeptFigure>>()
     });
     let grown = model::load::under_load(outcome).iter().filter_map(model::load::StageResult::grown_ns).max();
     let grown = grown.filter(|_| outcome.status == Status::Complete).map(|ns| KeptFigure {

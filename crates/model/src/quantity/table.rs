@@ -223,7 +223,15 @@ pub(super) static TABLE: [FigureRow; 29] = [
         unit: Unit::Percent,
         compared: true,
         gauge: ("frames_unwell", "Frames that were not whole in time."),
-        of: |point, _, _| interval::unwell(point.local.frames),
+        of: |point, _, _| {
+            let both = Way::ALL.into_iter().filter_map(|way| point.frames(way));
+            let both = both.reduce(|mut all, one| {
+                all.add(one);
+                all
+            });
+            // The outcome of a server has its own counts alone.
+            interval::unwell(both.or(point.local.frames))
+        },
         of_interval: |interval, _, _| interval::unwell(interval.frames),
         ..ROW
     },

@@ -115,6 +115,9 @@ pub(super) fn one_line(outcome: &Outcome) -> String {
     {
         all.extend(figures_beside(only, |figure| leads(figure, only.phase.kind)));
     }
+    // Without its reason a figure that is none looks like one.
+    let invalid = kinds(&outcome.points).into_iter().filter(|(c, _)| c.level == CaveatLevel::Invalid);
+    all.extend(invalid.map(|(caveat, _)| format!("{}: {}", caveat.level.name(), caveat.short())));
     all.join("; ")
 }
 

@@ -6,7 +6,7 @@ use crate::words;
 use metrics::{
     Clamped, ClockKind, Frames, PlayoutSummary, format_bits_per_second, format_duration, real, sum_of,
 };
-use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit};
+use model::{FlowRow, FlowWay, PacketReport, Point, Totals, Unit, Way};
 
 /// One direction: the reports of sender and receiver.
 struct WayReports<'a> {
@@ -265,12 +265,7 @@ fn shown(point: &Point) -> Vec<ReceiverFrames<'_>> {
     let pattern = point.phase.pattern;
     let mut all = Vec::new();
     if pattern.sends_up() {
-        let sum = |all: Option<Frames>, one: &Totals| {
-            let mut all = all.unwrap_or_default();
-            all.add(one.frames?);
-            Some(all)
-        };
-        let frames = point.remote.iter().fold(None, sum);
+        let frames = point.frames(Way::Up);
         // Play-out figures of several servers cannot be added up.
         let playout = if let [one] = point.remote.as_slice() { one.playout.as_ref() } else { None };
         all.push(ReceiverFrames { name: "to server", frames, playout });

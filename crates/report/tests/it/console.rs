@@ -469,7 +469,10 @@ fn an_unconfirmed_figure_is_called_so() {
     text.holds(&[
         "  client to server   8.00 Mbit/s  sent: 1.00 MiB, counted by the client; NOT CONFIRMED by the server",
     ]);
-    assert_eq!(text.lines().last(), Some("Run partial: 8.00 Mbit/s to server, the server vanished"));
+    assert_eq!(
+        text.lines().last(),
+        Some("Run partial: 8.00 Mbit/s to server by the sender's count, the server vanished")
+    );
 }
 
 /// The lines of the events and of the answer, in the usual form.
