@@ -88,7 +88,7 @@ const GO: Patience = Patience::of("no start of the session", 600 * SECOND);
 const WAIT_EXCLUSIVE: u64 = 60 * SECOND;
 /// The wait for the next word of a client that is queued or whose session runs: clients ping once a
 /// second.
-const WORD: Patience = Patience::of("no word", 9 * SECOND);
+const WORD: Patience = Patience::of("no word of the client", 9 * SECOND);
 /// Why a session that excludes all others is ended.
 const EXCLUDED_FOR_LONG: &str = "the session has excluded all others for longer than agreed";
 /// Limit for connections to end here after the client has reported their end, ns.

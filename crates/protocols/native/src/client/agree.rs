@@ -174,6 +174,9 @@ impl Client {
             (Step::Proposing | Step::Queued, accepted @ Message::Accepted { .. }) => {
                 return self.accepted(cx, at, accepted);
             }
+            (_, Message::Refused { reason }) if self.stage != Stage::Agreeing => {
+                return Err(format!("the server ended the session: {reason}"));
+            }
             (_, Message::Refused { reason }) => return Err(format!("refused: {reason}")),
             (Step::Starting, Message::Started) => {
                 self.enter(at, Step::Running, cx.now);

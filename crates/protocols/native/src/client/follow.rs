@@ -356,7 +356,10 @@ impl Client {
 
     /// The wait for a server that ends first: that of its step, or that behind an interrupt.
     pub(super) fn patience(&self, server: &RunServer) -> Option<Patience> {
-        let silence = Patience::new("no word", server.heard).within(SILENCE);
+        // In a full queue a message waits for the round trip of the load, and for another one if it
+        // was dropped.
+        let path_ns = server.base_rtt.max(server.loaded_rtt).saturating_mul(2);
+        let silence = Patience::new("no word", server.heard).within(SILENCE.saturating_add(path_ns));
         let since = |what| Patience::new(what, server.since);
         let wait = match server.step {
             Step::Over => return None,
@@ -410,7 +413,7 @@ impl Client {
             Step::Connecting => format!("{patience}: {FIREWALL}"),
             step if !step.is_long() => patience.to_string(),
             _ if self.stage == Stage::Agreeing => {
-                format!("vanished: nothing was heard from it for {} s", SILENCE / SECOND)
+                format!("vanished: nothing was heard from it for {} s", patience.seconds())
             }
             _ => format!("vanished: nothing arrived {}", self.after(heard)),
         };

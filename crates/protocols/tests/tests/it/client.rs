@@ -138,6 +138,47 @@ fn a_held_run_that_loses_a_server_ends_when_its_share_has_failed() {
     assert!(ends(&mut client, 2, 0, (1, 0)));
 }
 
+/// A running client that loses its only server by `trouble`, and the reason that it reports.
+fn lost(trouble: impl FnOnce(&mut Driven<Client>)) -> (Status, String) {
+    let mut client = running(client_plan(&Phase { duration_ns: Some(600 * SECOND), ..small() }));
+    trouble(&mut client);
+    client.feed(Input::Idle(Group(1)));
+    client.obey();
+    status(&client).unwrap()
+}
+
+#[test]
+fn a_server_that_gives_a_running_session_up_has_not_refused_it() {
+    let reason = "no word of the client within 9 s";
+    let (status, told) = lost(|client| client.say(Link(1), &Message::Refused { reason: reason.to_owned() }));
+    assert_eq!(status, Status::Partial);
+    assert!(told.contains(&format!("the server ended the session: {reason}")), "{told}");
+}
+
+#[test]
+fn a_silent_server_behind_a_long_queue_is_waited_for_longer() {
+    let mut ping = None;
+    let mut client = running(client_plan(&Phase { duration_ns: Some(600 * SECOND), ..small() }));
+    for _ in 0..3 {
+        client.pass(SECOND);
+        let beats = client.messages(Link(1)).into_iter().filter_map(|message| match message {
+            Message::Ping { n } => Some(n),
+            _ => None,
+        });
+        ping = ping.or(beats.min());
+    }
+    // The heartbeat of the first second is answered in the third.
+    client.say(Link(1), &Message::Pong { n: ping.unwrap() });
+    for _ in 0..13 {
+        client.pass(SECOND);
+    }
+    assert!(client.open.contains(&Link(1)), "10 s and two round trips of 2 s are not over");
+    for _ in 0..3 {
+        client.pass(SECOND);
+    }
+    assert!(!client.open.contains(&Link(1)));
+}
+
 #[test]
 fn a_server_that_never_sends_its_result_is_not_waited_for() {
     let mut client = running(client_plan(&small()));
