@@ -207,7 +207,23 @@ impl Connection {
         }
     }
 
+    /// True for a client that is to receive nothing more before it has sent all: bytes of the server
+    /// show another pattern, long before both ends stand still.
+    fn expects_nothing(&self) -> bool {
+        self.role == Role::Client && self.step == TransferStep::Payload && self.rx.got == self.rx.want
+    }
+
     fn take_payload(&mut self, cx: &mut Context<'_>, got: &Received<'_>) -> Checked {
+        if self.expects_nothing() {
+            let violation = if got.bytes == DONE {
+                let why = "the server says DONE: its transfer is smaller than ours";
+                Violation::TooFew { got: self.tx.sent, want: self.tx.want }.likely(why)
+            } else {
+                let why = "the server sends where only this end is to: its pattern may be another than ours";
+                Violation::TooMany { want: self.rx.want }.likely(why)
+            };
+            return self.fail(violation);
+        }
         if self.params.verify == Verify::Data
             && let Err(violation) = Source::Pattern.check(self.rx.got, got.bytes)
         {
@@ -381,6 +397,7 @@ impl Connection {
     fn read(&self) -> Read {
         match (self.step, self.role) {
             (TransferStep::Id | TransferStep::Done, Role::Client) => Read::look(self.word_left()),
+            (TransferStep::Payload, _) if self.expects_nothing() => Read::look(DONE.len()),
             (TransferStep::Payload, _) => {
                 let n = self.allowed().1.min(self.rx.size);
                 if self.params.verify == Verify::None { Read::skip(n) } else { Read::look(n) }

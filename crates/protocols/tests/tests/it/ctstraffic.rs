@@ -271,6 +271,15 @@ fn unequal_patterns_are_found_and_named() {
 }
 
 #[test]
+fn a_server_that_sends_where_it_is_to_receive_is_noticed_at_once() {
+    for server in [Pattern::Pull, Pattern::Duplex, Pattern::PushPull { push: 1_000, pull: 1_000 }] {
+        let pair = unlike((Pattern::Push, 1 << 30), (server, 1 << 30), Verify::Data);
+        assert_said(&pair, 0, &["DataError: too many bytes", "its pattern may be another"], "the client");
+        assert!(pair.now < START.plus(SECOND), "{server:?}: {:?}", pair.now);
+    }
+}
+
+#[test]
 fn one_flipped_bit_is_found_where_it_is() {
     for pattern in [Pattern::Push, Pattern::Duplex] {
         for at in [0, 1, 40_000, 65_536, 99_999] {
