@@ -1994,6 +1994,11 @@ class SweepRow:
     label: Dict[str, str] = dataclasses.field(default_factory=dict)
     """The setting, name to value in base units."""
 
+    unsupported: List[str] = dataclasses.field(default_factory=list)
+    """Keys of percentiles in `figures` beyond which a repetition has no value: such a percentile is the largest value by
+    definition. Tables and plots leave these figures out.
+    """
+
     up_slot: Optional["Slot"] = None
     """Power and knee of datagrams client to server, where they are measured."""
 
